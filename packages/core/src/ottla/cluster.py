@@ -1,0 +1,58 @@
+"""What we believe of the cluster at one moment: brokers, topics, leaders. A value; a new one replaces it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from ottla.errors import ErrorCode
+
+NO_LEADER: Final = -1
+
+
+@attrs.frozen(kw_only=True)
+class Broker:
+    """Where one broker can be reached. Bootstrap addresses have negative ids until brokers are known."""
+
+    id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"
+        return f"{name} at {self.host}:{self.port}"
+
+
+@attrs.frozen(kw_only=True)
+class Topic:
+    """One topic: `leaders[p]` is the broker that leads partition p, or NO_LEADER; `epochs[p]` is its term."""
+
+    name: str
+    id: bytes = bytes(16)
+    error: ErrorCode = ErrorCode.NONE
+    leaders: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
+
+    @property
+    def available(self) -> tuple[int, ...]:
+        """The partitions that have a leader."""
+        return tuple(p for p, leader in enumerate(self.leaders) if leader != NO_LEADER)
+
+
+@attrs.frozen(kw_only=True)
+class Cluster:
+    """Brokers by id and topics by name."""
+
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, Topic] = attrs.field(factory=dict)
+    bootstrap: bool = False
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """The broker that leads a partition; None when there is none or we do not know it."""
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.leaders):
+            return None
+        leader = known.leaders[partition]
+        return leader if leader in self.brokers else None

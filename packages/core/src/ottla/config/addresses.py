@@ -1,0 +1,67 @@
+"""The list of servers to begin with: `host:port`, IPv6 addresses in brackets."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final, TypeAlias
+
+from ottla.config.value_types import ValueType, items
+from ottla.config.values import HIDDEN, brief
+
+Address: TypeAlias = tuple[str, int]
+
+_CREDENTIALS: Final = re.compile(r"[^/@\s]*@")
+_HOST: Final = re.compile(r"[^\s/@\[\]:?#]+")
+_PORTS: Final = range(1, 65536)
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+
+
+def addresses() -> ValueType:
+    """One address or more, each once; every entry that is wrong is named."""
+    return ValueType(allowed='"host:port,host:port" or a list of such', parse=_parse)
+
+
+def _parse(raw: object) -> tuple[Address, ...]:
+    found: list[Address] = []
+    reasons: list[str] = []
+    for entry in items().parse(raw):
+        try:
+            found.append(_address(entry))
+        except ValueError as error:
+            reasons.append(str(error))
+    if not found and not reasons:
+        reasons.append("the list is empty; name at least one server as host:port")
+    if reasons:
+        raise ValueError(*reasons)
+    return tuple(dict.fromkeys(found))
+
+
+def _address(entry: object) -> Address:
+    if not isinstance(entry, str):
+        raise ValueError(f"{brief(entry)} is not a string; write host:port")
+    written = entry.strip()
+    shown = brief(_CREDENTIALS.sub(HIDDEN + "@", written))
+    scheme, found, _ = written.rpartition("://")
+    if found:
+        raise ValueError(f"{shown} has a scheme; write only host:port, and {scheme} as security.protocol")
+    host, found, port = written.rpartition(":")
+    if not found or port.endswith("]"):
+        raise ValueError(f"{shown} has no port; write host:port, usually with port 9092")
+    if not _PORT.fullmatch(port) or int(port) not in _PORTS:
+        raise ValueError(f"{shown} has no valid port; a port is a number from 1 to 65535")
+    return _host(host, shown), int(port)
+
+
+def _host(host: str, shown: str) -> str:
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            ipaddress.IPv6Address(host[1:-1])
+        except ValueError:
+            raise ValueError(f"{shown} has no valid IPv6 address in its brackets") from None
+        return host[1:-1]
+    if ":" in host:
+        raise ValueError(f"{shown} has more than one colon; write an IPv6 address in brackets, [::1]:9092")
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"{shown} has no valid host; write host:port")
+    return host

@@ -1,0 +1,122 @@
+"""A configuration in the making: the core reads its keys, plugins claim theirs, then all is judged at once.
+
+Which plugins take part depends on the configuration itself, so their keys can be checked only after the
+core's own. Whoever finds a problem notes it here; `finish` raises one error with all, or says what is unused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ottla.config.catalogue import build
+from ottla.config.java_keys import JAVA_KEYS
+from ottla.config.reading import Reading, read_core
+from ottla.config.rules import reconcile
+from ottla.config.sections import ProducerConfig
+from ottla.config.spelling import merge, unknown
+from ottla.config.values import HIDDEN, PluginValues, brief, is_secret
+from ottla.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ottla.interfaces import ConfigKey
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.define(kw_only=True, repr=False)
+class ConfigDraft:
+    """What the user wrote, being read. Not thread-safe, and of no use after `finish`.
+
+    `config` can be used at once to see which plugins are wanted; where the user's value is wrong it holds the
+    default.
+    """
+
+    config: ProducerConfig
+    _reading: Reading
+    _secrets: set[str] = attrs.Factory(set)
+    _claimed: dict[str, object] = attrs.Factory(dict)
+
+    @classmethod
+    def read(
+        cls, settings: Mapping[str, object], keywords: Mapping[str, object] | None = None
+    ) -> ConfigDraft:
+        """Read the core's keys. In *keywords* an underscore stands for a dot: `linger_ms` is `linger.ms`."""
+        problems: list[str] = []
+        reading = read_core(merge(settings, keywords or {}, problems=problems))
+        reconcile(reading)
+        reading.problems[:0] = problems
+        rest = {key: raw for key, raw in reading.raw.items() if key not in reading.read}
+        # Until a plugin says which of its keys are secret, all are.
+        plugin_values = PluginValues(rest, secrets=rest)
+        config = build(reading.values, level=reading.level, plugin_values=plugin_values)
+        return cls(config=config, reading=reading)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything found wrong so far, each once."""
+        return tuple(dict.fromkeys(self._reading.problems))
+
+    def object_to(self, problem: str) -> None:
+        """Note a problem that somebody else found, to be raised with the others."""
+        self._reading.problems.append(problem)
+
+    def claim(self, keys: Sequence[ConfigKey], *, plugin: str) -> PluginValues:
+        """The values of a plugin's keys, defaults filled in; those that are wrong are noted and defaulted.
+
+        For a key of the core the plugin's `type` receives what the user wrote, else what the core goes by.
+        """
+        values = {key.name: self._value(key, plugin) for key in keys}
+        return PluginValues(values, secrets=[key.name for key in keys if key.secret])
+
+    def finish(self, *, installed_keys: Callable[[], Iterable[str]] = tuple) -> ProducerConfig:
+        """Raise ConfigError with all problems, or log once what is unused or adjusted.
+
+        *installed_keys* names the keys of all installed plugins; it is called only if a key is left that
+        nobody has asked for.
+        """
+        unclaimed = [key for key in self.config.plugin_values if key not in self._claimed]
+        strangers = [key for key in unclaimed if key not in JAVA_KEYS]
+        elsewhere = set(installed_keys()) if strangers else set()
+        known = self._reading.read | JAVA_KEYS | self._claimed.keys() | elsewhere
+        self._reading.problems += [unknown(key, known=known) for key in strangers if key not in elsewhere]
+        if self.problems:
+            raise ConfigError(self.problems)
+        self._tell([key for key in unclaimed if self._reading.given(key)])
+        used = {key: raw for key, raw in self._claimed.items() if key in self.config.plugin_values}
+        return attrs.evolve(self.config, plugin_values=PluginValues(used, secrets=self._secrets))
+
+    def _value(self, key: ConfigKey, plugin: str) -> Any:
+        raw = self._raw(key.name)
+        self._claimed[key.name] = raw
+        if key.secret:
+            self._secrets.add(key.name)
+        if raw is None:
+            return key.default
+        try:
+            return key.type(raw)
+        except (TypeError, ValueError) as error:
+            self._reading.problems.append(_refusal(key, raw, error, plugin=plugin))
+            return key.default
+
+    def _raw(self, name: str) -> object:
+        reading = self._reading
+        if name in reading.values and (not reading.given(name) or name in reading.adjusted | reading.wrong):
+            return reading.values[name]
+        return reading.raw.get(name)
+
+    def _tell(self, unused: Sequence[str]) -> None:
+        for note in self._reading.notes:
+            _log.info("%s", note)
+        if unused:
+            _log.warning("these keys are known, but nothing here uses them: %s", ", ".join(sorted(unused)))
+
+
+def _refusal(key: ConfigKey, raw: object, error: Exception, *, plugin: str) -> str:
+    # The error of a secret's type may well quote the secret.
+    if key.secret or is_secret(key.name):
+        return f"{key.name}={HIDDEN}: not accepted by {plugin}; {key.meaning}"
+    return f"{key.name}={brief(raw)}: {error} ({plugin}: {key.meaning})"

@@ -1,0 +1,75 @@
+"""What Java's class names mean here: common ones are names of plugins, others an error that says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ottla.config.value_types import ValueType, plugin_name
+from ottla.config.values import brief
+
+SERIALIZERS: Final = {
+    "ByteArraySerializer": "bytes",
+    "ByteBufferSerializer": "bytes",
+    "BytesSerializer": "bytes",
+    "StringSerializer": "string",
+}
+PARTITIONERS: Final = {"RoundRobinPartitioner": "round_robin", "RoundRobin": "round_robin"}
+
+_REMOVED: Final = {
+    "DefaultPartitioner": "leave partitioner.class out",
+    "UniformStickyPartitioner": "leave partitioner.class out and set partitioner.ignore.keys=true",
+}
+_KAFKA: Final = "org.apache.kafka."
+_CLASS: Final = re.compile(r"(?:[\w$]+\.)+[A-Z][\w$]*|[A-Z]\w+(?:Serializer|Partitioner)|RoundRobin")
+
+
+def partitioner() -> ValueType:
+    """A plugin's name, or one of Java's partitioners."""
+    allowed = "the name of a partitioner plugin"
+
+    def parse(raw: object) -> str:
+        if not isinstance(raw, str):
+            raise ValueError(
+                f"{brief(raw)} is not {allowed}; "
+                "offer your own as an entry point of the group ottla.partitioners and write its name here"
+            )
+        removed = _counterpart(raw, _REMOVED)
+        if removed is not None:
+            raise ValueError(f"{brief(raw)} was removed in Kafka 4.0; {removed}")
+        return _name(raw, PARTITIONERS, "write the name of a plugin of the group ottla.partitioners instead")
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
+def serializer() -> ValueType:
+    """A plugin's name, a callable, or one of Java's serializers."""
+    allowed = "the name of a serializer plugin, or a function that returns bytes"
+    remedy = (
+        'write the name of a plugin of the group ottla.serializers instead, such as "string", or a function'
+    )
+
+    def parse(raw: object) -> Any:
+        if isinstance(raw, str):
+            return _name(raw, SERIALIZERS, remedy)
+        if callable(raw):
+            return raw
+        raise ValueError(f"{brief(raw)} is not {allowed}")
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
+def _name(raw: str, known: Mapping[str, str], remedy: str) -> str:
+    counterpart = _counterpart(raw, known)
+    if counterpart is not None:
+        return counterpart
+    if _CLASS.fullmatch(raw.strip()):
+        raise ValueError(f"{brief(raw)} names a class, and Java's classes cannot be loaded here; {remedy}")
+    name: str = plugin_name().parse(raw)
+    return name
+
+
+def _counterpart(raw: str, known: Mapping[str, str]) -> str | None:
+    package, _, name = raw.strip().rpartition(".")
+    return known.get(name) if not package or raw.strip().startswith(_KAFKA) else None

@@ -1,0 +1,34 @@
+"""One key of the core: what may be written for it, what it is when nobody says, what it means."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from ottla.config.value_types import ValueType
+
+_METADATA: Final = "ottla.option"
+
+
+@attrs.frozen(kw_only=True)
+class Option:
+    """A key under Kafka's name. `default` is in Kafka's units, as a user would write it."""
+
+    key: str
+    type: ValueType
+    default: Any
+    meaning: str
+
+
+def option(key: str, value_type: ValueType, *, default: Any, meaning: str) -> Any:
+    """The field of a section that holds this key's value, in our units."""
+    declared = Option(key=key, type=value_type, default=default, meaning=meaning)
+    inside = None if default is None else value_type.inside(default)
+    return attrs.field(default=inside, metadata={_METADATA: declared})
+
+
+def option_of(field: attrs.Attribute[Any]) -> Option | None:
+    """The option that a field was made of; None for a field that no key of its own fills."""
+    found: Option | None = field.metadata.get(_METADATA)
+    return found

@@ -1,0 +1,79 @@
+"""The core's own keys, each checked by itself; how keys fit together is judged in `rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ottla.config.catalogue import OPTIONS, level_key
+from ottla.config.refused import REFUSED
+from ottla.config.value_types import ValueType
+
+
+@attrs.define(kw_only=True)
+class Reading:
+    """What came of the core's keys. `values` are in Kafka's units, the default where a value is wrong."""
+
+    raw: Mapping[str, object]
+    values: dict[str, Any] = attrs.Factory(dict)
+    level: int | None = None
+    read: set[str] = attrs.Factory(set)
+    wrong: set[str] = attrs.Factory(set)
+    adjusted: set[str] = attrs.Factory(set)
+    problems: list[str] = attrs.Factory(list)
+    notes: list[str] = attrs.Factory(list)
+
+    def given(self, key: str) -> bool:
+        """Whether the user said something about this key."""
+        return self.raw.get(key) is not None
+
+    def adjust(self, key: str, value: Any, *, because: str) -> None:
+        """Give a key that the user left out the value that another one asks for."""
+        self.notes.append(f"{key} is {value} instead of {self.values[key]}, because {because}")
+        self.values[key] = value
+        self.adjusted.add(key)
+
+
+def read_core(raw: Mapping[str, object]) -> Reading:
+    """Read every key of the core, and note everything that is wrong with any."""
+    reading = Reading(raw=raw)
+    for option in OPTIONS.values():
+        reading.values[option.key] = _value(reading, option.key, option.type, default=option.default)
+    _require(reading, "bootstrap.servers", "required; name at least one server as host:port")
+    _read_level(reading)
+    _refuse(reading)
+    return reading
+
+
+def _value(reading: Reading, key: str, value_type: ValueType, *, default: Any) -> Any:
+    reading.read.add(key)
+    if not reading.given(key):
+        return default
+    try:
+        return value_type.parse(reading.raw[key])
+    except ValueError as error:
+        reading.problems += [f"{key}: {reason}" for reason in error.args]
+        reading.wrong.add(key)
+        return default
+
+
+def _require(reading: Reading, key: str, reason: str) -> None:
+    if not reading.given(key):
+        reading.problems.append(f"{key}: {reason}")
+
+
+def _read_level(reading: Reading) -> None:
+    found = level_key(reading.values["compression.type"])
+    if found is not None:
+        key, value_type = found
+        reading.level = _value(reading, key, value_type, default=None)
+
+
+def _refuse(reading: Reading) -> None:
+    for key, refusal in REFUSED.items():
+        reading.read.add(key)
+        problem = refusal.problem(reading.raw[key]) if reading.given(key) else None
+        if problem is not None:
+            reading.problems.append(problem)

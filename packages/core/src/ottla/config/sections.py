@@ -1,0 +1,292 @@
+"""The configuration of a producer, one frozen section for each part that reads it.
+
+Every field is one key of Kafka, with Java's default. Times are seconds, -1 stays what it means to Kafka. Each
+part of the core receives its own section only.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import attrs
+
+from ottla.config.addresses import Address, addresses
+from ottla.config.java_classes import partitioner, serializer
+from ottla.config.option import option
+from ottla.config.value_types import (
+    LONG_MAX,
+    boolean,
+    choice,
+    integer,
+    milliseconds,
+    milliseconds_or_never,
+    plugin_name,
+    text,
+)
+from ottla.config.values import PluginValues
+
+SerializerChoice: TypeAlias = str | Callable[..., Any]
+
+
+class SecurityProtocol(enum.StrEnum):
+    """How connections are secured."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def transport(self) -> str:
+        """The name of the transport plugin that it asks for."""
+        return "ssl" if self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL) else "plaintext"
+
+    @property
+    def sasl(self) -> bool:
+        """Whether connections are authenticated with the mechanism that `sasl.mechanism` names."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionConfig:
+    """Where to connect, how, and for how long to try."""
+
+    bootstrap_servers: tuple[Address, ...] = option(
+        "bootstrap.servers",
+        addresses(),
+        default=(),
+        meaning="The servers to ask first for the cluster's brokers. Required.",
+    )
+    client_id: str = option(
+        "client.id",
+        text(),
+        default="",
+        meaning="The producer's name in the brokers' logs and quotas; empty: a name is made up.",
+    )
+    security_protocol: SecurityProtocol = option(  # noqa: RUF009 - a field, not a default
+        "security.protocol",
+        choice({protocol.lower(): protocol for protocol in SecurityProtocol}),
+        default=SecurityProtocol.PLAINTEXT,
+        meaning="Encrypted (SSL), authenticated (SASL), both or neither; picks the transport plugin.",
+    )
+    connection_via: str | None = option(
+        "connection.via",
+        plugin_name(),
+        default=None,
+        meaning="One more transport plugin to go through, such as a proxy.",
+    )
+    connections_max_idle: float = option(
+        "connections.max.idle.ms",
+        milliseconds_or_never(),
+        default=540_000,
+        meaning="A connection unused for this long is closed.",
+    )
+    send_buffer_bytes: int = option(
+        "send.buffer.bytes",
+        integer(least=-1),
+        default=131_072,
+        meaning="The size of a socket's send buffer; -1 leaves it to the system.",
+    )
+    receive_buffer_bytes: int = option(
+        "receive.buffer.bytes",
+        integer(least=-1),
+        default=32_768,
+        meaning="The size of a socket's receive buffer; -1 leaves it to the system.",
+    )
+    reconnect_backoff: float = option(
+        "reconnect.backoff.ms",
+        milliseconds(most=LONG_MAX),
+        default=50,
+        meaning="The first wait before connecting again to a broker that could not be reached.",
+    )
+    reconnect_backoff_max: float = option(
+        "reconnect.backoff.max.ms",
+        milliseconds(most=LONG_MAX),
+        default=1_000,
+        meaning="The longest wait before connecting again; waits double up to it.",
+    )
+    connection_setup_timeout: float = option(
+        "socket.connection.setup.timeout.ms",
+        milliseconds(most=LONG_MAX),
+        default=10_000,
+        meaning="How long making a connection may take at first.",
+    )
+    connection_setup_timeout_max: float = option(
+        "socket.connection.setup.timeout.max.ms",
+        milliseconds(most=LONG_MAX),
+        default=30_000,
+        meaning="How long making a connection may take at most; the time doubles up to it.",
+    )
+    request_timeout: float = option(
+        "request.timeout.ms",
+        milliseconds(),
+        default=30_000,
+        meaning="How long a broker may take to answer before the connection is given up.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class MetadataConfig:
+    """How fresh our view of the cluster is kept."""
+
+    max_age: float = option(
+        "metadata.max.age.ms",
+        milliseconds(most=LONG_MAX),
+        default=300_000,
+        meaning="Brokers and partitions are asked for again after this time, even if nothing went wrong.",
+    )
+    max_idle: float = option(
+        "metadata.max.idle.ms",
+        milliseconds(least=5_000, most=LONG_MAX),
+        default=300_000,
+        meaning="A topic that nothing was sent to for this long is forgotten.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class BatchingConfig:
+    """How records are gathered into batches, and what they may occupy."""
+
+    batch_size: int = option(
+        "batch.size",
+        integer(least=0),
+        default=16_384,
+        meaning="The size of a batch in bytes; a larger record gets a batch of its own.",
+    )
+    linger: float = option(
+        "linger.ms",
+        milliseconds(most=LONG_MAX),
+        default=5,
+        meaning="How long a batch waits for more records.",
+    )
+    buffer_memory: int = option(
+        "buffer.memory",
+        integer(least=0, most=LONG_MAX),
+        default=33_554_432,
+        meaning="The bytes that records may occupy until they are acknowledged; beyond it, send waits.",
+    )
+    max_request_size: int = option(
+        "max.request.size",
+        integer(least=0),
+        default=1_048_576,
+        meaning="The largest request, and so the largest record, in bytes.",
+    )
+    max_block: float = option(
+        "max.block.ms",
+        milliseconds(most=LONG_MAX),
+        default=60_000,
+        meaning="How long send waits for memory or for a topic it does not know yet.",
+    )
+    compression_type: str = option(
+        "compression.type",
+        plugin_name(),
+        default="none",
+        meaning="The compressor plugin for batches: none, gzip, snappy, lz4, zstd or another one installed.",
+    )
+    compression_level: int | None = None
+    """From `compression.<type>.level` of the type in use; None: the codec's own default."""
+
+
+@attrs.frozen(kw_only=True)
+class DeliveryConfig:
+    """When a record counts as delivered, and how long that is tried."""
+
+    acks: int = option(
+        "acks",
+        choice({"all": -1, "-1": -1, "0": 0, "1": 1}),
+        default=-1,
+        meaning="Who confirms a record: all in-sync replicas (all or -1), the leader (1), or nobody (0).",
+    )
+    retries: int = option(
+        "retries",
+        integer(least=0),
+        default=2_147_483_647,
+        meaning="How often a batch is sent again; best left alone: delivery.timeout.ms is the limit.",
+    )
+    delivery_timeout: float = option(
+        "delivery.timeout.ms",
+        milliseconds(),
+        default=120_000,
+        meaning="A record that is not acknowledged after this time has failed; waiting and retries included.",
+    )
+    retry_backoff: float = option(
+        "retry.backoff.ms",
+        milliseconds(most=LONG_MAX),
+        default=100,
+        meaning="The first wait before a batch is sent again.",
+    )
+    retry_backoff_max: float = option(
+        "retry.backoff.max.ms",
+        milliseconds(most=LONG_MAX),
+        default=1_000,
+        meaning="The longest wait before a batch is sent again; waits double up to it.",
+    )
+    max_in_flight: int = option(
+        "max.in.flight.requests.per.connection",
+        integer(least=1),
+        default=5,
+        meaning="Requests awaiting an answer on one connection; 1 keeps the order when a batch is retried.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class PartitioningConfig:
+    """How a record without a partition gets one."""
+
+    partitioner: str = option(
+        "partitioner.class",
+        partitioner(),
+        default="murmur2",
+        meaning="The partitioner plugin; murmur2 does what Java's producer does by default.",
+    )
+    ignore_keys: bool = option(
+        "partitioner.ignore.keys",
+        boolean(),
+        default=False,
+        meaning="Records with a key are spread as if they had none.",
+    )
+    adaptive: bool = option(
+        "partitioner.adaptive.partitioning.enable",
+        boolean(),
+        default=True,
+        meaning="Records without a key go more often to partitions whose brokers are faster.",
+    )
+    availability_timeout: float = option(
+        "partitioner.availability.timeout.ms",
+        milliseconds(most=LONG_MAX),
+        default=0,
+        meaning="Partitions of a broker that took nothing for this long are left out; 0: never.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class SerializationConfig:
+    """What turns keys and values into bytes: a plugin's name, or a callable."""
+
+    key_serializer: SerializerChoice = option(  # noqa: RUF009 - a field, not a default
+        "key.serializer",
+        serializer(),
+        default="bytes",
+        meaning="The serializer plugin for keys, or a function.",
+    )
+    value_serializer: SerializerChoice = option(  # noqa: RUF009 - a field, not a default
+        "value.serializer",
+        serializer(),
+        default="bytes",
+        meaning="The serializer plugin for values, or a function.",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class ProducerConfig:
+    """Everything that a user may set. `plugin_values` are keys of plugins, as the user wrote them."""
+
+    connection: ConnectionConfig = attrs.Factory(ConnectionConfig)
+    metadata: MetadataConfig = attrs.Factory(MetadataConfig)
+    batching: BatchingConfig = attrs.Factory(BatchingConfig)
+    delivery: DeliveryConfig = attrs.Factory(DeliveryConfig)
+    partitioning: PartitioningConfig = attrs.Factory(PartitioningConfig)
+    serialization: SerializationConfig = attrs.Factory(SerializationConfig)
+    plugin_values: PluginValues = attrs.Factory(lambda: PluginValues({}))

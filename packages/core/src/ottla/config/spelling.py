@@ -1,0 +1,54 @@
+"""How keys are written: as Kafka's dotted names or as Python's keywords, and which one was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+_OTHER_CLIENTS: Final = {
+    "compression.codec": "compression.type",
+    "compression.level": "compression.<type>.level",
+    "max.batch.size": "batch.size",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "message.max.bytes": "max.request.size",
+    "message.send.max.retries": "retries",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "partitioner": "partitioner.class",
+    "queue.buffering.max.kbytes": "buffer.memory",
+    "queue.buffering.max.messages": "buffer.memory",
+    "queue.buffering.max.ms": "linger.ms",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.timeout.ms": "request.timeout.ms",
+}
+"""What librdkafka, kafka-python or aiokafka call it, and what Kafka does."""
+
+
+def merge(
+    settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]
+) -> dict[str, object]:
+    """Both spellings in one mapping of dotted names; None, as in Java, is nothing said."""
+    merged: dict[str, object] = {}
+    for name, value in settings.items():
+        if isinstance(name, str):
+            merged[name] = value
+        else:
+            problems.append(f"{name!r} is not a key; keys are strings such as 'linger.ms'")
+    for keyword, value in keywords.items():
+        key = keyword.replace("_", ".")
+        if merged.get(key) is None:
+            merged[key] = value
+        elif value is not None:
+            problems.append(f"{key} is given twice, as {key!r} and as {keyword}=...; leave one out")
+    return merged
+
+
+def unknown(key: str, *, known: Iterable[str]) -> str:
+    """The problem with a key that nobody knows, naming the one that was probably meant."""
+    dotted = key.strip().lower().replace("_", ".").replace("-", ".")
+    names = sorted(known)
+    matches = difflib.get_close_matches(dotted, names, n=1, cutoff=0.6)
+    meant = _OTHER_CLIENTS.get(dotted) or (matches[0] if matches else None)
+    hint = f"did you mean {meant!r}?" if meant else "neither Kafka nor an installed plugin has it"
+    return f"{key!r} is not a known key; {hint}"

@@ -1,0 +1,138 @@
+"""What may be written for a value, and what it becomes.
+
+A value is accepted as a Python object or as the string that Java's properties would hold. `parse` keeps
+Kafka's units, so that errors and rules speak them; `inside` turns the result into ours.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from ottla.config.values import brief
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+FOREVER: Final = 1e9
+"""Seconds, some 31 years: no wait is longer, for system calls overflow on Java's largest long."""
+
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+")
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+@attrs.frozen(kw_only=True)
+class ValueType:
+    """One kind of value. `parse` raises ValueError with one argument for each thing that is wrong."""
+
+    allowed: str
+    parse: Callable[[object], Any]
+    inside: Callable[[Any], Any] = _unchanged
+
+
+def integer(*, least: int, most: int = INT_MAX) -> ValueType:
+    allowed = f"a whole number of at least {least}" + (f" and at most {most}" if most < INT_MAX else "")
+
+    def parse(raw: object) -> int:
+        number = _whole(raw)
+        if number is None or number < least:
+            raise ValueError(f"{brief(raw)} is not {allowed}")
+        if number > most:
+            raise ValueError(f"{brief(raw)} is too large; at most {most} is allowed")
+        return number
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
+def milliseconds(*, least: int = 0, most: int = INT_MAX) -> ValueType:
+    """Milliseconds at the edge, seconds inside."""
+    number = integer(least=least, most=most)
+    return attrs.evolve(number, allowed=f"milliseconds, {number.allowed}", inside=_seconds)
+
+
+def milliseconds_or_never() -> ValueType:
+    """As `milliseconds`; a negative number is `FOREVER`."""
+    number = integer(least=-LONG_MAX, most=LONG_MAX)
+    return attrs.evolve(
+        number,
+        allowed="milliseconds, a whole number; negative means never",
+        inside=lambda value: FOREVER if value < 0 else _seconds(value),
+    )
+
+
+def choice(table: Mapping[str, Any]) -> ValueType:
+    """One of the table's keys, which are lower-case, written in any case."""
+    allowed = "one of " + ", ".join(str(name) for name in table)
+
+    def parse(raw: object) -> Any:
+        word = str(raw).strip().lower()
+        if word not in table:
+            raise ValueError(f"{brief(raw)} is not {allowed}")
+        return table[word]
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
+def boolean() -> ValueType:
+    return choice({"true": True, "false": False})
+
+
+def text() -> ValueType:
+    allowed = "a string"
+
+    def parse(raw: object) -> str:
+        if not isinstance(raw, str):
+            raise ValueError(f"{brief(raw)} is not {allowed}")
+        return raw.strip()
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
+def plugin_name() -> ValueType:
+    """A plugin's name, in lower case: names are compared without case."""
+    allowed = "the name of a plugin"
+
+    def parse(raw: object) -> str:
+        if not isinstance(raw, str) or not raw.strip():
+            raise ValueError(f"{brief(raw)} is not {allowed}")
+        return raw.strip().lower()
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
+def items() -> ValueType:
+    """A list, or a string with commas between the items; empty items are dropped."""
+
+    def parse(raw: object) -> tuple[object, ...]:
+        parts = _split(raw)
+        return tuple(part for part in parts if part != "")
+
+    return ValueType(allowed="a list, or a string with commas", parse=parse)
+
+
+def _whole(raw: object) -> int | None:
+    if isinstance(raw, bool):
+        return None
+    if isinstance(raw, str):
+        digits = raw.strip()
+        return int(digits) if _DIGITS.fullmatch(digits) else None
+    try:
+        return operator.index(raw)  # type: ignore[arg-type]  # also takes numpy's integers
+    except TypeError:
+        return None
+
+
+def _seconds(value: int) -> float:
+    return min(value / 1000, FOREVER)
+
+
+def _split(raw: object) -> Sequence[object]:
+    if isinstance(raw, str):
+        return [part.strip() for part in raw.split(",")]
+    return raw if isinstance(raw, Sequence) and not isinstance(raw, bytes) else [raw]

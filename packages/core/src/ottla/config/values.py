@@ -1,0 +1,49 @@
+"""How values are shown: briefly, and secrets not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+HIDDEN: Final = "[hidden]"
+
+_LONGEST: Final = 80
+_SECRET: Final = re.compile(
+    r"passw|passphrase|secret|jaas|token|credential|(?:^|[._-])key(?:[._-]|$)", re.IGNORECASE
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key's name says that its value is nobody's business."""
+    return _SECRET.search(key) is not None
+
+
+def brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+class PluginValues(Mapping[str, Any]):
+    """Values by key, read-only. The repr hides what `secrets` names and what looks like a secret."""
+
+    __slots__ = ("_secrets", "_values")
+
+    def __init__(self, values: Mapping[str, Any], *, secrets: Collection[str] = ()) -> None:
+        self._values = dict(values)
+        self._secrets = frozenset(secrets)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self._values) + "}"
+
+    def _shown(self, key: str) -> str:
+        return HIDDEN if key in self._secrets or is_secret(key) else brief(self._values[key])

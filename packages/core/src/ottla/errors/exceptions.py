@@ -1,0 +1,149 @@
+"""The exceptions, grouped by what the caller can do about them.
+
+Raised by `send`, before the record was queued: `InvalidRecord`, `RecordTooLarge`, `SerializationFailed`,
+`TopicUnavailable`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`.
+The outcome of a record that was queued: `DeliveryFailed`, `DeliveryTimeout`.
+While assembling a producer: `ConfigError`, `PluginError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.reports import DeliveryReport
+
+
+class OttlaError(Exception):
+    """The base of everything that Ottla raises on purpose."""
+
+
+class ConfigError(OttlaError, ValueError):
+    """The configuration cannot be used; `problems` lists everything that is wrong with it, not only the first."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        lines = self.problems if len(self.problems) == 1 else ("", *(f"- {problem}" for problem in self.problems))
+        super().__init__("the configuration cannot be used: " + "\n".join(lines))
+
+
+class PluginError(OttlaError):
+    """A plugin that the configuration asks for cannot be had."""
+
+
+class PluginMissing(PluginError):
+    """No installed package offers the plugin; the message says what to install."""
+
+
+class PluginBroken(PluginError):
+    """The plugin is installed but cannot be used; the message names its distribution and what is wrong."""
+
+
+class WrongCall(OttlaError, RuntimeError):
+    """A call that is not allowed here, such as `flush` inside a delivery callback."""
+
+
+class ProducerClosed(OttlaError):
+    """The producer was closed, or belongs to the process that this one was forked from."""
+
+
+class ProducerFailed(OttlaError):
+    """The I/O thread met an error that it cannot survive; the cause is attached. Make a new producer."""
+
+
+class InvalidRecord(OttlaError, ValueError):
+    """The record can never be sent as it is; nothing was queued."""
+
+
+class RecordTooLarge(InvalidRecord):
+    """The record is above `max.request.size` or `buffer.memory`; nothing was queued."""
+
+
+class SerializationFailed(InvalidRecord):
+    """The serializer refused a key or value; the cause is attached and nothing was queued."""
+
+
+class TopicUnavailable(OttlaError):
+    """The topic or partition was not known within `max.block.ms`; the message says what stood in the way."""
+
+
+class BufferExhausted(OttlaError):
+    """No memory became free within `max.block.ms`; nothing was queued. Send slower or raise `buffer.memory`."""
+
+
+class NetworkError(OttlaError):
+    """Something between us and a broker; retried until a deadline of its own ends it."""
+
+
+class ConnectionFailed(NetworkError):
+    """A connection could not be made or was lost."""
+
+
+class ConnectionIdle(ConnectionFailed):
+    """A connection was closed by us, because nothing had used it for `connections.max.idle.ms`."""
+
+
+class NameResolutionFailed(ConnectionFailed):
+    """A broker's name has no address."""
+
+
+class RequestTimeout(NetworkError):
+    """A broker did not answer within `request.timeout.ms`."""
+
+
+class ProtocolError(OttlaError):
+    """The peer's bytes are not what the protocol says: a fault of the peer, or of something in between."""
+
+
+class CorruptBatch(ProtocolError):
+    """A record batch whose length, checksum, codec or content is wrong."""
+
+
+class UnsupportedVersion(OttlaError):
+    """The broker and we share no version of a request."""
+
+
+class BrokerError(OttlaError):
+    """A broker refused a request. `code` says why; `detail` is what the broker wrote, if anything."""
+
+    def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
+        self.code = code
+        self.detail = detail
+        super().__init__(f"{code.name} ({code.value}): {detail or code.meaning}")
+
+
+class DeliveryFailed(OttlaError):
+    """A queued record was given up; the cause is attached.
+
+    `possibly_persisted` is True when the record had been sent and its answer never came: the broker may hold it.
+    """
+
+    def __init__(self, message: str, *, topic: str, partition: int, attempts: int, possibly_persisted: bool) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.attempts = attempts
+        self.possibly_persisted = possibly_persisted
+        super().__init__(message)
+
+
+class DeliveryTimeout(DeliveryFailed):
+    """`delivery.timeout.ms` passed before the record was acknowledged."""
+
+
+class UndeliveredError(OttlaError):
+    """Records failed and nobody looked at their outcome; `report` has the counts, the first cause is attached."""
+
+    def __init__(self, report: DeliveryReport, message: str) -> None:
+        self.report = report
+        super().__init__(message)
+
+
+class FlushTimeout(OttlaError, TimeoutError):
+    """`flush` ran out of time; nothing was dropped, the rest goes on being sent. `report` has the counts."""
+
+    def __init__(self, report: DeliveryReport, message: str) -> None:
+        self.report = report
+        super().__init__(message)

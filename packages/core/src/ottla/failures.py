@@ -1,0 +1,58 @@
+"""How a record that is given up says so: what happened, to what, after how many tries, and what the broker may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.batch import ProducerBatch
+from ottla.errors import DeliveryFailed, DeliveryTimeout
+
+
+def given_up(batch: ProducerBatch, why: str) -> DeliveryFailed:
+    """The error of a batch that is given up for another reason than time."""
+    return DeliveryFailed(
+        f"{batch.count} record(s) for topic {batch.topic!r}, partition {batch.partition} were not delivered: {why}"
+        + _history(batch),
+        topic=batch.topic,
+        partition=batch.partition,
+        attempts=batch.attempts,
+        possibly_persisted=batch.possibly_persisted,
+    )
+
+
+def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
+    """The error of a batch whose `delivery.timeout.ms` has passed."""
+    error = DeliveryTimeout(
+        f"{batch.count} record(s) for topic {batch.topic!r}, partition {batch.partition} were not delivered within "
+        f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened"
+        + _history(batch),
+        topic=batch.topic,
+        partition=batch.partition,
+        attempts=batch.attempts,
+        possibly_persisted=batch.possibly_persisted,
+    )
+    error.__cause__ = batch.last_error
+    return error
+
+
+def _history(batch: ProducerBatch) -> str:
+    tries = f"{batch.attempts} attempt(s)" if batch.attempts else "never sent"
+    last = f", last to broker {batch.last_node}" if batch.last_node is not None else ""
+    why = f", last error: {batch.last_error}" if batch.last_error is not None else ""
+    perhaps = "; the broker may hold them all the same" if batch.possibly_persisted else ""
+    return f" ({tries}{last}{why}){perhaps}"
+
+
+def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) -> Mapping[int, DeliveryFailed]:
+    """An error of its own for each record that the broker names; the others failed because of them (KIP-467)."""
+    return {
+        index: DeliveryFailed(
+            f"the broker refused the record for topic {batch.topic!r}, partition {batch.partition}: "
+            + (message or "it gave no reason"),
+            topic=batch.topic,
+            partition=batch.partition,
+            attempts=batch.attempts,
+            possibly_persisted=False,
+        )
+        for index, message in messages.items()
+    }

@@ -1,0 +1,244 @@
+"""What a plugin gives to the core: one small protocol per kind, and the values that cross the door.
+
+Hooks (`ottla.hookspecs`) are factories that return these objects, asked once when a producer is assembled.
+Nothing here does work, and nothing here knows the core's parts.
+"""
+
+from __future__ import annotations
+
+import enum
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+import attrs
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Header: TypeAlias = tuple[str, bytes | None]
+
+SPEC_VERSION: Final = 1
+"""The generation of hook specs that this core speaks; a plugin module may state its own as `ottla_spec`."""
+
+
+@attrs.frozen(kw_only=True)
+class ConfigKey:
+    """One configuration key that a plugin understands, declared so that the core can check it.
+
+    `type` turns what the user wrote into the value the plugin reads; it raises ValueError or TypeError.
+    The value of a `secret` key never reaches a log, an error or a repr.
+    """
+
+    name: str
+    type: Callable[[Any], Any]
+    default: Any
+    meaning: str
+    secret: bool = False
+
+
+PluginConfig: TypeAlias = Mapping[str, Any]
+"""What a hook receives as `config`: the keys that its plugin declared, checked, defaults filled in."""
+
+
+class Interest(enum.Flag):
+    """What a layer wants to hear of from the selector on its own behalf."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
+
+
+@attrs.frozen
+class Target:
+    """An address to connect to: a `socket.AF_*` family and what `connect` takes for it."""
+
+    family: int
+    sockaddr: Any
+
+
+@runtime_checkable
+class TransportLayer(Protocol):
+    """One connection's bytes. Called by the I/O thread only; no method blocks."""
+
+    def handshake(self) -> bool:
+        """True when bytes may flow; called again at any time until then. OSError: the connection failed."""
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        """Take over bytes from the front of *chunks* and say how many; 0: full.
+
+        At most about 256 kB are taken ahead of the socket.
+        """
+
+    def flush(self) -> bool:
+        """True when nothing taken over still waits for the socket."""
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        """Bytes put into *buffer*; None: nothing now; 0: closed by the peer."""
+
+    def interest(self) -> Interest:
+        """What the layer itself waits for, apart from the channel's own reads and writes."""
+
+    def may_read(self) -> bool:
+        """Whether a read may give bytes without the socket becoming readable."""
+
+    def close(self) -> None:
+        """Close the socket, with a best-effort goodbye; returns at once and never raises."""
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """Opens the connections of one producer."""
+
+    def targets(self, host: str, port: int) -> Sequence[Target] | None:
+        """Where to connect for this broker; None: resolve the name as usual."""
+
+    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+        """Wrap a connected, non-blocking socket, from now on the layer's; host and port are the broker's."""
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """One answer of an authenticator: bytes to send, if any, and whether it is satisfied."""
+
+    reply: bytes | None
+    done: bool
+
+
+@runtime_checkable
+class Authenticator(Protocol):
+    """One SASL exchange. Owns no socket and no clock."""
+
+    def start(self) -> bytes:
+        """The first message to the broker."""
+
+    def challenge(self, data: bytes) -> Step:
+        """Answer the broker's message."""
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A SASL mechanism of one producer; `blocking` ones run on a helper thread."""
+
+    name: str
+    blocking: bool
+
+    def authenticator(self, host: str, port: int) -> Authenticator:
+        """A new exchange, for each connection and each re-authentication."""
+
+
+@attrs.frozen(kw_only=True)
+class TopicView:
+    """What a partitioner may know of a topic. `queued_bytes` is live and read without a lock: a hint."""
+
+    partitions: int
+    available: Sequence[int]
+    queued_bytes: Sequence[int]
+    slow: frozenset[int] = frozenset()
+
+
+@runtime_checkable
+class Partitioner(Protocol):
+    """Chooses a partition when the caller did not. Called by many threads at once.
+
+    Optional abilities, found once at assembly: `appended(topic, partition, size)` after each record,
+    `on_new_batch(topic, partition, view)` when a record needs a new batch, and
+    `partition_column(topic, keys, view)` for whole columns of keys.
+    """
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        """A partition in `range(view.partitions)`."""
+
+
+@runtime_checkable
+class Compressor(Protocol):
+    """A codec. Thread-safe; its bytes are Kafka's for `codec_id` (1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
+
+    codec_id: int
+
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> bytes:
+        """The compressed form of all *chunks* in a row; level None: the codec's own default."""
+
+    def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
+        """The plain bytes; more than *limit* of them, or malformed input: ProtocolError."""
+
+
+class ColumnsKind(enum.Enum):
+    """Who fills the columns of a batch: `send` one record at a time, or `send_table` from Arrow."""
+
+    OBJECTS = "objects"
+    ARROW = "arrow"
+
+
+@attrs.frozen(kw_only=True)
+class Encoded:
+    """The records section of a batch, before compression. `first_timestamp` is the base of the deltas."""
+
+    chunks: Sequence[Buffer]
+    first_timestamp: int
+    max_timestamp: int
+    count: int
+
+
+@runtime_checkable
+class Columns(Protocol):
+    """The records of one open batch, kept as columns until it is sealed. The caller holds the lock."""
+
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        """The record's index in the batch; None: no room. An empty batch takes any record."""
+
+    def size_estimate(self) -> int:
+        """An upper bound of the encoded records section, in bytes."""
+
+    def encode(self, magic: int) -> Encoded:
+        """Encode everything at once and let go of the records; called once, outside every lock."""
+
+    def facts(self, index: int) -> tuple[int, int, int]:
+        """A record's timestamp in ms and the sizes of its key and value, -1 for null; also after `encode`."""
+
+
+@runtime_checkable
+class RecordEncoder(Protocol):
+    """Makes the columns of batches. The highest `priority` that takes the kind wins."""
+
+    priority: int
+
+    def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
+        """Columns for a batch of about *limit* bytes of records; None: this kind is not taken."""
+
+
+class MetricsRegistry(Protocol):
+    """Where a reporter reads from."""
+
+    def snapshot(self) -> Mapping[str, float]:
+        """Every metric's value now."""
+
+
+@runtime_checkable
+class MetricsReporter(Protocol):
+    """Carries metrics away; it pulls, nothing is pushed on the way of a record."""
+
+    def start(self, registry: MetricsRegistry) -> None:
+        """Called once when the producer starts."""
+
+    def close(self) -> None:
+        """Called once when the producer closes."""
+
+
+@runtime_checkable
+class Serializer(Protocol):
+    """Turns what the caller sends into bytes."""
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        """The bytes of a key or value; None stays None. TypeError or ValueError reach the caller of `send`."""
+
+
+@runtime_checkable
+class Interceptor(Protocol):
+    """Sees every record on its way in, and every outcome."""
+
+    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> tuple[Any, Any, Sequence[Header]]:
+        """The key, value and headers to go on with."""
+
+    def on_acknowledgement(self, metadata: Any, error: Exception | None) -> None:
+        """Called on the I/O thread."""

@@ -1,0 +1,95 @@
+"""The one thread that moves a producer's records: rounds of the sender until it is closed, then an orderly end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from ottla.accumulator import RecordAccumulator
+from ottla.batch import IO_THREADS
+from ottla.errors import OttlaError, ProducerClosed, ProducerFailed
+from ottla.metadata import Metadata
+from ottla.network_client import NetworkClient
+from ottla.sender import Sender
+
+logger = logging.getLogger(__name__)
+
+ROUNDS_LOST_IN_A_ROW = 5
+"""So many rounds that end in an exception, one after the other, mean that no further one will help."""
+
+
+class IoThread:
+    """A daemon thread that runs `Sender.run_once`, and `on_end` as its last act. The methods are for other threads."""
+
+    def __init__(
+        self,
+        *,
+        sender: Sender,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        name: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._sender = sender
+        self._accumulator = accumulator
+        self._client = client
+        self._metadata = metadata
+        self._name = name
+        self._clock = clock
+        self.on_end: Callable[[], object] = lambda: None
+        self._deadline: float | None = None  # of an orderly end, once one was asked for
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def begin_close(self, timeout: float) -> None:
+        """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest; returns at once."""
+        deadline = self._clock() + timeout
+        self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+        self._refuse(ProducerClosed("the producer is closed"))
+        self._client.wakeup()
+
+    def join(self) -> None:
+        """Wait for the end that `begin_close` asked for."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        ident = threading.get_ident()
+        IO_THREADS.add(ident)
+        try:
+            self._run_rounds()
+            self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
+        except Exception as cause:
+            failure = ProducerFailed(f"the I/O thread {self._name} ended: {cause!r}")
+            failure.__cause__ = cause
+            logger.critical("%s: the I/O thread cannot go on; every record is failed", self._name, exc_info=True)
+            self._refuse(failure)
+            self._accumulator.abort(failure)
+        finally:
+            self._client.shutdown()
+            IO_THREADS.discard(ident)
+            self.on_end()
+
+    def _run_rounds(self) -> None:
+        lost_in_a_row = 0
+        while not self._ended():
+            try:
+                self._sender.run_once(self._clock())
+                lost_in_a_row = 0
+            except Exception:
+                lost_in_a_row += 1
+                if lost_in_a_row == ROUNDS_LOST_IN_A_ROW:
+                    raise
+                logger.exception("%s: a round of the I/O thread failed; going on", self._name)
+
+    def _ended(self) -> bool:
+        deadline = self._deadline
+        return deadline is not None and (self._sender.idle or self._clock() >= deadline)
+
+    def _refuse(self, refusal: OttlaError) -> None:
+        self._accumulator.close(refusal)
+        self._metadata.close(refusal)

@@ -1,0 +1,78 @@
+"""Who settled how: the counts behind `DeliveryReport`, and the failures that nobody has looked at.
+
+Bounded: of failed batches the last thousands are remembered one by one, older ones as a count.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable
+
+from ottla.batch import Acknowledged, Failed, ProducerBatch
+from ottla.errors import DeliveryFailed
+from ottla.reports import DeliveryReport, TopicReport
+
+REMEMBERED_FAILURES = 4096
+
+
+class DeliveryLedger:
+    """Counts settled records by topic. Safe for any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._acknowledged: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        self._possibly_persisted: Counter[str] = Counter()
+        self._failures: deque[ProducerBatch] = deque()
+        self._forgotten_unseen = 0
+        self._first_error: DeliveryFailed | None = None
+
+    def enter(self, batch: ProducerBatch) -> None:
+        """Count a batch that has just been settled."""
+        outcome = batch.outcome
+        with self._lock:
+            match outcome:
+                case Acknowledged():
+                    self._acknowledged[batch.topic] += batch.count
+                case Failed(error=error):
+                    self._failed[batch.topic] += batch.count
+                    if error.possibly_persisted:
+                        self._possibly_persisted[batch.topic] += batch.count
+                    self._failures.append(batch)
+                    if len(self._failures) > REMEMBERED_FAILURES:
+                        self._forget(self._failures.popleft())
+                case None:
+                    raise AssertionError("only settled batches are entered")
+
+    def close_account(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
+        """The report since the last one, how many failures nobody has looked at, and the first of their causes.
+
+        All of them count as looked at from now on: the caller raises, or reports, what is returned.
+        """
+        waiting: Counter[str] = Counter()
+        for batch in pending:
+            waiting[batch.topic] += batch.count
+        with self._lock:
+            topics = {
+                topic: TopicReport(
+                    acknowledged=self._acknowledged[topic],
+                    failed=self._failed[topic],
+                    possibly_persisted=self._possibly_persisted[topic],
+                    pending=waiting[topic],
+                )
+                for topic in sorted({*self._acknowledged, *self._failed, *waiting})
+            }
+            while self._failures:
+                self._forget(self._failures.popleft())
+            unseen, error = self._forgotten_unseen, self._first_error
+            self._forgotten_unseen, self._first_error = 0, None
+            for counts in (self._acknowledged, self._failed, self._possibly_persisted):
+                counts.clear()
+        return DeliveryReport(topics), unseen, error
+
+    def _forget(self, batch: ProducerBatch) -> None:
+        unseen = batch.unseen()
+        self._forgotten_unseen += unseen
+        if unseen and self._first_error is None and isinstance(batch.outcome, Failed):
+            self._first_error = batch.outcome.error

@@ -1,0 +1,114 @@
+"""How a producer ends: by `close`, by being dropped, with the interpreter, or in a forked child.
+
+Every producer that was not closed is closed at exit, within bounds, with one log line that has the counts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from typing import TypeAlias
+
+from ottla.accumulator import RecordAccumulator
+from ottla.batch import IO_THREADS
+from ottla.errors import DeliveryFailed, OttlaError, ProducerClosed
+from ottla.io_thread import IoThread
+from ottla.reports import DeliveryReport
+
+logger = logging.getLogger(__name__)
+
+AT_EXIT_SECONDS = 30.0
+"""A program that ends without `close` waits no longer than this for its last records."""
+
+Account: TypeAlias = tuple[DeliveryReport, int, DeliveryFailed | None]
+
+_living: set[Lifetime] = set()
+
+
+class Lifetime:
+    """One producer's I/O thread from its start to its end."""
+
+    def __init__(self, io_thread: IoThread, accumulator: RecordAccumulator, delivery_timeout: float) -> None:
+        self._io_thread = io_thread
+        self._accumulator = accumulator
+        self._delivery_timeout = delivery_timeout
+        self._refusal: OttlaError | None = None
+        self._forked = False
+
+    def check(self) -> None:
+        """Raise ProducerClosed when the producer takes no more records."""
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+
+    def check_process(self) -> None:
+        """Raise ProducerClosed in a forked child, where the I/O thread does not exist."""
+        if self._forked:
+            self.check()
+
+    def end(self, timeout: float | None) -> Account:
+        """Close, and wait for it unless this is the I/O thread itself, which is then forced."""
+        self.check_process()
+        _living.discard(self)
+        self._refusal = ProducerClosed("the producer is closed")
+        if threading.get_ident() in IO_THREADS:
+            self._io_thread.begin_close(0.0)
+        else:
+            self._io_thread.begin_close(self._delivery_timeout if timeout is None else timeout)
+            self._io_thread.join()
+        return self._accumulator.report()
+
+    def abandon(self) -> None:
+        """The producer was dropped without `close`: let what is queued leave in the background."""
+        if not self._forked:
+            self._io_thread.on_end = self._account_for_abandoned
+            self._io_thread.begin_close(self._delivery_timeout)
+
+    def end_with_the_program(self) -> None:
+        """Close within bounds, and say what became of the last records."""
+        _tell("the program ended without closing its producer", self.end(min(self._delivery_timeout, AT_EXIT_SECONDS)))
+
+    def _account_for_abandoned(self) -> None:
+        if self in _living:
+            _living.discard(self)
+            _tell("a producer was dropped without being closed", self._accumulator.report())
+
+    def fork(self) -> None:
+        """This is a child process: the I/O thread and its sockets belong to the parent."""
+        self._forked = True
+        self._refusal = ProducerClosed(
+            "the producer belongs to the process that this one was forked from; make a new one after the fork"
+        )
+
+
+def begin(io_thread: IoThread, accumulator: RecordAccumulator, delivery_timeout: float) -> Lifetime:
+    """Start a producer's thread."""
+    life = Lifetime(io_thread, accumulator, delivery_timeout)
+    _living.add(life)
+    io_thread.start()
+    return life
+
+
+def _tell(what: str, account: Account) -> None:
+    report, _unseen, error = account
+    if report.failed:
+        logger.error("%s: %s; first error: %s", what, report, error)
+    else:
+        logger.warning("%s: %s", what, report)
+
+
+def _end_all() -> None:
+    for life in list(_living):
+        life.end_with_the_program()
+
+
+def _fork_all() -> None:
+    for life in list(_living):
+        life.fork()
+    _living.clear()
+    IO_THREADS.clear()
+
+
+atexit.register(_end_all)
+os.register_at_fork(after_in_child=_fork_all)

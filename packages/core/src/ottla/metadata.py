@@ -1,0 +1,162 @@
+"""What we know of the cluster, which topics we want to know of, and when to ask again.
+
+Callers wait here for a topic; the I/O thread brings the answers. It knows neither requests nor connections.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from ottla.backoff import Backoff
+from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
+from ottla.errors import BrokerError, ErrorCode, OttlaError, TopicUnavailable
+
+_FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+
+
+class Metadata:
+    """The cluster snapshot and its upkeep. `wait_for` and `cluster` are for any thread, the rest for the I/O thread."""
+
+    def __init__(
+        self,
+        *,
+        bootstrap: Iterable[tuple[str, int]],
+        max_age: float,
+        max_idle: float,
+        refresh_backoff: Backoff,
+        wake: Callable[[], object],
+        clock: Callable[[], float],
+    ) -> None:
+        brokers = {-1 - n: Broker(id=-1 - n, host=host, port=port) for n, (host, port) in enumerate(bootstrap)}
+        self.cluster = Cluster(brokers=brokers, bootstrap=True)
+        self._max_age = max_age
+        self._max_idle = max_idle
+        self._refresh_backoff = refresh_backoff
+        self._wake = wake
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._used_at: dict[str, float] = {}
+        self._wanted = True
+        self._updated_at = float("-inf")
+        self._retry_at = float("-inf")
+        self._failures = 0
+        self._error: OttlaError | None = None
+        self._refusal: OttlaError | None = None
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics in use, which every request asks for."""
+        with self._changed:
+            return sorted(self._used_at)
+
+    # For the callers of the producer
+
+    def wait_for(self, topic: str, *, partition: int | None, timeout: float) -> Topic:
+        """The topic, with *partition* among its own, waiting at most *timeout* seconds for the cluster to tell.
+
+        Raises TopicUnavailable, which says what stood in the way; at once when waiting cannot help.
+        """
+        deadline = self._clock() + timeout
+        self.use(topic, self._clock())
+        with self._changed:
+            while True:
+                if self._refusal is not None:
+                    raise self._refusal
+                known = self.cluster.topics.get(topic)
+                if known is not None:
+                    if known.leaders and (partition is None or partition < len(known.leaders)):
+                        return known
+                    if known.error in _FINAL_TOPIC_ERRORS:
+                        raise TopicUnavailable(f"topic {topic!r} cannot be used") from BrokerError(known.error)
+                left = deadline - self._clock()
+                if left <= 0:
+                    raise self._unavailable(topic, known, partition, timeout)
+                self._wanted = True
+                self._wake()
+                self._changed.wait(left)
+
+    def use(self, topic: str, now: float) -> None:
+        """Note that a topic is in use; a new one is asked for at once."""
+        with self._changed:
+            if topic not in self._used_at:
+                self._wanted = True
+                self._retry_at = float("-inf")
+            self._used_at[topic] = now
+
+    def _unavailable(
+        self, topic: str, known: Topic | None, partition: int | None, timeout: float
+    ) -> TopicUnavailable:
+        cause: OttlaError | None = self._error
+        if known is not None and known.leaders:
+            why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
+        elif known is not None and known.error is not ErrorCode.NONE:
+            cause = BrokerError(known.error)
+            why = f"{cause}; does it exist, and may this client see it?"
+        elif cause is not None:
+            why = f"no broker answered; last error: {cause}"
+        else:
+            why = "no broker answered"
+        error = TopicUnavailable(f"topic {topic!r} was not available within max.block.ms ({timeout:g} s): {why}")
+        error.__cause__ = cause
+        return error
+
+    # For the I/O thread
+
+    def request_update(self) -> None:
+        """Ask for metadata as soon as the backoff allows."""
+        self._wanted = True
+
+    def due_at(self) -> float:
+        """When the next request should be made."""
+        return max(self._retry_at, float("-inf") if self._wanted else self._updated_at + self._max_age)
+
+    def begin(self, now: float) -> None:
+        """A request is on its way: what is wanted from now on needs another."""
+        self._wanted = False
+        self._retry_at = now + self._refresh_backoff.delay(self._failures)
+
+    def fail(self, error: OttlaError, now: float) -> None:
+        """The request came to nothing; it is wanted again, after a backoff. Waiters learn of *error* in the end."""
+        with self._changed:
+            self._error = error
+            self._wanted = True
+            self._retry_at = now + self._refresh_backoff.delay(self._failures)
+            self._failures += 1
+
+    def note(self, error: OttlaError) -> None:
+        """Remember a network error: a caller whose wait ends in vain is told of it."""
+        self._error = error
+
+    def update(self, brokers: Mapping[int, Broker], topics: Mapping[str, Topic], now: float) -> None:
+        """Take over an answer, keep leaders whose term is newer than the answer's, drop what is idle."""
+        with self._changed:
+            self._failures = 0
+            self._error = None
+            self._updated_at = now
+            self._used_at = {t: at for t, at in self._used_at.items() if now - at < self._max_idle}
+            known = {name: topic for name, topic in self.cluster.topics.items() if name in self._used_at}
+            merged = known | {name: _newer(known.get(name), topic) for name, topic in topics.items()}
+            self.cluster = Cluster(brokers=brokers, topics=merged)
+            if any(not topic.leaders or NO_LEADER in topic.leaders for topic in topics.values()):
+                self._wanted = True
+            self._changed.notify_all()
+
+    def close(self, refusal: OttlaError) -> None:
+        """Wake everybody who waits, with *refusal*."""
+        with self._changed:
+            self._refusal = refusal
+            self._changed.notify_all()
+
+
+def _newer(known: Topic | None, answer: Topic) -> Topic:
+    """The answer, but with the leaders we know where the answer's are of an older term (KIP-320)."""
+    if known is None or known.id != answer.id or not answer.leaders:
+        return answer
+    leaders, epochs = list(answer.leaders), list(answer.epochs)
+    for partition, epoch in enumerate(known.epochs[: len(epochs)]):
+        if epoch > epochs[partition] >= 0:
+            leaders[partition], epochs[partition] = known.leaders[partition], epoch
+    return attrs.evolve(answer, leaders=tuple(leaders), epochs=tuple(epochs))

@@ -1,0 +1,373 @@
+"""Requests to brokers: which connection takes one, what is in flight, what timed out.
+
+Speaks ApiVersions on every new connection, keeps metadata fresh, and calls each request's `on_complete` once.
+Bytes are moved by a `Selectable`; time is an argument, but for the moment at which a wait ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+
+from ottla.backoff import Backoff
+from ottla.cluster import Broker
+from ottla.errors import (
+    ConnectionFailed,
+    ConnectionIdle,
+    NetworkError,
+    OttlaError,
+    ProtocolError,
+    RequestTimeout,
+    UnsupportedVersion,
+)
+from ottla.interfaces import Buffer
+from ottla.metadata import Metadata
+from ottla.network_client.connection import Connection, Stage
+from ottla.network_client.negotiation import api_versions_request, offered_versions
+from ottla.network_client.request import Completion, InFlight, Request
+from ottla.network_client.upkeep import metadata_request, read_answer
+from ottla.protocol import choose_version, read_response_header, request_header
+from ottla.selectable import Selectable
+
+logger = logging.getLogger(__name__)
+
+
+class NetworkClient:
+    """The connections of one producer. For the I/O thread, except `wakeup`."""
+
+    def __init__(
+        self,
+        *,
+        selector: Selectable,
+        metadata: Metadata,
+        client_id: str,
+        max_in_flight: int,
+        request_timeout: float,
+        reconnect_backoff: Backoff,
+        setup_backoff: Backoff,
+        clock: Callable[[], float],
+    ) -> None:
+        self._selector = selector
+        self._metadata = metadata
+        self._client_id = client_id
+        self._max_in_flight = max_in_flight
+        self._request_timeout = request_timeout
+        self._reconnect_backoff = reconnect_backoff
+        self._setup_backoff = setup_backoff
+        self._clock = clock
+        self._connections: dict[int, Connection] = {}
+        self._correlation_id = 0
+        self._metadata_asked = False
+        self._completions: list[tuple[Request, Completion]] = []
+
+    def ready(self, node: int, now: float) -> bool:
+        """Whether a broker takes a request now; if not, a connection is begun where none is.
+
+        While metadata is due, no broker is ready: metadata goes first.
+        """
+        broker = self._metadata.cluster.brokers.get(node)
+        if broker is None:
+            return False
+        connection = self._connection(broker)
+        if connection.may_connect(now):
+            self._connect(connection, now)
+        return not self._metadata_due(now) and connection.may_send(now, max_in_flight=self._max_in_flight)
+
+    def send(self, node: int, request: Request, now: float) -> None:
+        """Send a request to a broker that is ready; its `on_complete` is called by a later `poll`."""
+        connection = self._connections[node]
+        assert connection.may_send(now, max_in_flight=self._max_in_flight), "only a ready broker is sent to"
+        try:
+            version = self._version(connection, request)
+        except UnsupportedVersion as error:
+            self._complete(request, node, now, error=error, written=False)
+            return
+        self._transmit(connection, request, version, now)
+
+    def ready_at(self, node: int, now: float) -> float:
+        """When a broker that is not ready may be, without anything happening; infinity: only an event changes that."""
+        connection = self._connections.get(node)
+        if connection is None:
+            return now
+        at = connection.retry_at if connection.stage is Stage.DISCONNECTED else connection.throttled_until
+        return at if at > now else float("inf")
+
+    def in_flight(self) -> int:
+        """How many requests wait for an answer."""
+        return sum(len(connection.in_flight) for connection in self._connections.values())
+
+    def poll(self, timeout: float, now: float) -> float:
+        """Move bytes, waiting at most *timeout* seconds, and complete what is complete; returns the time after.
+
+        Must come back when something of its own is due, so it may return early.
+        """
+        if not self._completions:
+            self._ask_for_metadata(now)
+            self._selector.poll(max(0.0, min(timeout, self._due_at(now) - now)))
+            now = self._clock()
+            self._note_sent(now)
+            self._take_answers(now)
+            self._note_lost(now)
+            self._greet_connected(now)
+            self._time_out(now)
+        self._run_completions()
+        return now
+
+    def wakeup(self) -> None:
+        """End a `poll` that waits. For any thread."""
+        self._selector.wakeup()
+
+    def shutdown(self) -> None:
+        """Close every connection; what is in flight completes as lost."""
+        now = self._clock()
+        for node, connection in self._connections.items():
+            for sent in connection.lost():
+                self._complete(sent.request, node, now, error=ConnectionFailed("the producer was closed"))
+        self._run_completions()
+        self._selector.shutdown()
+
+    # Connections
+
+    def _connection(self, broker: Broker) -> Connection:
+        connection = self._connections.get(broker.id)
+        if connection is None:
+            connection = self._connections[broker.id] = Connection(broker=broker)
+        return connection
+
+    def _connect(self, connection: Connection, now: float) -> None:
+        broker = connection.broker
+        connection.stage = Stage.CONNECTING
+        connection.setup_deadline = now + self._setup_backoff.delay(connection.failures)
+        try:
+            if not connection.targets:
+                connection.targets = self._selector.resolve(broker.host, broker.port)
+            target, connection.targets = connection.targets[0], connection.targets[1:]
+            logger.debug("%s: connecting to %s", self._client_id, broker)
+            self._selector.connect(broker.id, target, broker.host, broker.port)
+        except NetworkError as error:
+            self._failed(connection, error, now)
+
+    def _failed(self, connection: Connection, error: OttlaError, now: float) -> None:
+        """Note that a connection is gone, complete what it had in flight, and allow the next try after a backoff."""
+        was_ready = connection.stage is Stage.READY
+        unanswered = connection.lost()
+        if was_ready:
+            connection.failures = 0
+        connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
+        level = logging.WARNING if connection.failures == 0 and not isinstance(error, ConnectionIdle) else logging.DEBUG
+        logger.log(level, "%s: %s: %s", self._client_id, connection.broker, error)
+        connection.failures += 1
+        self._metadata.note(error)
+        if not isinstance(error, ConnectionIdle):
+            self._metadata.request_update()
+        for sent in unanswered:
+            self._complete(sent.request, connection.broker.id, now, error=error)
+
+    def _drop(self, connection: Connection, reason: NetworkError) -> None:
+        """Close a connection; its end is told by the next poll."""
+        if not connection.closing:
+            connection.closing = True
+            self._selector.close(connection.broker.id, reason)
+
+    def _forget_gone(self) -> None:
+        """Close the connections of brokers that left the cluster or moved to another address."""
+        brokers = self._metadata.cluster.brokers
+        for node, connection in self._connections.items():
+            if brokers.get(node) == connection.broker:
+                continue
+            if connection.stage is not Stage.DISCONNECTED:
+                self._drop(connection, ConnectionFailed(f"{connection.broker} is no longer part of the cluster"))
+            elif node in brokers:
+                self._connections[node] = Connection(broker=brokers[node])
+        for node in [n for n, c in self._connections.items() if n not in brokers and c.stage is Stage.DISCONNECTED]:
+            del self._connections[node]
+
+    # Requests
+
+    def _version(self, connection: Connection, request: Request) -> int:
+        message = request.message
+        offered = connection.versions.get(message.key)
+        if offered is None:
+            raise UnsupportedVersion(f"{connection.broker} does not offer {message.name} requests")
+        return choose_version(message, *offered, floor=request.floor)
+
+    def _transmit(self, connection: Connection, request: Request, version: int, now: float) -> None:
+        body = request.body(version)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = request_header(request.message, version, self._correlation_id, self._client_id)
+        size = len(header) + sum(map(len, body))
+        connection.in_flight.append(
+            InFlight(
+                request=request,
+                version=version,
+                correlation_id=self._correlation_id,
+                sent_at=now,
+                deadline=now + self._request_timeout,
+            )
+        )
+        connection.writing = True
+        self._selector.send(connection.broker.id, [size.to_bytes(4, "big") + header, *body])
+
+    def _complete(
+        self,
+        request: Request,
+        node: int,
+        now: float,
+        *,
+        answer: object = None,
+        error: OttlaError | None = None,
+        written: bool = True,
+    ) -> None:
+        self._completions.append(
+            (request, Completion(node=node, answer=answer, error=error, now=now, written=written))
+        )
+
+    def _run_completions(self) -> None:
+        while self._completions:
+            completions, self._completions = self._completions, []
+            for request, completion in completions:
+                try:
+                    request.on_complete(completion)
+                except Exception:
+                    logger.exception("%s: completing a %s request failed", self._client_id, request.message.name)
+
+    # What a poll brought
+
+    def _note_sent(self, now: float) -> None:
+        for node in self._selector.sent:
+            connection = self._connections[node]
+            connection.writing = False
+            if connection.in_flight and not connection.in_flight[-1].request.answered:
+                sent = connection.in_flight.pop()
+                self._complete(sent.request, node, now)
+
+    def _take_answers(self, now: float) -> None:
+        for node, frame in self._selector.received:
+            connection = self._connections[node]
+            try:
+                self._pair(connection, frame, now)
+            except ProtocolError as cause:
+                error = ConnectionFailed(f"{connection.broker} answered something unreadable: {cause}")
+                error.__cause__ = cause
+                self._drop(connection, error)
+
+    def _pair(self, connection: Connection, frame: Buffer, now: float) -> None:
+        if not connection.in_flight:
+            raise ProtocolError("an answer that nothing asked for")
+        sent = connection.in_flight[0]
+        message = sent.request.message
+        correlation_id, offset = read_response_header(message, sent.version, frame)
+        if correlation_id != sent.correlation_id:
+            raise ProtocolError(f"answer {correlation_id} came, {sent.correlation_id} ({message.name}) was next")
+        body = memoryview(frame)[offset:]
+        if connection.stage is Stage.NEGOTIATING:
+            connection.in_flight.popleft()
+            self._learn_versions(connection, sent.version, body, now)
+            return
+        answer = message.response(sent.version).decode(body)
+        connection.in_flight.popleft()
+        throttle = getattr(answer, "throttle_time_ms", 0) / 1000
+        if throttle > 0:
+            connection.throttled_until = now + throttle
+        self._complete(sent.request, connection.broker.id, now, answer=answer)
+
+    def _learn_versions(self, connection: Connection, version: int, body: memoryview, now: float) -> None:
+        offer = offered_versions(version, body)
+        if offer.ask_again_with is not None:
+            request = api_versions_request()
+            self._transmit(connection, request, offer.ask_again_with, now)
+            return
+        connection.versions = dict(offer.versions)
+        connection.stage = Stage.READY
+        connection.failures = 0
+        connection.targets = ()
+        logger.debug("%s: %s is ready", self._client_id, connection.broker)
+
+    def _note_lost(self, now: float) -> None:
+        for node, error in self._selector.disconnected.items():
+            self._failed(self._connections[node], error, now)
+        if self._selector.disconnected:
+            self._forget_gone()
+
+    def _greet_connected(self, now: float) -> None:
+        for node in self._selector.connected:
+            connection = self._connections[node]
+            if connection.stage is Stage.CONNECTING:
+                connection.stage = Stage.NEGOTIATING
+                request = api_versions_request()
+                self._transmit(connection, request, request.message.max_version, now)
+
+    def _time_out(self, now: float) -> None:
+        for connection in self._connections.values():
+            if connection.next_deadline() > now or connection.closing:
+                continue
+            if connection.stage is Stage.READY:
+                waited = self._request_timeout
+                name = connection.in_flight[0].request.message.name
+                what = f"did not answer a {name} request within request.timeout.ms ({waited:g} s)"
+            else:
+                what = f"did not get ready within socket.connection.setup.timeout.ms ({connection.stage.value})"
+            self._drop(connection, RequestTimeout(f"{connection.broker} {what}"))
+
+    # Metadata
+
+    def _metadata_due(self, now: float) -> bool:
+        return not self._metadata_asked and now >= self._metadata.due_at()
+
+    def _ask_for_metadata(self, now: float) -> None:
+        if not self._metadata_due(now):
+            return
+        connection = self._least_loaded(now)
+        if connection is None:
+            return
+        if connection.may_connect(now):
+            self._connect(connection, now)
+        elif connection.may_send(now, max_in_flight=self._max_in_flight):
+            request = metadata_request(self._metadata.topics, on_complete=self._take_metadata)
+            self._metadata.begin(now)
+            self._metadata_asked = True
+            self.send(connection.broker.id, request, now)
+
+    def _take_metadata(self, completion: Completion) -> None:
+        self._metadata_asked = False
+        if completion.error is not None:
+            self._metadata.fail(completion.error, completion.now)
+            return
+        try:
+            brokers, topics = read_answer(completion.answer)
+        except OttlaError as error:
+            self._metadata.fail(error, completion.now)
+            return
+        self._metadata.update(brokers, topics, completion.now)
+        self._forget_gone()
+
+    def _least_loaded(self, now: float) -> Connection | None:
+        """The connection to ask: ready and idle first, then the least busy, then one in the making, then a new one."""
+        brokers = list(self._metadata.cluster.brokers.values())
+        random.shuffle(brokers)
+        ranked: list[tuple[int, int, Connection]] = []
+        for position, broker in enumerate(brokers):
+            connection = self._connection(broker)
+            if connection.may_send(now, max_in_flight=self._max_in_flight):
+                ranked.append((len(connection.in_flight), position, connection))
+            elif connection.stage in (Stage.CONNECTING, Stage.NEGOTIATING):
+                ranked.append((1_000, position, connection))
+            elif connection.may_connect(now):
+                ranked.append((2_000, position, connection))
+        return min(ranked, key=lambda entry: entry[:2])[2] if ranked else None
+
+    def _due_at(self, now: float) -> float:
+        """When the client itself has something to do again."""
+        due = min((connection.next_deadline() for connection in self._connections.values()), default=float("inf"))
+        if self._metadata_asked:
+            return due
+        metadata_at = self._metadata.due_at()
+        if metadata_at > now:
+            return min(due, metadata_at)
+        connections = self._connections.values()
+        if any(c.stage in (Stage.CONNECTING, Stage.NEGOTIATING) for c in connections):
+            return due
+        # No connection could be asked: a lost one may be tried, a throttled one asked, after its time.
+        changes = (max(c.retry_at, c.throttled_until) for c in connections)
+        return min(due, min((at for at in changes if at > now), default=due))

@@ -1,0 +1,68 @@
+"""What the client knows of its connection to one broker: its stage, its backoff, its addresses, its requests."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Sequence
+
+import attrs
+
+from ottla.cluster import Broker
+from ottla.interfaces import Target
+from ottla.network_client.request import InFlight
+
+
+class Stage(enum.Enum):
+    """How far a connection has come."""
+
+    DISCONNECTED = "disconnected"
+    CONNECTING = "connecting"
+    NEGOTIATING = "asking for API versions"
+    READY = "ready"
+
+
+@attrs.define(eq=False, kw_only=True)
+class Connection:
+    """The connection to one broker, over all its tries."""
+
+    broker: Broker
+    stage: Stage = Stage.DISCONNECTED
+    failures: int = 0
+    retry_at: float = float("-inf")
+    setup_deadline: float = float("inf")
+    throttled_until: float = float("-inf")
+    writing: bool = False
+    closing: bool = False
+    versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+    in_flight: deque[InFlight] = attrs.field(factory=deque)
+    targets: Sequence[Target] = ()
+
+    def may_connect(self, now: float) -> bool:
+        """Whether a new try is allowed now."""
+        return self.stage is Stage.DISCONNECTED and now >= self.retry_at
+
+    def may_send(self, now: float, *, max_in_flight: int) -> bool:
+        """Whether the connection takes one more request now."""
+        return (
+            self.stage is Stage.READY
+            and not self.writing
+            and not self.closing
+            and len(self.in_flight) < max_in_flight
+            and now >= self.throttled_until
+        )
+
+    def next_deadline(self) -> float:
+        """When something of this connection times out."""
+        oldest = min((sent.deadline for sent in self.in_flight), default=float("inf"))
+        setting_up = self.stage in (Stage.CONNECTING, Stage.NEGOTIATING)
+        return min(oldest, self.setup_deadline if setting_up else float("inf"))
+
+    def lost(self) -> Sequence[InFlight]:
+        """Forget the connection; returns the requests that now have no answer, in order."""
+        unanswered = tuple(self.in_flight)
+        self.in_flight.clear()
+        self.stage = Stage.DISCONNECTED
+        self.writing = self.closing = False
+        self.versions = {}
+        return unanswered

@@ -1,0 +1,48 @@
+"""A request as the sender hands it over, and what comes back of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from ottla.errors import OttlaError
+from ottla.interfaces import Buffer
+from ottla.protocol import Message
+
+
+@attrs.frozen(kw_only=True)
+class Completion:
+    """The end of a request: its decoded *answer*, or an *error*; neither when none was asked for (`acks=0`).
+
+    `written` tells whether the request may have reached the broker.
+    """
+
+    node: int
+    answer: Any
+    error: OttlaError | None
+    now: float
+    written: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """What to send: `body` encodes it for the version that the broker and we share, from `floor` on."""
+
+    message: Message
+    body: Callable[[int], Sequence[Buffer]]
+    on_complete: Callable[[Completion], object]
+    floor: int = 0
+    answered: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class InFlight:
+    """A request that was handed to its connection."""
+
+    request: Request
+    version: int
+    correlation_id: int
+    sent_at: float
+    deadline: float

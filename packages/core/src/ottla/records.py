@@ -1,0 +1,21 @@
+"""What the caller gets back for a record."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(slots=True)
+class RecordMetadata:
+    """Where a record went.
+
+    `offset` is -1 when the broker gave none (`acks=0`); `timestamp_ms` is the time the log holds: the record's
+    own (CreateTime) or the broker's (LogAppendTime). Sizes are -1 for null.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    serialized_key_size: int
+    serialized_value_size: int

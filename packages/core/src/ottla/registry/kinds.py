@@ -1,0 +1,117 @@
+"""The kinds of plugins, as data: where each is announced, which hook makes it, and what that must return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+
+from ottla.interfaces import (
+    Compressor,
+    Interceptor,
+    Mechanism,
+    MetricsReporter,
+    Partitioner,
+    RecordEncoder,
+    Serializer,
+    Transport,
+)
+
+KindName: TypeAlias = Literal[
+    "transport",
+    "authenticator",
+    "partitioner",
+    "compressor",
+    "encoder",
+    "reporter",
+    "serializer",
+    "interceptor",
+]
+
+
+@attrs.frozen(kw_only=True)
+class Kind:
+    """One kind. `install` maps names that we know of to what `pip install` takes; all in lower case."""
+
+    name: KindName
+    group: str
+    hook: str
+    protocol: Any
+    install: Mapping[str, str] = attrs.field(factory=dict, eq=False)
+
+
+_SASL = "ottla-authenticator-sasl"
+
+KINDS: Final[Mapping[KindName, Kind]] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name="transport",
+            group="ottla.transports",
+            hook="ottla_transport",
+            protocol=Transport,
+            install={"plaintext": "ottla-transport-plaintext", "ssl": "ottla-transport-ssl"},
+        ),
+        Kind(
+            name="authenticator",
+            group="ottla.authenticators",
+            hook="ottla_authenticator",
+            protocol=Mechanism,
+            install={
+                "plain": _SASL,
+                "scram-sha-256": _SASL,
+                "scram-sha-512": _SASL,
+                "oauthbearer": _SASL,
+                "gssapi": f'"{_SASL}[gssapi]"',
+            },
+        ),
+        Kind(
+            name="partitioner",
+            group="ottla.partitioners",
+            hook="ottla_partitioner",
+            protocol=Partitioner,
+            install={"murmur2": "ottla", "round_robin": "ottla"},
+        ),
+        Kind(
+            name="compressor",
+            group="ottla.compressors",
+            hook="ottla_compressor",
+            protocol=Compressor,
+            install={
+                "gzip": "ottla",
+                "lz4": '"ottla[lz4]"',
+                "snappy": '"ottla[snappy]"',
+                "zstd": '"ottla[zstd]"',
+            },
+        ),
+        Kind(
+            name="encoder",
+            group="ottla.encoders",
+            hook="ottla_encoder",
+            protocol=RecordEncoder,
+            install={"python": "ottla"},
+        ),
+        Kind(name="reporter", group="ottla.reporters", hook="ottla_reporter", protocol=MetricsReporter),
+        Kind(
+            name="serializer",
+            group="ottla.serializers",
+            hook="ottla_serializer",
+            protocol=Serializer,
+            install={"bytes": "ottla", "string": "ottla"},
+        ),
+        Kind(
+            name="interceptor",
+            group="ottla.interceptors",
+            hook="ottla_interceptor",
+            protocol=Interceptor,
+        ),
+    )
+}
+
+
+def missing_attributes(found: object, protocol: Any) -> tuple[str, ...]:
+    """What an object lacks of a protocol; a method that is None counts as lacking."""
+    declared = {name for name in vars(protocol) if not name.startswith("_")}
+    wanted = declared | set(protocol.__annotations__)
+    return tuple(sorted(name for name in wanted if getattr(found, name, None) is None))

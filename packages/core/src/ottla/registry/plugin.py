@@ -1,0 +1,126 @@
+"""One plugin, loaded: its word is checked here, and its faults are told from everybody else's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pluggy
+
+from ottla import hookspecs
+from ottla.errors import OttlaError, PluginBroken
+from ottla.hookspecs import PROJECT
+from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig
+from ottla.registry.installed import EntryInfo
+from ottla.registry.kinds import missing_attributes
+
+
+class Plugin:
+    """A plugin in a plugin manager of its own. Made by `Registry.plugin`; PluginBroken says what is wrong."""
+
+    def __init__(self, info: EntryInfo) -> None:
+        self.info = info
+        self._hooks = _register(info, _load(info)).hook
+        self._keys: tuple[ConfigKey, ...] | None = None
+
+    def __str__(self) -> str:
+        return str(self.info)
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def distribution(self) -> str:
+        return self.info.distribution
+
+    @property
+    def version(self) -> str:
+        return self.info.version
+
+    def config_keys(self) -> tuple[ConfigKey, ...]:
+        """The keys that the plugin declares; asked once."""
+        if self._keys is None:
+            self._keys = self._declared()
+        return self._keys
+
+    def create(self, config: PluginConfig, **extra: object) -> Any:
+        """The object that the plugin's hook makes; *extra* are the hook's other arguments.
+
+        An error of ours that the hook raises passes unchanged: a library that is missing, a refused setting.
+        """
+        hook = self.info.kind.hook
+        made = self._call(hook, config=config, **extra)
+        if made is None:
+            raise PluginBroken(f"{self} cannot be used: {hook} returned nothing; it must return an object")
+        if isinstance(made, type):
+            raise PluginBroken(
+                f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object"
+            )
+        lacking = missing_attributes(made, self.info.kind.protocol)
+        if lacking:
+            raise PluginBroken(
+                f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is no "
+                f"{self.info.kind.protocol.__name__}: it lacks {', '.join(lacking)}"
+            )
+        return made
+
+    def _declared(self) -> tuple[ConfigKey, ...]:
+        declared = self._call("ottla_config_keys")
+        if declared is None:
+            return ()
+        if not isinstance(declared, Sequence) or not all(isinstance(key, ConfigKey) for key in declared):
+            raise PluginBroken(
+                f"{self} cannot be used: ottla_config_keys must return a sequence of ConfigKey"
+            )
+        return tuple(declared)
+
+    def _call(self, hook: str, **arguments: object) -> Any:
+        try:
+            return getattr(self._hooks, hook)(**arguments)
+        except OttlaError:
+            raise
+        except Exception as error:
+            raise PluginBroken(f"{self} cannot be used: {hook} raised {_said(error)}") from error
+
+
+def _load(info: EntryInfo) -> object:
+    try:
+        loaded = info.entry_point.load()
+        return loaded() if isinstance(loaded, type) else loaded
+    except Exception as error:
+        raise PluginBroken(f"{info} cannot be imported: {_said(error)}") from error
+
+
+def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
+    _check_spec(info, loaded)
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    try:
+        manager.register(loaded, name=info.name)
+        manager.check_pending()
+    except Exception as error:
+        raise PluginBroken(f"{info} does not fit the hook specs: {_said(error)}") from error
+    hook = info.kind.hook
+    if not getattr(manager.hook, hook).get_hookimpls():
+        unmarked = callable(getattr(loaded, hook, None))
+        remedy = f"mark {hook} with @ottla.hookspecs.hookimpl" if unmarked else f"it must implement {hook}"
+        raise PluginBroken(f"{info} has no hook for its kind; {remedy}")
+    return manager
+
+
+def _check_spec(info: EntryInfo, loaded: object) -> None:
+    module = sys.modules.get(info.entry_point.module)
+    spec = getattr(loaded, "ottla_spec", getattr(module, "ottla_spec", 1))
+    if spec != SPEC_VERSION:
+        older = f"upgrade {info.distribution}"
+        newer = f"upgrade ottla, or install an older {info.distribution}"
+        remedy = newer if isinstance(spec, int) and spec > SPEC_VERSION else older
+        raise PluginBroken(
+            f"{info} is made for hook specs {spec!r}, this ottla speaks {SPEC_VERSION}; {remedy}"
+        )
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,50 @@
+"""What became of records: the counts that `flush` and `close` return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class TopicReport:
+    """Counts of one topic. `possibly_persisted` says how many of `failed` the broker may hold all the same."""
+
+    acknowledged: int = 0
+    failed: int = 0
+    possibly_persisted: int = 0
+    pending: int = 0
+
+
+@attrs.frozen
+class DeliveryReport:
+    """What was settled since the report before this one, and what is pending now, by topic."""
+
+    topics: Mapping[str, TopicReport]
+
+    @property
+    def acknowledged(self) -> int:
+        """Records that brokers confirmed, or, with `acks=0`, that were written to a socket."""
+        return sum(topic.acknowledged for topic in self.topics.values())
+
+    @property
+    def failed(self) -> int:
+        """Records that were given up."""
+        return sum(topic.failed for topic in self.topics.values())
+
+    @property
+    def possibly_persisted(self) -> int:
+        """Those of `failed` whose request had left and whose answer never came."""
+        return sum(topic.possibly_persisted for topic in self.topics.values())
+
+    @property
+    def pending(self) -> int:
+        """Records that are still on their way."""
+        return sum(topic.pending for topic in self.topics.values())
+
+    def __str__(self) -> str:
+        counts = f"{self.acknowledged} acknowledged, {self.failed} failed, {self.pending} pending"
+        if self.possibly_persisted:
+            counts += f" ({self.possibly_persisted} of the failed possibly persisted)"
+        return counts

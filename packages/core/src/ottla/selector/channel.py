@@ -1,0 +1,114 @@
+"""One connection: a request at a time going out, size-prefixed answers coming in.
+
+Frames bytes and keeps what is half-way; the transport layer moves them. It never blocks and reads no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.errors import ConnectionFailed, ProtocolError
+from ottla.interfaces import Buffer, Interest, TransportLayer
+
+SIZE_PREFIX = 4
+
+
+class Channel:
+    """A transport layer with frames on top. For the I/O thread."""
+
+    def __init__(self, layer: TransportLayer, *, peer: str, max_answer_size: int) -> None:
+        self._layer = layer
+        self._peer = peer
+        self._max_answer_size = max_answer_size
+        self._unsent: list[Buffer] = []
+        self._sending = False
+        self._prefix = bytearray(SIZE_PREFIX)
+        self._target = memoryview(self._prefix)
+        self._filled = 0
+        self._in_body = False
+        self.ready = False
+
+    @property
+    def interest(self) -> Interest:
+        """What the selector should watch the socket for."""
+        wanted = self._layer.interest()
+        if self.ready:
+            wanted |= Interest.READ
+            if self._sending:
+                wanted |= Interest.WRITE
+        return wanted
+
+    @property
+    def sending(self) -> bool:
+        """Whether a send is unfinished."""
+        return self._sending
+
+    @property
+    def may_read(self) -> bool:
+        """Whether the layer holds bytes that the socket will not announce."""
+        return self.ready and self._layer.may_read()
+
+    def handshake(self) -> bool:
+        """Go on with the layer's handshake; True: requests may be sent."""
+        self.ready = self._layer.handshake()
+        return self.ready
+
+    def send(self, chunks: Sequence[Buffer]) -> None:
+        """Take one framed request to be written."""
+        assert not self._sending, "one send at a time"
+        self._unsent = [chunk for chunk in chunks if len(chunk)]
+        self._sending = True
+
+    def write(self) -> bool:
+        """Write what the layer takes; True: the send is complete, down to the socket."""
+        while self._unsent:
+            taken = self._layer.write(self._unsent)
+            if taken == 0:
+                return False
+            self._drop(taken)
+        if self._sending and self._layer.flush():
+            self._sending = False
+            return True
+        return False
+
+    def read(self) -> memoryview | None:
+        """The next whole answer, or None when it has not arrived yet.
+
+        Raises ConnectionFailed when the peer has closed, and ProtocolError for a size that no answer has.
+        """
+        while self._filled < len(self._target) or not self._in_body:
+            if self._filled == len(self._target):
+                self._begin_body()
+                continue
+            got = self._layer.read_into(self._target[self._filled :])
+            if got is None:
+                return None
+            if got == 0:
+                raise ConnectionFailed(f"{self._peer} closed the connection")
+            self._filled += got
+        answer = self._target
+        self._target, self._filled, self._in_body = memoryview(self._prefix), 0, False
+        return answer
+
+    def close(self) -> None:
+        """Close the layer and its socket."""
+        self._layer.close()
+
+    def _begin_body(self) -> None:
+        size = int.from_bytes(self._prefix, "big", signed=True)
+        if not 0 <= size <= self._max_answer_size:
+            raise ProtocolError(
+                f"{self._peer} announced an answer of {size} bytes; is it a Kafka listener for this security.protocol?"
+            )
+        self._target, self._filled, self._in_body = memoryview(bytearray(size)), 0, True
+
+    def _drop(self, taken: int) -> None:
+        """Forget the first *taken* bytes of what is unsent."""
+        for position, chunk in enumerate(self._unsent):
+            if taken < len(chunk):
+                self._unsent[:position] = []
+                if taken:
+                    self._unsent[0] = memoryview(chunk)[taken:]
+                return
+            taken -= len(chunk)
+        self._unsent.clear()

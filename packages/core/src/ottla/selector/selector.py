@@ -1,0 +1,273 @@
+"""Many connections at once: connect, hand shake, write, read, close what is idle, and say what happened.
+
+It knows nothing of requests: what goes out is chunks, what comes in is frames.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import selectors
+import socket
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from ottla.errors import ConnectionFailed, ConnectionIdle, NetworkError, OttlaError
+from ottla.interfaces import Buffer, Interest, Target, Transport
+from ottla.selector.addresses import resolve
+from ottla.selector.channel import Channel
+
+logger = logging.getLogger(__name__)
+
+_EVENTS = {
+    Interest.NONE: 0,
+    Interest.READ: selectors.EVENT_READ,
+    Interest.WRITE: selectors.EVENT_WRITE,
+    Interest.READ | Interest.WRITE: selectors.EVENT_READ | selectors.EVENT_WRITE,
+}
+
+
+@attrs.define(eq=False)
+class _Connection:
+    node: int
+    sock: socket.socket
+    host: str
+    port: int
+    peer: str
+    channel: Channel | None = None
+    events: int = 0
+    stalled: bool = False  # the layer said it may read, then gave nothing: wait for the socket
+
+
+class Selector:
+    """Real sockets behind the `Selectable` contract. For the I/O thread, except `wakeup`."""
+
+    def __init__(
+        self,
+        *,
+        transport: Transport,
+        send_buffer_bytes: int,
+        receive_buffer_bytes: int,
+        max_idle: float,
+        max_answer_size: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._transport = transport
+        self._send_buffer_bytes = send_buffer_bytes
+        self._receive_buffer_bytes = receive_buffer_bytes
+        self._max_idle = max_idle
+        self._max_answer_size = max_answer_size
+        self._clock = clock
+        self._connections: dict[int, _Connection] = {}
+        self._last_used: OrderedDict[int, float] = OrderedDict()
+        self._begun: list[_Connection] = []  # connected without waiting
+        self._to_close: list[tuple[int, NetworkError]] = []
+        self._wake_lock_free = True
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+        self._watch = selectors.DefaultSelector()
+        self._watch.register(self._wake_reader, selectors.EVENT_READ, None)
+        self.connected: Sequence[int] = ()
+        self.sent: Sequence[int] = ()
+        self.received: Sequence[tuple[int, memoryview]] = ()
+        self.disconnected: Mapping[int, OttlaError] = {}
+        self._clear()
+
+    def resolve(self, host: str, port: int) -> Sequence[Target]:
+        """The transport's own targets, else the addresses of the name."""
+        return self._transport.targets(host, port) or resolve(host, port)
+
+    def connect(self, node: int, target: Target, host: str, port: int) -> None:
+        """Begin to connect to one address of a broker."""
+        assert node not in self._connections, "a connection id exists once"
+        peer = f"{host}:{port}" + (f" ({target.sockaddr[0]})" if target.sockaddr[0] != host else "")
+        sock = socket.socket(target.family, socket.SOCK_STREAM)
+        connection = _Connection(node=node, sock=sock, host=host, port=port, peer=peer)
+        self._connections[node] = connection
+        self._last_used[node] = self._clock()
+        try:
+            self._prepare(sock)
+            result = sock.connect_ex(target.sockaddr)
+        except OSError as cause:
+            result = cause.errno or errno.EIO
+        if result == 0:
+            self._begun.append(connection)
+        elif result in (errno.EINPROGRESS, errno.EWOULDBLOCK):
+            self._watch_for(connection, selectors.EVENT_WRITE)
+        else:
+            self._to_close.append((node, _refused(connection, result)))
+
+    def send(self, node: int, chunks: Sequence[Buffer]) -> None:
+        """Hand a framed request to a connection; written as far as the socket takes it now."""
+        connection = self._connections[node]
+        channel = connection.channel
+        assert channel is not None, "nothing is sent before the connection is ready"
+        channel.send(chunks)
+        self._watch_for(connection, _EVENTS[channel.interest])
+
+    def close(self, node: int, reason: NetworkError) -> None:
+        """End a connection; the next `poll` tells of it."""
+        self._to_close.append((node, reason))
+
+    def poll(self, timeout: float) -> None:
+        """One round over all connections that have something to do."""
+        self._clear()
+        for node, reason in self._take_to_close():
+            self._end(node, reason)
+        impatient = [c for c in self._connections.values() if self._holds_bytes(c)]
+        if self._begun or impatient or self._disconnected:
+            timeout = 0.0
+        events = self._watch.select(max(timeout, 0.0))
+        now = self._clock()
+        begun, self._begun = self._begun, []
+        for connection in begun:
+            self._advance(connection, selectors.EVENT_WRITE)
+        seen = {id(connection) for connection in begun}
+        for key, mask in events:
+            if key.data is None:
+                self._drain_wakeups()
+            else:
+                seen.add(id(key.data))
+                self._last_used[key.data.node] = now
+                self._last_used.move_to_end(key.data.node)
+                self._advance(key.data, mask)
+        for connection in impatient:
+            if id(connection) not in seen and connection.node in self._connections:
+                self._advance(connection, 0)
+        self._close_one_idle(now)
+
+    def wakeup(self) -> None:
+        """End the current or next wait at once; cheap when called again before that."""
+        if self._wake_lock_free:
+            self._wake_lock_free = False
+            with contextlib.suppress(BlockingIOError, OSError):  # full, or closed: nobody waits any more
+                self._wake_writer.send(b"\0")
+
+    def shutdown(self) -> None:
+        """Close every connection and the selector itself."""
+        for connection in list(self._connections.values()):
+            self._release(connection)
+        self._watch.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    # One connection
+
+    def _prepare(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._send_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        if self._receive_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+
+    def _advance(self, connection: _Connection, mask: int) -> None:
+        """Finish the connect, hand shake, read, write: as far as it goes without waiting."""
+        try:
+            self._step(connection, mask)
+        except OttlaError as error:
+            self._end(connection.node, error)
+        except OSError as cause:
+            error = ConnectionFailed(f"the connection to {connection.peer} was lost: {cause}")
+            error.__cause__ = cause
+            self._end(connection.node, error)
+        except Exception as cause:
+            logger.exception("the transport failed on the connection to %s", connection.peer)
+            error = ConnectionFailed(f"the transport failed on the connection to {connection.peer}: {cause!r}")
+            error.__cause__ = cause
+            self._end(connection.node, error)
+
+    def _step(self, connection: _Connection, mask: int) -> None:
+        channel = connection.channel
+        if channel is None:
+            channel = self._open(connection)
+        if not channel.ready and channel.handshake():
+            self._connected.append(connection.node)
+        if channel.ready:
+            self._read(connection, channel, mask)
+            if channel.sending and channel.write():
+                self._sent.append(connection.node)
+        self._watch_for(connection, _EVENTS[channel.interest])
+
+    def _open(self, connection: _Connection) -> Channel:
+        result = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if result:
+            raise _refused(connection, result)
+        layer = self._transport.open(connection.sock, connection.host, connection.port)
+        connection.channel = Channel(layer, peer=connection.peer, max_answer_size=self._max_answer_size)
+        return connection.channel
+
+    def _read(self, connection: _Connection, channel: Channel, mask: int) -> None:
+        if not (mask & selectors.EVENT_READ or self._holds_bytes(connection)):
+            return
+        answer = channel.read()
+        connection.stalled = answer is None
+        if answer is not None:
+            self._received.append((connection.node, answer))
+
+    def _holds_bytes(self, connection: _Connection) -> bool:
+        return connection.channel is not None and not connection.stalled and connection.channel.may_read
+
+    def _watch_for(self, connection: _Connection, events: int) -> None:
+        if events == connection.events:
+            return
+        if not connection.events:
+            self._watch.register(connection.sock, events, connection)
+        elif not events:
+            self._watch.unregister(connection.sock)
+        else:
+            self._watch.modify(connection.sock, events, connection)
+        connection.events = events
+
+    def _end(self, node: int, reason: OttlaError) -> None:
+        connection = self._connections.get(node)
+        if connection is not None:
+            self._release(connection)
+            self._disconnected[node] = reason
+
+    def _release(self, connection: _Connection) -> None:
+        self._watch_for(connection, 0)
+        del self._connections[connection.node]
+        self._last_used.pop(connection.node, None)
+        if connection.channel is not None:
+            connection.channel.close()
+        connection.sock.close()
+
+    # One round
+
+    def _clear(self) -> None:
+        self._connected: list[int] = []
+        self._sent: list[int] = []
+        self._received: list[tuple[int, memoryview]] = []
+        self._disconnected: dict[int, OttlaError] = {}
+        self.connected, self.sent, self.received = self._connected, self._sent, self._received
+        self.disconnected = self._disconnected
+
+    def _take_to_close(self) -> list[tuple[int, NetworkError]]:
+        waiting, self._to_close = self._to_close, []
+        return waiting
+
+    def _drain_wakeups(self) -> None:
+        self._wake_lock_free = True
+        with contextlib.suppress(BlockingIOError):
+            while self._wake_reader.recv(4096):
+                pass
+
+    def _close_one_idle(self, now: float) -> None:
+        """Close the connection that nobody used for the longest time, if that is too long."""
+        if self._max_idle < 0 or not self._last_used:
+            return
+        node, used_at = next(iter(self._last_used.items()))
+        if now - used_at > self._max_idle:
+            peer = self._connections[node].peer
+            self._end(node, ConnectionIdle(f"the connection to {peer} was idle for connections.max.idle.ms"))
+
+
+def _refused(connection: _Connection, number: int) -> ConnectionFailed:
+    return ConnectionFailed(f"could not connect to {connection.peer}: {errno.errorcode.get(number, number)}")

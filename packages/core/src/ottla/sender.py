@@ -1,0 +1,204 @@
+"""One round after the other: expire, drain, send, judge the answers.
+
+It decides what happens to a batch; who holds the batches, the connections and the time is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from ottla.accumulator import RecordAccumulator
+from ottla.batch import Acknowledged, Failed, ProducerBatch
+from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, UnsupportedVersion
+from ottla.failures import expired, given_up, refused_records
+from ottla.metadata import Metadata
+from ottla.network_client import Completion, NetworkClient
+from ottla.produce import PartitionAnswer, produce_request, read_answer
+from ottla.verdicts import VERDICTS, Verdict
+
+logger = logging.getLogger(__name__)
+
+
+class Sender:
+    """Moves batches from the accumulator to brokers and back to their outcome. For the I/O thread."""
+
+    def __init__(
+        self,
+        *,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        acks: int,
+        retries: int,
+        max_request_size: int,
+        request_timeout: float,
+        delivery_timeout: float,
+        keep_order: bool,
+        client_id: str,
+    ) -> None:
+        self._accumulator = accumulator
+        self._client = client
+        self._metadata = metadata
+        self._acks = acks
+        self._retries = retries
+        self._max_request_size = max_request_size
+        self._request_timeout = request_timeout
+        self._delivery_timeout = delivery_timeout
+        self._keep_order = keep_order
+        self._client_id = client_id
+        self._in_flight: dict[ProducerBatch, None] = {}
+
+    def run_once(self, now: float) -> None:
+        """One round; waits for as long as nothing is due."""
+        self._expire(now)
+        cluster = self._metadata.cluster
+        ready = self._accumulator.ready(cluster, now)
+        for topic in ready.leaderless:
+            self._metadata.use(topic, now)
+            self._metadata.request_update()
+        nodes = [node for node in ready.nodes if self._client.ready(node, now)]
+        for node, batches in self._accumulator.drain(
+            cluster, nodes, max_size=self._max_request_size, now=now
+        ).items():
+            self._produce(node, batches, now)
+        self._client.poll(self._look_again_at(ready.look_again_at, ready.nodes, nodes, now) - now, now)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued or in flight."""
+        return not self._accumulator.incomplete
+
+    def _look_again_at(
+        self, queued_at: float, wanted: frozenset[int], served: Sequence[int], now: float
+    ) -> float:
+        """When the next round is due: linger, backoff, expiry, or a broker that may be ready again.
+
+        A broker that was served may have more to take: its answer, or the end of its write, ends the wait.
+        """
+        waiting = (self._client.ready_at(node, now) for node in wanted.difference(served))
+        expiry = min((batch.created_at for batch in self._in_flight), default=float("inf")) + self._delivery_timeout
+        return min(queued_at, expiry, min(waiting, default=float("inf")))
+
+    def _expire(self, now: float) -> None:
+        self._accumulator.expire(now)
+        created_by = now - self._delivery_timeout
+        for batch in [batch for batch in self._in_flight if batch.created_at <= created_by]:
+            self._accumulator.settle(batch, Failed(error=expired(batch, now)))
+            del self._in_flight[batch]
+
+    def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
+        for batch in batches:
+            batch.attempts += 1
+            batch.in_flight = True
+            batch.last_node = node
+            self._in_flight[batch] = None
+            self._metadata.use(batch.topic, now)
+            if self._keep_order:
+                self._accumulator.mute(batch)
+        request = produce_request(
+            batches,
+            acks=self._acks,
+            timeout=self._request_timeout,
+            topic_ids={name: topic.id for name, topic in self._metadata.cluster.topics.items()},
+            on_complete=lambda completion: self._judge(batches, completion),
+        )
+        self._client.send(node, request, now)
+
+    def _judge(self, batches: Sequence[ProducerBatch], completion: Completion) -> None:
+        """Give every batch of a request its verdict; one that was settled meanwhile stays as it is."""
+        answers: Mapping[tuple[str, int], PartitionAnswer] | None = None
+        error = completion.error
+        if error is None and self._acks != 0:
+            try:
+                answers = read_answer(completion.answer, self._metadata.cluster)
+            except ProtocolError as unreadable:
+                error = unreadable
+        for batch in batches:
+            batch.in_flight = False
+            self._in_flight.pop(batch, None)
+            if self._keep_order:
+                self._accumulator.unmute(batch)
+            if batch.outcome is not None:
+                continue
+            if error is not None:
+                batch.unanswered |= completion.written
+                self._unanswered(batch, error, completion.now)
+            elif answers is None:
+                self._accumulator.settle(batch, Acknowledged(base_offset=-1))
+            else:
+                self._answered(batch, answers.get((batch.topic, batch.partition)), completion.now)
+
+    def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
+        """Lost with its connection, timed out, or unreadable: as good as NETWORK_EXCEPTION."""
+        if isinstance(error, UnsupportedVersion):
+            self._fail(batch, error)
+            return
+        self._metadata.request_update()
+        self._retry(batch, error, now)
+
+    def _answered(self, batch: ProducerBatch, answer: PartitionAnswer | None, now: float) -> None:
+        if answer is None:
+            batch.unanswered = True
+            self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
+            return
+        error = BrokerError(answer.code, answer.message)
+        verdict = VERDICTS[answer.code]
+        match verdict:
+            case Verdict.ACKNOWLEDGED:
+                self._acknowledge(batch, answer)
+            case Verdict.RETRY:
+                self._retry(batch, error, now)
+            case Verdict.REFRESH:
+                self._metadata.request_update()
+                if answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    logger.warning(
+                        "%s: topic %s, partition %d is unknown to its broker: it may have been deleted, or this user "
+                        "may not describe it",
+                        self._client_id,
+                        batch.topic,
+                        batch.partition,
+                    )
+                self._retry(batch, error, now)
+            case Verdict.TOO_LARGE:
+                self._fail(
+                    batch, error, f"{error}; lower batch.size or raise the topic's max.message.bytes"
+                )
+            case Verdict.FAIL:
+                self._fail(batch, error, answer=answer)
+            case _:
+                assert_never(verdict)
+
+    def _acknowledge(self, batch: ProducerBatch, answer: PartitionAnswer) -> None:
+        duplicate = answer.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        self._accumulator.settle(
+            batch,
+            Acknowledged(
+                base_offset=-1 if duplicate else answer.base_offset, log_append_time_ms=answer.log_append_time_ms
+            ),
+        )
+
+    def _retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
+        """Queue the batch again while attempts and time are left."""
+        if batch.attempts > self._retries:
+            self._fail(batch, error)
+        elif now - batch.created_at >= self._delivery_timeout:
+            batch.last_error = error
+            self._accumulator.settle(batch, Failed(error=expired(batch, now)))
+        else:
+            logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
+            self._accumulator.put_back(batch, error, now)
+
+    def _fail(
+        self,
+        batch: ProducerBatch,
+        cause: OttlaError,
+        why: str | None = None,
+        *,
+        answer: PartitionAnswer | None = None,
+    ) -> None:
+        error = given_up(batch, why or str(cause))
+        error.__cause__ = cause
+        named = refused_records(batch, answer.record_errors) if answer is not None else {}
+        self._accumulator.settle(batch, Failed(error=error, record_errors=named))

@@ -1,0 +1,33 @@
+"""Strings become UTF-8; anything else is refused rather than turned into its repr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import Header, Serializer
+
+
+@attrs.frozen
+class StringSerializer:
+    """Takes str and None. A lone surrogate raises UnicodeEncodeError, a ValueError."""
+
+    part: str
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        if data is None:
+            return None
+        if isinstance(data, str):
+            return data.encode()
+        raise TypeError(
+            f"a {self.part} for topic {topic!r} is {type(data).__name__}, not str; make it a string first, "
+            f"or set {self.part}.serializer=bytes to send bytes as they are"
+        )
+
+
+@hookimpl
+def ottla_serializer(is_key: bool) -> Serializer:
+    return StringSerializer("key" if is_key else "value")

@@ -1,0 +1,37 @@
+"""What the sender does about each error code of a Produce answer: one table, total over all codes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ottla.errors import ErrorCode
+
+
+class Verdict(enum.Enum):
+    """The ways a batch can go on after an answer."""
+
+    ACKNOWLEDGED = "the broker holds the batch"
+    RETRY = "send the batch again after a backoff"
+    REFRESH = "send the batch again after a backoff, and ask for metadata now"
+    TOO_LARGE = "the batch is above what the topic takes"
+    FAIL = "give the batch up"
+
+
+_ACKNOWLEDGED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE})
+
+
+def _verdict(code: ErrorCode) -> Verdict:
+    if code in _ACKNOWLEDGED:
+        return Verdict.ACKNOWLEDGED
+    if code in _TOO_LARGE:
+        return Verdict.TOO_LARGE
+    if code.stale_metadata:
+        return Verdict.REFRESH
+    return Verdict.RETRY if code.retriable else Verdict.FAIL
+
+
+VERDICTS: Final[Mapping[ErrorCode, Verdict]] = MappingProxyType({code: _verdict(code) for code in ErrorCode})

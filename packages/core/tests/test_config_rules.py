@@ -1,0 +1,105 @@
+"""How keys must fit together."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ottla.config import ConfigDraft, ProducerConfig
+from ottla.errors import ConfigError
+
+
+def config(**keywords: object) -> ProducerConfig:
+    return ConfigDraft.read({"bootstrap.servers": "kafka:9092"}, keywords).finish()
+
+
+def problems(**keywords: object) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        config(**keywords)
+    return caught.value.problems
+
+
+def test_a_delivery_timeout_too_short_for_one_try_is_refused_naming_all_three() -> None:
+    [problem] = problems(delivery_timeout_ms=1000, request_timeout_ms=1000, linger_ms=1)
+
+    assert "delivery.timeout.ms=1000 is below linger.ms=1 + request.timeout.ms=1000" in problem
+
+
+def test_a_delivery_timeout_of_just_one_try_is_fine() -> None:
+    assert (
+        config(delivery_timeout_ms=1001, request_timeout_ms=1000, linger_ms=1).delivery.delivery_timeout
+        == 1.001
+    )
+
+
+def test_a_delivery_timeout_left_out_follows_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="ottla.config"):
+        read = config(request_timeout_ms=200_000)
+
+    [line] = caplog.messages
+    assert read.delivery.delivery_timeout == 200.005
+    assert line.startswith("delivery.timeout.ms is 200005 instead of 120000, because")
+
+
+def test_for_ever_may_be_written_for_both_timeouts() -> None:
+    forever = 2**31 - 1
+
+    assert forever / 1000 == (
+        config(delivery_timeout_ms=forever, request_timeout_ms=forever).delivery.delivery_timeout
+    )
+
+
+PAIRS = [
+    ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+    ("retry_backoff_ms", "retry_backoff_max_ms"),
+    ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+    ("batch_size", "buffer_memory"),
+    ("max_request_size", "buffer_memory"),
+]
+
+
+@pytest.mark.parametrize(("low", "high"), PAIRS)
+def test_two_values_that_contradict_each_other_are_refused_naming_both(low: str, high: str) -> None:
+    settings = {"batch_size": 1, "max_request_size": 1, low: 101, high: 100}
+    [problem] = problems(**settings)
+
+    assert f"{low.replace('_', '.')}=101 is above {high.replace('_', '.')}=100" in problem
+
+
+@pytest.mark.parametrize(("low", "high"), PAIRS)
+def test_equal_values_do_not_contradict_each_other(low: str, high: str) -> None:
+    config(**{"batch_size": 1, "max_request_size": 1, low: 100, high: 100})
+
+
+def test_a_maximum_left_out_follows_a_larger_minimum() -> None:
+    assert config(reconnect_backoff_ms=5000).connection.reconnect_backoff_max == 5.0
+
+
+def test_a_minimum_left_out_follows_a_smaller_maximum() -> None:
+    assert config(retry_backoff_max_ms=20).delivery.retry_backoff == 0.02
+
+
+def test_sizes_left_out_follow_a_smaller_memory() -> None:
+    batching = config(buffer_memory=1000).batching
+
+    assert (batching.batch_size, batching.max_request_size) == (1000, 1000)
+
+
+def test_memory_is_never_raised_unasked() -> None:
+    [problem] = problems(max_request_size=50_000_000)
+
+    assert "max.request.size=50000000 is above buffer.memory=33554432" in problem
+
+
+def test_a_value_wrong_by_itself_starts_no_contradiction() -> None:
+    [problem] = problems(request_timeout_ms="x", delivery_timeout_ms=10)
+
+    assert problem.startswith("request.timeout.ms: 'x'")
+
+
+def test_nothing_is_logged_of_a_configuration_that_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="ottla.config"):
+        problems(request_timeout_ms=200_000, acks=9)
+
+    assert caplog.messages == []

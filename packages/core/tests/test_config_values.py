@@ -1,0 +1,276 @@
+"""How each value may be written, and what it becomes."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+
+from ottla.config import ConfigDraft, ProducerConfig, SecurityProtocol
+from ottla.errors import ConfigError
+
+SERVERS = {"bootstrap.servers": "kafka:9092"}
+
+
+def config(**keywords: object) -> ProducerConfig:
+    return ConfigDraft.read(SERVERS, keywords).finish()
+
+
+def refusal(settings: dict[str, object]) -> str:
+    """The one problem of these settings."""
+    with pytest.raises(ConfigError) as caught:
+        ConfigDraft.read({**SERVERS, **settings}).finish()
+    [problem] = caught.value.problems
+    return problem
+
+
+DEFAULTS = [
+    ("connection.bootstrap_servers", (("kafka", 9092),)),
+    ("connection.client_id", ""),
+    ("connection.security_protocol", SecurityProtocol.PLAINTEXT),
+    ("connection.connection_via", None),
+    ("connection.connections_max_idle", 540.0),
+    ("connection.send_buffer_bytes", 131072),
+    ("connection.receive_buffer_bytes", 32768),
+    ("connection.reconnect_backoff", 0.05),
+    ("connection.reconnect_backoff_max", 1.0),
+    ("connection.connection_setup_timeout", 10.0),
+    ("connection.connection_setup_timeout_max", 30.0),
+    ("connection.request_timeout", 30.0),
+    ("metadata.max_age", 300.0),
+    ("metadata.max_idle", 300.0),
+    ("batching.batch_size", 16384),
+    ("batching.linger", 0.005),
+    ("batching.buffer_memory", 33554432),
+    ("batching.max_request_size", 1048576),
+    ("batching.max_block", 60.0),
+    ("batching.compression_type", "none"),
+    ("batching.compression_level", None),
+    ("delivery.acks", -1),
+    ("delivery.retries", 2147483647),
+    ("delivery.delivery_timeout", 120.0),
+    ("delivery.retry_backoff", 0.1),
+    ("delivery.retry_backoff_max", 1.0),
+    ("delivery.max_in_flight", 5),
+    ("partitioning.partitioner", "murmur2"),
+    ("partitioning.ignore_keys", False),
+    ("partitioning.adaptive", True),
+    ("partitioning.availability_timeout", 0.0),
+    ("serialization.key_serializer", "bytes"),
+    ("serialization.value_serializer", "bytes"),
+]
+
+
+@pytest.mark.parametrize(("field", "expected"), DEFAULTS)
+def test_defaults_are_those_of_javas_producer_in_seconds(field: str, expected: object) -> None:
+    assert expected == operator.attrgetter(field)(config())
+
+
+def test_sections_made_by_hand_have_the_same_defaults() -> None:
+    made, read = ProducerConfig(), config()
+
+    assert (made.batching, made.delivery, made.metadata) == (read.batching, read.delivery, read.metadata)
+
+
+WRITTEN: list[tuple[str, Any, str, Any]] = [
+    ("linger.ms", 7, "batching.linger", 0.007),
+    ("linger.ms", " 7 ", "batching.linger", 0.007),
+    ("linger.ms", "0", "batching.linger", 0.0),
+    ("max.block.ms", 9223372036854775807, "batching.max_block", 1e9),
+    ("connections.max.idle.ms", -1, "connection.connections_max_idle", 1e9),
+    ("send.buffer.bytes", "-1", "connection.send_buffer_bytes", -1),
+    ("acks", "all", "delivery.acks", -1),
+    ("acks", "ALL", "delivery.acks", -1),
+    ("acks", -1, "delivery.acks", -1),
+    ("acks", 0, "delivery.acks", 0),
+    ("acks", "1", "delivery.acks", 1),
+    ("retries", 0, "delivery.retries", 0),
+    ("partitioner.ignore.keys", True, "partitioning.ignore_keys", True),
+    ("partitioner.ignore.keys", "TRUE", "partitioning.ignore_keys", True),
+    ("partitioner.adaptive.partitioning.enable", "false", "partitioning.adaptive", False),
+    ("security.protocol", "sasl_ssl", "connection.security_protocol", SecurityProtocol.SASL_SSL),
+    ("security.protocol", SecurityProtocol.SSL, "connection.security_protocol", SecurityProtocol.SSL),
+    ("connection.via", "Socks5", "connection.connection_via", "socks5"),
+    ("compression.type", "ZSTD", "batching.compression_type", "zstd"),
+    ("compression.type", "brotli", "batching.compression_type", "brotli"),
+    ("client.id", " me ", "connection.client_id", "me"),
+    ("linger.ms", None, "batching.linger", 0.005),
+]
+
+
+@pytest.mark.parametrize(("key", "written", "field", "expected"), WRITTEN)
+def test_a_value_is_taken_as_python_or_as_javas_string(
+    key: str, written: object, field: str, expected: object
+) -> None:
+    read = ConfigDraft.read({**SERVERS, key: written}).finish()
+
+    assert expected == operator.attrgetter(field)(read)
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "reason"),
+    [
+        ("linger.ms", "soon", "'soon' is not a whole number of at least 0"),
+        ("linger.ms", -1, "-1 is not a whole number of at least 0"),
+        ("linger.ms", 0.5, "0.5 is not a whole number"),
+        ("linger.ms", True, "True is not a whole number"),
+        ("linger.ms", "1_000", "'1_000' is not a whole number"),
+        ("batch.size", 2**31, "2147483648 is too large; at most 2147483647"),
+        ("metadata.max.idle.ms", 4999, "at least 5000"),
+        ("max.in.flight.requests.per.connection", 0, "at least 1"),
+        ("acks", 2, "2 is not one of all, -1, 0, 1"),
+        ("partitioner.ignore.keys", "yes", "'yes' is not one of true, false"),
+        ("partitioner.ignore.keys", 1, "1 is not one of true, false"),
+        ("security.protocol", "TLS", "'TLS' is not one of plaintext, ssl, sasl_plaintext, sasl_ssl"),
+        ("client.id", 7, "7 is not a string"),
+        ("compression.type", " ", "' ' is not the name of a plugin"),
+        ("value.serializer", 7, "7 is not the name of a serializer plugin, or a function"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(
+    key: str, written: object, reason: str
+) -> None:
+    problem = refusal({key: written})
+
+    assert problem.startswith(f"{key}: ")
+    assert reason in problem
+
+
+def test_a_long_value_is_cut_in_errors() -> None:
+    assert len(refusal({"linger.ms": "x" * 10_000})) < 200
+
+
+@pytest.mark.parametrize(
+    ("compression", "key", "level"),
+    [
+        ("gzip", "compression.gzip.level", 9),
+        ("gzip", "compression.gzip.level", -1),
+        ("zstd", "compression.zstd.level", -131072),
+        ("lz4", "compression.lz4.level", 17),
+        ("brotli", "compression.brotli.level", 11),
+    ],
+)
+def test_the_level_is_that_of_the_codec_in_use(compression: str, key: str, level: int) -> None:
+    settings = {**SERVERS, "compression.type": compression, key: str(level)}
+
+    assert level == ConfigDraft.read(settings).finish().batching.compression_level
+
+
+@pytest.mark.parametrize(
+    ("compression", "key", "level"),
+    [("gzip", "compression.gzip.level", 0), ("zstd", "compression.zstd.level", 23)],
+)
+def test_a_level_that_the_codec_does_not_have_is_refused(compression: str, key: str, level: int) -> None:
+    assert refusal({"compression.type": compression, key: level}).startswith(key)
+
+
+def test_a_codec_without_levels_has_no_key_for_one() -> None:
+    problem = refusal({"compression.type": "snappy", "compression.snappy.level": 3})
+
+    assert "'compression.snappy.level' is not a known key" in problem
+
+
+@pytest.mark.parametrize(
+    ("protocol", "transport", "sasl"),
+    [
+        ("PLAINTEXT", "plaintext", False),
+        ("SSL", "ssl", False),
+        ("SASL_PLAINTEXT", "plaintext", True),
+        ("SASL_SSL", "ssl", True),
+    ],
+)
+def test_the_security_protocol_picks_a_transport_and_whether_to_authenticate(
+    protocol: str, transport: str, sasl: bool
+) -> None:
+    picked = config(security_protocol=protocol).connection.security_protocol
+
+    assert (transport, sasl) == (picked.transport, picked.sasl)
+
+
+@pytest.mark.parametrize(
+    ("name", "plugin"),
+    [
+        ("org.apache.kafka.common.serialization.ByteArraySerializer", "bytes"),
+        ("org.apache.kafka.common.serialization.StringSerializer", "string"),
+        ("StringSerializer", "string"),
+        ("string", "string"),
+        ("Avro", "avro"),
+    ],
+)
+def test_javas_serializers_have_counterparts(name: str, plugin: str) -> None:
+    assert plugin == config(value_serializer=name).serialization.value_serializer
+
+
+def test_a_function_may_serialize() -> None:
+    assert str.encode is config(key_serializer=str.encode).serialization.key_serializer
+
+
+@pytest.mark.parametrize("name", ["org.apache.kafka.clients.producer.RoundRobinPartitioner", "RoundRobin"])
+def test_javas_round_robin_partitioner_has_a_counterpart(name: str) -> None:
+    assert config(partitioner_class=name).partitioning.partitioner == "round_robin"
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "remedy"),
+    [
+        ("key.serializer", "org.apache.kafka.common.serialization.LongSerializer", "ottla.serializers"),
+        ("key.serializer", "com.acme.StringSerializer", "Java's classes cannot be loaded here"),
+        ("partitioner.class", "com.acme.Mine$Inner", "ottla.partitioners"),
+        ("partitioner.class", "com.acme.RoundRobinPartitioner", "Java's classes cannot be loaded here"),
+        ("partitioner.class", object(), "ottla.partitioners"),
+        (
+            "partitioner.class",
+            "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
+            "removed in Kafka 4.0; leave partitioner.class out",
+        ),
+        (
+            "partitioner.class",
+            "org.apache.kafka.clients.producer.UniformStickyPartitioner",
+            "set partitioner.ignore.keys=true",
+        ),
+    ],
+)
+def test_other_classes_are_refused_with_a_remedy(key: str, name: object, remedy: str) -> None:
+    assert remedy in refusal({key: name})
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("enable.idempotence", "true"),
+        ("enable.idempotence", True),
+        ("transactional.id", "orders"),
+        ("transaction.two.phase.commit.enable", True),
+        ("interceptor.classes", "com.acme.Audit"),
+        ("interceptor.classes", [object]),
+        ("metric.reporters", ["org.apache.kafka.common.metrics.JmxReporter"]),
+        ("client.dns.lookup", "resolve_canonical_bootstrap_servers_only"),
+    ],
+)
+def test_what_this_version_lacks_is_refused_and_never_ignored(key: str, written: object) -> None:
+    problem = refusal({key: written})
+
+    assert problem.startswith(f"{key}: ")
+    assert "in this version" in problem
+    assert "leave it out" in problem
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("enable.idempotence", "false"),
+        ("enable.idempotence", None),
+        ("transactional.id", None),
+        ("transaction.two.phase.commit.enable", False),
+        ("interceptor.classes", ""),
+        ("metric.reporters", []),
+        ("client.dns.lookup", "use_all_dns_ips"),
+    ],
+)
+def test_saying_no_to_what_this_version_lacks_is_fine(key: str, written: object) -> None:
+    assert ProducerConfig() != ConfigDraft.read({**SERVERS, key: written}).finish()
+
+
+def test_nonsense_for_what_this_version_lacks_is_told_as_such() -> None:
+    assert refusal({"enable.idempotence": "maybe"}) == "enable.idempotence: 'maybe' is not one of true, false"

@@ -1,0 +1,506 @@
+"""Finding, loading and judging plugins, with packages that are really installed, on a path of their own."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import logging
+import pathlib
+import sys
+import textwrap
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from ottla.config import ConfigDraft
+from ottla.errors import ConfigError, PluginBroken, PluginMissing
+from ottla.interfaces import ConfigKey, Partitioner, Serializer
+from ottla.registry import KINDS, Registry
+
+GROUPS = {kind: KINDS[kind].group for kind in KINDS}
+GOOD = """
+    from ottla.hookspecs import hookimpl
+    from ottla.interfaces import ConfigKey
+
+    class First:
+        def partition(self, topic, key, view):
+            return 0
+
+    @hookimpl
+    def ottla_partitioner(config):
+        made = First()
+        made.config = config
+        return made
+
+    @hookimpl
+    def ottla_config_keys():
+        return [ConfigKey(name="first.bias", type=int, default=3, meaning="how much")]
+"""
+
+
+class Site:
+    """A directory on `sys.path` where packages get installed."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._modules = itertools.count()
+
+    def install(
+        self,
+        source: str,
+        *,
+        dist: str = "acme",
+        name: str = "first",
+        kind: str = "partitioner",
+        attr: str = "",
+    ) -> str:
+        """Install a distribution with one module and one entry point; the module's name."""
+        module = f"ottla_test_{id(self)}_{next(self._modules)}"
+        (self._path / f"{module}.py").write_text(textwrap.dedent(source))
+        group = KINDS[kind].group  # type: ignore[index]
+        self.install_metadata(dist, f"[{group}]\n{name} = {module}{attr}\n")
+        return module
+
+    def install_metadata(self, dist: str, entry_points: str, *, metadata: str | None = "1.0") -> None:
+        info = self._path / f"{dist}-1.0.dist-info"
+        info.mkdir()
+        if metadata is not None:
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: {metadata}\n")
+        (info / "entry_points.txt").write_text(entry_points)
+        importlib.invalidate_caches()
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield Site(tmp_path)
+    for module in set(sys.modules) - before:
+        if module.startswith("ottla_test_"):
+            del sys.modules[module]
+
+
+def broken(kind: str = "partitioner", name: str = "first") -> str:
+    """What is said of a plugin that cannot be had, created at the latest."""
+    with pytest.raises(PluginBroken) as caught:
+        Registry().plugin(kind, name).create({})  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_an_installed_plugin_is_found_loaded_and_made(site: Site) -> None:
+    site.install(GOOD)
+    plugin = Registry().plugin("partitioner", "first")
+
+    assert isinstance(plugin.create({}), Partitioner)
+    assert (plugin.name, plugin.distribution, plugin.version) == ("first", "acme", "1.0")
+
+
+@pytest.mark.parametrize("written", ["FIRST", "First", " first "])
+def test_names_are_compared_without_case(site: Site, written: str) -> None:
+    site.install(GOOD, name="fIRST")
+
+    assert Registry().plugin("partitioner", written).name == "fIRST"
+
+
+def test_a_plugin_is_loaded_once_and_shared(site: Site) -> None:
+    site.install(GOOD)
+    registry = Registry()
+
+    assert registry.plugin("partitioner", "first") is registry.plugin("partitioner", "FIRST")
+
+
+def test_only_the_chosen_plugin_is_loaded(site: Site) -> None:
+    chosen = site.install(GOOD)
+    other = site.install(GOOD, dist="other", name="second")
+    Registry().plugin("partitioner", "first")
+
+    assert chosen in sys.modules
+    assert other not in sys.modules
+
+
+def test_listing_loads_nothing_and_shows_broken_ones(site: Site) -> None:
+    module = site.install("1 / 0")
+    [info] = [info for info in Registry().installed("partitioner") if info.name == "first"]
+
+    assert ("acme", "1.0", module) == (info.distribution, info.version, info.value)
+    assert f"partitioner 'first' of acme 1.0 ({module})" == str(info)
+    assert module not in sys.modules
+
+
+def test_the_declared_keys_make_the_config_that_the_hook_receives(site: Site) -> None:
+    site.install(GOOD)
+    plugin = Registry().plugin("partitioner", "first")
+    draft = ConfigDraft.read({"bootstrap.servers": "kafka:9092", "first.bias": "5"})
+    config = draft.claim(plugin.config_keys(), plugin=str(plugin))
+    draft.finish()
+
+    assert plugin.create(config).config == {"first.bias": 5}
+
+
+def test_a_plugin_without_keys_has_none(site: Site) -> None:
+    site.install(GOOD.replace("@hookimpl\n    def ottla_config_keys", "def my_keys"))
+
+    assert Registry().plugin("partitioner", "first").config_keys() == ()
+
+
+OBJECT = """
+    from ottla.hookspecs import hookimpl
+
+    class Same:
+        def __init__(self):
+            self.made_for = []
+
+        @hookimpl
+        def ottla_serializer(self, config, is_key):
+            self.is_key = is_key
+            return self
+
+        def serialize(self, topic, data, headers):
+            return b""
+
+    same = Same()
+"""
+
+
+@pytest.mark.parametrize("attr", [":Same", ":same"])
+def test_an_entry_point_may_be_a_class_or_an_object(site: Site, attr: str) -> None:
+    site.install(OBJECT, name="same", kind="serializer", attr=attr)
+    made = Registry().plugin("serializer", "same").create({}, is_key=True)
+
+    assert made.is_key is True
+    assert isinstance(made, Serializer)
+
+
+def test_a_hook_may_leave_out_arguments(site: Site) -> None:
+    site.install(
+        GOOD.replace("ottla_partitioner(config)", "ottla_partitioner()").replace("= config", "= None")
+    )
+
+    assert Registry().plugin("partitioner", "first").create({}).config is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "remedy"),
+    [
+        ("transport", "plaintext", "try: pip install ottla-transport-plaintext ("),
+        ("transport", "ssl", "try: pip install ottla-transport-ssl ("),
+        ("authenticator", "SCRAM-SHA-512", "try: pip install ottla-authenticator-sasl ("),
+        ("authenticator", "GSSAPI", 'try: pip install "ottla-authenticator-sasl[gssapi]" ('),
+        ("compressor", "lz4", 'try: pip install "ottla[lz4]" ('),
+        ("compressor", "gzpi", "did you mean 'gzip'?"),
+        ("partitioner", "murmur2", "try: pip install ottla ("),
+        ("reporter", "graphite", "an entry point of this name in the group ottla.reporters"),
+    ],
+)
+def test_a_missing_plugin_says_what_to_install(kind: str, name: str, remedy: str) -> None:
+    with pytest.raises(PluginMissing) as caught:
+        Registry([]).plugin(kind, name)  # type: ignore[arg-type]
+
+    assert str(caught.value).startswith(f"no {kind} is named {name!r}; ")
+    assert remedy in str(caught.value)
+    assert str(caught.value).endswith("(installed: none)")
+
+
+def test_a_missing_plugin_says_what_is_installed(site: Site) -> None:
+    entries = [EntryPoint(name, "x", "ottla.transports") for name in ("unix", "Socks5")]
+
+    with pytest.raises(PluginMissing, match=r"did you mean 'socks5'\? \(installed: Socks5, unix\)"):
+        Registry(entries).plugin("transport", "sock5")
+
+
+def test_a_plugin_of_another_kind_does_not_count() -> None:
+    with pytest.raises(PluginMissing):
+        Registry([EntryPoint("first", "x", "ottla.transports")]).plugin("partitioner", "first")
+
+
+def test_two_distributions_under_one_name_are_both_named(site: Site) -> None:
+    site.install(GOOD)
+    site.install(GOOD, dist="other", name="FIRST")
+    said = broken()
+
+    assert "more than one partitioner is named 'first'" in said
+    assert "of acme 1.0" in said
+    assert "of other 1.0" in said
+
+
+def test_a_second_copy_of_a_distribution_on_the_path_is_no_second_plugin(
+    site: Site, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.install(GOOD)
+    old = tmp_path / "old"
+    old.mkdir()
+    Site(old).install("1 / 0", dist="Acme")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(old)])
+
+    assert Registry().plugin("partitioner", "first").distribution == "acme"
+
+
+def test_a_failing_import_names_distribution_entry_point_and_cause(site: Site) -> None:
+    module = site.install("import there_is_no_such_module")
+
+    with pytest.raises(PluginBroken) as caught:
+        Registry().plugin("partitioner", "first")
+    assert str(caught.value).startswith(f"partitioner 'first' of acme 1.0 ({module}) cannot be imported")
+    assert "No module named 'there_is_no_such_module'" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+@pytest.mark.parametrize("attr", [":Nobody", ":hookimpl.x.y"])
+def test_an_entry_point_to_nothing_is_told(site: Site, attr: str) -> None:
+    site.install(GOOD, attr=attr)
+
+    assert "cannot be imported: AttributeError" in broken()
+
+
+def test_a_class_that_wants_arguments_is_told(site: Site) -> None:
+    site.install(
+        OBJECT.replace("__init__(self)", "__init__(self, x)").replace("same = Same()", ""),
+        kind="serializer",
+        attr=":Same",
+    )
+
+    assert "missing 1 required positional argument" in broken("serializer")
+
+
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [("2", "upgrade ottla, or install an older acme"), ("0", "upgrade acme"), ("'x'", "upgrade acme")],
+)
+def test_a_plugin_for_other_hook_specs_is_told(site: Site, spec: str, remedy: str) -> None:
+    site.install(GOOD + f"\n    ottla_spec = {spec}")
+    said = broken()
+
+    assert f"is made for hook specs {spec}, this ottla speaks 1; {remedy}" in said
+
+
+def test_the_spec_of_an_object_is_that_of_its_module(site: Site) -> None:
+    site.install(OBJECT + "\n    ottla_spec = 2", kind="serializer", attr=":same")
+
+    assert "is made for hook specs 2" in broken("serializer")
+
+
+def test_a_plugin_may_state_the_spec_it_fits(site: Site) -> None:
+    site.install(GOOD + "\n    ottla_spec = 1")
+
+    assert Registry().plugin("partitioner", "first").create({})
+
+
+def test_a_plugin_without_the_hook_of_its_kind_is_told(site: Site) -> None:
+    site.install("x = 1")
+
+    assert "has no hook for its kind; it must implement ottla_partitioner" in broken()
+
+
+def test_a_hook_that_is_not_marked_is_told(site: Site) -> None:
+    site.install("def ottla_partitioner(config): ...")
+
+    assert "mark ottla_partitioner with @ottla.hookspecs.hookimpl" in broken()
+
+
+def test_a_hook_with_a_wrong_argument_is_told(site: Site) -> None:
+    site.install(GOOD.replace("ottla_partitioner(config)", "ottla_partitioner(settings)"))
+    said = broken()
+
+    assert "does not fit the hook specs" in said
+    assert "settings" in said
+
+
+def test_a_misspelt_hook_is_told(site: Site) -> None:
+    site.install(GOOD.replace("ottla_config_keys", "ottla_config_kyes"))
+
+    assert "ottla_config_kyes" in broken()
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("None", "ottla_partitioner returned nothing"),
+        ("First", "returned the class First, not an object"),
+        ("object()", "returned a object, which is no Partitioner: it lacks partition"),
+        ("1 / 0", "ottla_partitioner raised ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_hook_that_returns_the_wrong_thing_is_told(site: Site, returned: str, said: str) -> None:
+    site.install(GOOD.replace("return made", f"return {returned}"))
+    error = broken()
+
+    assert said in error
+    assert "of acme 1.0" in error
+
+
+def test_a_method_that_is_none_is_lacking(site: Site) -> None:
+    site.install(GOOD.replace("return made", "made.partition = None; return made"))
+
+    assert "it lacks partition" in broken()
+
+
+def test_every_lacking_attribute_is_named_data_included(site: Site) -> None:
+    source = """
+        from ottla.hookspecs import hookimpl
+        @hookimpl
+        def ottla_compressor(config): return object()
+    """
+    site.install(source, kind="compressor")
+
+    assert "which is no Compressor: it lacks codec_id, compress, decompress" in broken("compressor")
+
+
+@pytest.mark.parametrize("returned", ["5", "['first.bias']", "{1: 2}.keys()"])
+def test_keys_that_are_no_keys_are_told(site: Site, returned: str) -> None:
+    site.install(GOOD.replace("return [ConfigKey", f"return {returned} or [ConfigKey"))
+
+    with pytest.raises(PluginBroken, match="ottla_config_keys must return a sequence of ConfigKey"):
+        Registry().plugin("partitioner", "first").config_keys()
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [("PluginMissing('pip install it')", PluginMissing), ("ConfigError(['no'])", ConfigError)],
+)
+def test_an_error_of_ours_that_a_hook_raises_passes_unchanged(
+    site: Site, error: str, raised: type[Exception]
+) -> None:
+    site.install(
+        f"from ottla.errors import *\n{textwrap.dedent(GOOD)}".replace("made = First()", f"raise {error}")
+    )
+    plugin = Registry().plugin("partitioner", "first")
+
+    with pytest.raises(raised) as caught:
+        plugin.create({})
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "entry_points", ["no section", "[ottla.partitioners]\nfirst\n", "[ottla.partitioners"]
+)
+def test_a_package_with_damaged_entry_points_stops_no_other(site: Site, entry_points: str) -> None:
+    site.install_metadata("damaged", entry_points)
+    site.install(GOOD)
+
+    assert Registry().plugin("partitioner", "first").create({})
+
+
+def test_a_package_without_metadata_stops_no_other(site: Site) -> None:
+    site.install_metadata("nameless", "[ottla.partitioners]\nghost = ghost\n", metadata=None)
+    site.install(GOOD)
+    registry = Registry()
+
+    assert registry.plugin("partitioner", "first").create({})
+    with pytest.raises(PluginBroken, match="of an unnamed distribution"):
+        registry.plugin("partitioner", "ghost")
+
+
+def test_a_package_with_unreadable_metadata_stops_no_other(site: Site, tmp_path: pathlib.Path) -> None:
+    site.install_metadata("ghostly", "[ottla.partitioners]\nghost = ghost\n")
+    (tmp_path / "ghostly-1.0.dist-info" / "METADATA").write_bytes(b"Name: \xff\xff")
+    site.install(GOOD)
+
+    assert Registry().plugin("partitioner", "first").create({})
+
+
+def test_a_broken_package_of_the_same_kind_stops_no_other(site: Site) -> None:
+    site.install("1 / 0", dist="other", name="second")
+    site.install(GOOD)
+
+    assert Registry().plugin("partitioner", "first").create({})
+
+
+ENCODER = """
+    from ottla.hookspecs import hookimpl
+
+    class Encoder:
+        priority = {priority}
+
+        def columns(self, kind, limit):
+            return None
+
+    @hookimpl
+    def ottla_encoder(config):
+        {before}
+        return Encoder()
+"""
+
+
+def install_encoder(site: Site, *, name: str, priority: int, before: str = "") -> None:
+    site.install(ENCODER.format(priority=priority, before=before), dist=name, name=name, kind="encoder")
+
+
+def test_the_encoder_with_the_highest_priority_comes_first(site: Site) -> None:
+    install_encoder(site, name="slow", priority=7_000)
+    install_encoder(site, name="fast", priority=9_000)
+    install_encoder(site, name="middling", priority=8_000)
+    registry = Registry()
+    made = registry.create_encoders((plugin, {}) for plugin in registry.encoders())
+
+    assert [encoder.priority for encoder in made][:3] == [9_000, 8_000, 7_000]
+
+
+@pytest.mark.parametrize(
+    "before", ["1 / 0", "from ottla.errors import PluginMissing; raise PluginMissing('x')"]
+)
+def test_encoders_that_cannot_be_used_are_left_out_with_a_warning(
+    site: Site, before: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    install_encoder(site, name="good", priority=9_000)
+    install_encoder(site, name="unmade", priority=9_001, before=before)
+    site.install("1 / 0", dist="unloaded", name="unloaded", kind="encoder")
+    registry = Registry()
+    made = registry.create_encoders((plugin, {}) for plugin in registry.encoders())
+
+    assert made[0].priority == 9_000
+    assert all(record.levelno == logging.WARNING for record in caplog.records)
+    assert "'unloaded'" in caplog.text
+    assert len(caplog.records) >= 2
+
+
+def test_no_encoder_at_all_is_an_error() -> None:
+    registry = Registry([])
+
+    with pytest.raises(PluginMissing, match="no encoder is named 'python'"):
+        registry.create_encoders((plugin, {}) for plugin in registry.encoders())
+
+
+def test_the_keys_of_all_plugins_are_found_past_broken_ones(site: Site) -> None:
+    site.install(GOOD)
+    site.install("1 / 0", dist="other", name="second")
+    site.install(GOOD.replace("return [ConfigKey", "return 5, [ConfigKey"), dist="third", name="third")
+
+    assert "first.bias" in Registry().declared_keys()
+
+
+def test_the_table_of_kinds_is_complete() -> None:
+    assert sorted(group.removeprefix("ottla.") for group in GROUPS.values()) == [
+        "authenticators",
+        "compressors",
+        "encoders",
+        "interceptors",
+        "partitioners",
+        "reporters",
+        "serializers",
+        "transports",
+    ]
+    assert all(name == name.lower() for kind in KINDS.values() for name in kind.install)
+
+
+def test_every_kind_has_a_hook_spec() -> None:
+    from ottla import hookspecs
+
+    assert all(hasattr(hookspecs, kind.hook) for kind in KINDS.values())
+
+
+@pytest.mark.parametrize("name", ["bytes", "string"])
+@pytest.mark.parametrize("is_key", [True, False])
+def test_the_cores_own_serializers_come_through_the_same_door(name: str, is_key: bool) -> None:
+    registry = Registry([EntryPoint(name, f"ottla.serializers.{name}", "ottla.serializers")])
+
+    assert isinstance(registry.plugin("serializer", name).create({}, is_key=is_key), Serializer)
+
+
+def test_config_keys_are_asked_for_once(site: Site) -> None:
+    site.install(GOOD)
+    plugin = Registry().plugin("partitioner", "first")
+    keys = plugin.config_keys()
+
+    assert plugin.config_keys() is keys
+    assert isinstance(keys[0], ConfigKey)

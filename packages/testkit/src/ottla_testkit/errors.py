@@ -1,0 +1,28 @@
+"""What can go wrong with a test's Kafka, grouped by whose fault it is."""
+
+from __future__ import annotations
+
+
+class ClusterError(RuntimeError):
+    """A real cluster refused something or could not be started; the message carries the log's tail."""
+
+
+class KafkaUnavailable(ClusterError):
+    """This machine lacks what a broker needs (Java, or its jars); the message says what helps."""
+
+
+class PortTaken(ClusterError):
+    """A node ended because another process holds one of its ports."""
+
+
+class MockError(RuntimeError):
+    """librdkafka refused a call to its mock cluster."""
+
+
+class MockUnavailable(MockError):
+    """There is no librdkafka to be found; the message says what to install."""
+
+
+def tail(text: str, *, characters: int = 3000) -> str:
+    """The end of a log, where the reason usually is."""
+    return text if len(text) <= characters else "[...]" + text[-characters:]

@@ -1,0 +1,212 @@
+"""A real Kafka cluster on 127.0.0.1 for the time of a `with` block.
+
+Decides what a cluster consists of and when it is ready. Processes are `node`'s business, settings are
+`node_settings`', requests are `wire`'s. Not for use by several threads at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from ottla_testkit import wire
+from ottla_testkit.errors import ClusterError, PortTaken, tail
+from ottla_testkit.free_ports import free_ports
+from ottla_testkit.jars import KAFKA_VERSION, kafka_jars
+from ottla_testkit.java import java_command
+from ottla_testkit.kafka_tools import dump_segments, format_nodes
+from ottla_testkit.node import Node
+from ottla_testkit.node_settings import NodePorts, Setting, node_settings, properties_text, text
+
+START_WITHIN = 60.0  # seconds
+_LOOK_AGAIN = 0.05
+_PROBE_WITHIN = 2.0
+
+
+class KafkaCluster:
+    """`nodes` combined brokers and controllers with ids from 1; `config` adds to every broker's settings.
+
+    Entering fetches the jars if need be and returns when every node serves; leaving ends every process and
+    removes every file. Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        version: str = KAFKA_VERSION,
+        config: Mapping[str, Setting] | None = None,
+        heap: str = "256m",
+    ) -> None:
+        self.nodes = list(range(1, nodes + 1))
+        self.version = version
+        self._config = dict(config or {})
+        self._heap = heap
+        self._folder: Path | None = None
+        self._java: list[str] = []
+        self._nodes: dict[int, Node] = {}
+
+    def __enter__(self) -> Self:
+        java, jars = java_command(), kafka_jars(self.version)
+        jvm = [java, f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        self._java = [*jvm, "-cp", f"{jars}/*"]
+        try:
+            try:
+                self._launch()
+            except PortTaken:  # once is bad luck
+                self.close()
+                self._launch()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process and remove every file; done by leaving the `with` block."""
+        for node in self._nodes.values():
+            node.kill()
+        self._nodes = {}
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    @property
+    def folder(self) -> Path:
+        """Where every file of the cluster lies, while it exists."""
+        if self._folder is None:
+            raise ClusterError("the cluster is not running; it does so inside `with`")
+        return self._folder
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port,...` of every node."""
+        return ",".join(f"{host}:{port}" for host, port in (node.address for node in self._nodes.values()))
+
+    @property
+    def running(self) -> list[int]:
+        """The nodes whose process is alive; a paused one is."""
+        return [number for number, node in self._nodes.items() if node.running]
+
+    def address(self, node: int) -> wire.Address:
+        """Host and port of a node."""
+        return self._nodes[node].address
+
+    def pid(self, node: int) -> int:
+        """The process of a node's latest start."""
+        return self._nodes[node].pid
+
+    def log(self, node: int) -> str:
+        """What a node printed so far, over all its starts."""
+        return self._nodes[node].log
+
+    def data_folder(self, node: int) -> Path:
+        """Where a node keeps its partitions."""
+        return self._nodes[node].data
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, replication: int = 1, config: Mapping[str, Setting] | None = None
+    ) -> None:
+        """Create a topic; returns when every answering node knows a leader of every partition."""
+        settings = {key: text(value) for key, value in (config or {}).items()}
+        refusal = wire.create_topic(
+            self._any_node().address, name, partitions=partitions, replication=replication, config=settings
+        )
+        if refusal:
+            raise ClusterError(f"cannot create topic {name!r}: error {refusal.code} {refusal.message}")
+        for node in self._answering():
+            self._wait(node, "has no leaders for a new topic", lambda n: self._leads(n, name, partitions))
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The node that leads a partition, as any answering node sees it; -1 while there is none."""
+        return wire.metadata(self._any_node().address, topic=topic).leaders.get(partition, -1)
+
+    def start(self, node: int, *, wait: bool = True) -> None:
+        """Start a node again, with the ports and data it had; `wait` until it serves."""
+        self._nodes[node].start()
+        if wait:
+            self.wait_ready(node)
+
+    def wait_ready(self, node: int) -> None:
+        """Until a started node serves and knows every answering node; `ClusterError` after a minute."""
+        self._wait(self._nodes[node], "is not ready", self._serves)
+
+    def kill(self, node: int) -> None:
+        """End a node at once (SIGKILL)."""
+        self._nodes[node].kill()
+
+    def stop(self, node: int) -> None:
+        """End a node in good order (SIGTERM)."""
+        self._nodes[node].stop()
+
+    def pause(self, node: int) -> None:
+        """Freeze a node: it keeps its connections and answers nothing."""
+        self._nodes[node].pause()
+
+    def resume(self, node: int) -> None:
+        """Let a paused node go on."""
+        self._nodes[node].resume()
+
+    def dump_log(self, topic: str, partition: int = 0, *, node: int | None = None) -> str:
+        """A partition's batches and records as Kafka's own DumpLogSegments prints them, all segments in order.
+
+        Reads the files of `node`, by default the leader's.
+        """
+        holder = self.leader(topic, partition) if node is None else node
+        if holder not in self._nodes:
+            raise ClusterError(f"{topic}-{partition} has no leader; name the node whose files to read")
+        segments = sorted((self.data_folder(holder) / f"{topic}-{partition}").glob("*.log"))
+        return dump_segments(self._java, segments)
+
+    def _launch(self) -> None:
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="ottla-kafka-"))
+        found = iter(free_ports(2 * len(self.nodes)))
+        ports = {number: NodePorts(broker=next(found), controller=next(found)) for number in self.nodes}
+        command = [*self._java, "kafka.Kafka"]
+        for number in self.nodes:
+            node = Node(number, folder=folder, ports=ports[number], command=command)
+            self._nodes[number] = node
+            settings = node_settings(number, ports=ports, data=node.data) | self._config
+            node.properties.write_text(properties_text(settings))
+        format_nodes(self._java, [node.properties for node in self._nodes.values()])
+        for number in self.nodes:
+            self.start(number, wait=False)
+        for number in self.nodes:
+            self.wait_ready(number)
+
+    def _answering(self) -> list[Node]:
+        return [node for node in self._nodes.values() if node.answering]
+
+    def _any_node(self) -> Node:
+        for node in self._answering():
+            return node
+        raise ClusterError(f"no node is there to answer (running: {self.running})")
+
+    def _serves(self, node: Node) -> bool:
+        if not node.started:
+            return False
+        known = wire.metadata(node.address, timeout=_PROBE_WITHIN).brokers
+        return {other.number for other in self._answering()} <= known
+
+    def _leads(self, node: Node, topic: str, partitions: int) -> bool:
+        leaders = wire.metadata(node.address, topic=topic, timeout=_PROBE_WITHIN).leaders.values()
+        return sum(leader >= 0 for leader in leaders) == partitions
+
+    def _wait(self, node: Node, trouble: str, done: Callable[[Node], bool]) -> None:
+        deadline = time.monotonic() + START_WITHIN
+        while time.monotonic() < deadline and node.running:
+            try:
+                if done(node):
+                    return
+            except (OSError, struct.error):
+                pass  # not listening yet, or ending
+            time.sleep(_LOOK_AGAIN)
+        kind = PortTaken if node.port_taken else ClusterError
+        raise kind(f"node {node.number} {trouble} (exit code {node.exit_code}); it printed:\n{tail(node.log)}")

@@ -1,0 +1,58 @@
+"""Kafka's command-line tools as functions: formatting empty nodes, printing log segments.
+
+Each run costs a JVM about a second, so what can go side by side does.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from ottla_testkit.errors import ClusterError, tail
+
+TOOL_WITHIN = 60.0  # seconds
+
+
+def format_nodes(java: Sequence[str], properties: Sequence[Path]) -> None:
+    """Give the empty data folders of these nodes one new cluster id; refuses bad settings with `ClusterError`."""
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config"]
+    tools = [_spawn([*command, str(path)]) for path in properties]
+    try:
+        for tool in tools:
+            _finish(tool, trouble="the brokers' settings were refused")
+    finally:
+        for tool in tools:
+            with tool:  # closes its pipe, and waits
+                tool.kill()
+
+
+def dump_segments(java: Sequence[str], segments: Sequence[Path]) -> str:
+    """What DumpLogSegments prints of the batches and records in these files."""
+    files = ",".join(map(str, segments))
+    options = ["--deep-iteration", "--print-data-log", "--files", files]
+    with _spawn([*java, "org.apache.kafka.tools.DumpLogSegments", *options]) as tool:
+        try:
+            return _finish(tool, trouble=f"DumpLogSegments failed for {files}")
+        finally:
+            tool.kill()
+
+
+def _spawn(command: Sequence[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace",
+    )  # fmt: skip
+
+
+def _finish(tool: subprocess.Popen[str], *, trouble: str) -> str:
+    try:
+        printed, _ = tool.communicate(timeout=TOOL_WITHIN)
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"{trouble}: it ran for more than {TOOL_WITHIN:.0f} s") from error
+    if tool.returncode:
+        raise ClusterError(f"{trouble}:\n{tail(printed)}")
+    return printed

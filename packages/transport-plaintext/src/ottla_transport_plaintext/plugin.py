@@ -1,0 +1,79 @@
+"""Bytes as they are, over a TCP socket.
+
+The smallest transport there can be, and a pattern for others: a `Transport` for each producer, a `TransportLayer`
+for each connection, one hook to hand it over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import Buffer, Interest, PluginConfig, Target, Transport, TransportLayer
+
+MAX_CHUNKS: Final = 1024
+"""As many buffers as Linux takes in one call (IOV_MAX)."""
+
+
+class PlaintextTransport:
+    """Opens connections without encryption."""
+
+    def targets(self, host: str, port: int) -> Sequence[Target] | None:
+        """None: names are resolved as usual."""
+        return None
+
+    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+        """A layer over the connected socket."""
+        return PlaintextLayer(sock)
+
+
+class PlaintextLayer:
+    """One connection. Takes nothing ahead of the socket, so there is never anything to flush or to wait for."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def handshake(self) -> bool:
+        """There is none."""
+        return True
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        """As much as the socket takes, in one gathered call."""
+        try:
+            return self._sock.sendmsg(chunks[:MAX_CHUNKS])
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def flush(self) -> bool:
+        """Nothing is ever held back."""
+        return True
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        """What the socket has now."""
+        try:
+            return self._sock.recv_into(buffer)
+        except (BlockingIOError, InterruptedError):
+            return None
+
+    def interest(self) -> Interest:
+        """Nothing of its own."""
+        return Interest.NONE
+
+    def may_read(self) -> bool:
+        """No bytes are held here."""
+        return False
+
+    def close(self) -> None:
+        """Tell the peer, then close."""
+        with contextlib.suppress(OSError):  # the peer may be gone already
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+
+
+@hookimpl
+def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport:
+    """The transport named `plaintext`."""
+    return PlaintextTransport()
