@@ -97,24 +97,22 @@ class Sender:
             self._metadata.use(batch.topic, now)
             if self._keep_order:
                 self._accumulator.mute(batch)
+        topic_ids = {name: topic.id for name, topic in self._metadata.cluster.topics.items()}
         request = produce_request(
             batches,
             acks=self._acks,
             timeout=self._request_timeout,
-            topic_ids={name: topic.id for name, topic in self._metadata.cluster.topics.items()},
-            on_complete=lambda completion: self._judge(batches, completion),
+            topic_ids=topic_ids,
+            on_complete=lambda completion: self._judge(batches, topic_ids, completion),
         )
         self._client.send(node, request, now)
 
-    def _judge(self, batches: Sequence[ProducerBatch], completion: Completion) -> None:
+    def _judge(
+        self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes], completion: Completion
+    ) -> None:
         """Give every batch of a request its verdict; one that was settled meanwhile stays as it is."""
-        answers: Mapping[tuple[str, int], PartitionAnswer] | None = None
         error = completion.error
-        if error is None and self._acks != 0:
-            try:
-                answers = read_answer(completion.answer, self._metadata.cluster)
-            except ProtocolError as unreadable:
-                error = unreadable
+        answers = read_answer(completion.answer, batches, topic_ids) if completion.answer is not None else None
         for batch in batches:
             batch.in_flight = False
             self._in_flight.pop(batch, None)

@@ -24,8 +24,8 @@ def kafka_jars(
 ) -> Path:
     """The folder of a broker's jars, fetched at the first call, which takes from seconds to a minute.
 
-    `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between tries, in seconds.
-    Raises `KafkaUnavailable`.
+    `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between tries, in
+    seconds. Raises `KafkaUnavailable`.
     """
     root = cache or cache_folder()
     target = root / version
@@ -72,7 +72,9 @@ def _verify(version: str, folder: Path) -> None:
     names = sorted(jar.name for jar in folder.glob("*.jar"))
     missing = [a.name for a in broker_artifacts(version) if f"{a.name}-{a.version}.jar" not in names]
     if missing:
-        raise KafkaUnavailable(f"the fetch of Kafka {version} brought no {', '.join(missing)} (found: {names})")
+        raise KafkaUnavailable(
+            f"the fetch of Kafka {version} brought no {', '.join(missing)} (found: {names})"
+        )
 
 
 def _publish(fetched: Path, target: Path) -> None:

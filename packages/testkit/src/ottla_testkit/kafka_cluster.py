@@ -112,7 +112,12 @@ class KafkaCluster:
         return self._nodes[node].data
 
     def create_topic(
-        self, name: str, *, partitions: int = 1, replication: int = 1, config: Mapping[str, Setting] | None = None
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication: int = 1,
+        config: Mapping[str, Setting] | None = None,
     ) -> None:
         """Create a topic; returns when every answering node knows a leader of every partition."""
         settings = {key: text(value) for key, value in (config or {}).items()}
@@ -155,7 +160,7 @@ class KafkaCluster:
         self._nodes[node].resume()
 
     def dump_log(self, topic: str, partition: int = 0, *, node: int | None = None) -> str:
-        """A partition's batches and records as Kafka's own DumpLogSegments prints them, all segments in order.
+        """A partition's batches and records as Kafka's own DumpLogSegments prints them, in order.
 
         Reads the files of `node`, by default the leader's.
         """
@@ -209,4 +214,6 @@ class KafkaCluster:
                 pass  # not listening yet, or ending
             time.sleep(_LOOK_AGAIN)
         kind = PortTaken if node.port_taken else ClusterError
-        raise kind(f"node {node.number} {trouble} (exit code {node.exit_code}); it printed:\n{tail(node.log)}")
+        raise kind(
+            f"node {node.number} {trouble} (exit code {node.exit_code}); it printed:\n{tail(node.log)}"
+        )

@@ -17,7 +17,7 @@ TOOL_WITHIN = 60.0  # seconds
 
 
 def format_nodes(java: Sequence[str], properties: Sequence[Path]) -> None:
-    """Give the empty data folders of these nodes one new cluster id; refuses bad settings with `ClusterError`."""
+    """Give these nodes' empty data folders one new cluster id; `ClusterError` when settings are bad."""
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config"]
     tools = [_spawn([*command, str(path)]) for path in properties]

@@ -1,8 +1,9 @@
 """A mock Kafka cluster inside this process: librdkafka's, which serves real sockets on 127.0.0.1.
 
-For errors, lost connections, moved leaders and counted requests. It checks next to nothing of what it is sent:
-bad checksums, sequence gaps and old epochs are stored, a repeated batch is stored twice. Formats and exactly-once
-want a real broker. Its ApiVersions answers from version 3 on are malformed: clients must fall back to version 0.
+For errors, lost connections, moved leaders and counted requests. It checks next to nothing of what it is
+sent: bad checksums, sequence gaps and old epochs are stored, a repeated batch is stored twice. Formats and
+exactly-once want a real broker. Its ApiVersions answers from version 3 on are malformed: clients must fall
+back to version 0.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class MockCluster:
         self._ask("mock_topic_create", name.encode(), partitions, replication)
 
     def push_errors(self, api_key: int, errors: Iterable[int]) -> None:
-        """The error codes of the next answers of an API, in turn: 0 for none, `DISCONNECT` for a closed connection."""
+        """The errors of an API's next answers, in turn: 0 for none, `DISCONNECT` to close the connection."""
         codes = list(errors)
         array = (ctypes.c_int * len(codes))(*codes)
         self._library.rd_kafka_mock_push_request_errors_array(self._open(), api_key, len(codes), array)
@@ -126,7 +127,9 @@ class MockCluster:
         trouble = ctypes.create_string_buffer(512)
         configuration = self._library.rd_kafka_conf_new()
         self._library.rd_kafka_conf_set(configuration, b"log_level", b"2", trouble, len(trouble))
-        client: int | None = self._library.rd_kafka_new(librdkafka.PRODUCER, configuration, trouble, len(trouble))
+        client: int | None = self._library.rd_kafka_new(
+            librdkafka.PRODUCER, configuration, trouble, len(trouble)
+        )
         if not client:
             raise MockError(f"librdkafka made no client: {trouble.value.decode()}")
         return client

@@ -46,8 +46,9 @@ def node_settings(number: int, *, ports: Mapping[int, NodePorts], data: Path) ->
         "share.coordinator.state.topic.num.partitions": 4,
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": 1,
-        "broker.session.timeout.ms": 6000,
-        "broker.heartbeat.interval.ms": 1000,
+        # How long a killed node stays a leader, and has to wait before it can join again.
+        "broker.session.timeout.ms": 4000,
+        "broker.heartbeat.interval.ms": 500,
     }
 
 

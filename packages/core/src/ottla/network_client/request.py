@@ -28,12 +28,13 @@ class Completion:
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """What to send: `body` encodes it for the version that the broker and we share, from `floor` on."""
+    """What to send: `body` encodes it for the highest version that the broker and we share, `floor` to `ceiling`."""
 
     message: Message
     body: Callable[[int], Sequence[Buffer]]
     on_complete: Callable[[Completion], object]
     floor: int = 0
+    ceiling: int | None = None
     answered: bool = True
 
 

@@ -1,0 +1,53 @@
+"""The first exchange on a connection: which versions of which requests the broker takes (KIP-35, KIP-511)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, ProtocolError, error_code
+from ottla.network_client.request import Request
+from ottla.protocol import API_VERSIONS, ApiVersionsRequest, peek_error_code
+from ottla.version import __version__
+
+
+@attrs.frozen(kw_only=True)
+class Offer:
+    """What a broker offers, or the version of ApiVersions to ask it with again."""
+
+    versions: Mapping[int, tuple[int, int]]
+    ask_again_with: int | None = None
+
+
+def api_versions_request() -> Request:
+    """The request that every connection begins with; the client itself takes its answer."""
+    return Request(
+        message=API_VERSIONS,
+        body=lambda version: [
+            API_VERSIONS.request(version).encode(
+                ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
+            )
+        ],
+        on_complete=lambda _completion: None,
+    )
+
+
+def offered_versions(version: int, body: memoryview) -> Offer:
+    """Read an ApiVersions answer that was asked for with *version*.
+
+    Raises ProtocolError for an answer that cannot be read or that refuses us for good.
+    """
+    code = error_code(peek_error_code(body))
+    if code is ErrorCode.UNSUPPORTED_VERSION and version > 0:
+        # Such an answer has the form of version 0, but not every broker's is well formed: look at its code only.
+        return Offer(versions={}, ask_again_with=0)
+    if code is not ErrorCode.NONE:
+        raise ProtocolError(f"the broker refuses to tell its API versions: {BrokerError(code)}")
+    try:
+        answer = API_VERSIONS.response(version).decode(body)
+    except ProtocolError:
+        if version == 0:
+            raise
+        return Offer(versions={}, ask_again_with=0)  # librdkafka's mock cluster garbles the flexible versions
+    return Offer(versions={api.api_key: (api.min_version, api.max_version) for api in answer.api_keys})

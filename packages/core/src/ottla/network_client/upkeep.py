@@ -1,0 +1,43 @@
+"""Metadata requests and answers: from the wire to the values of `ottla.cluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ottla.cluster import Broker, Topic
+from ottla.errors import BrokerError, ErrorCode, NetworkError, error_code
+from ottla.network_client.request import Completion, Request
+from ottla.protocol import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+
+
+def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion], object]) -> Request:
+    """Ask for the brokers and for these topics; a broker that allows it makes a topic that does not exist."""
+
+    def body(version: int) -> Sequence[bytes]:
+        # Version 0 knows no "none": an empty list there means all topics.
+        wanted = [MetadataRequestTopic(name=name) for name in topics]
+        return [METADATA.request(version).encode(MetadataRequest(topics=wanted, allow_auto_topic_creation=True))]
+
+    return Request(message=METADATA, body=body, on_complete=on_complete)
+
+
+def read_answer(answer: MetadataResponse) -> tuple[Mapping[int, Broker], Mapping[str, Topic]]:
+    """The brokers and topics of an answer. Raises BrokerError or NetworkError when it cannot be used."""
+    code = error_code(answer.error_code)
+    if code is not ErrorCode.NONE:
+        raise BrokerError(code)
+    brokers = {b.node_id: Broker(id=b.node_id, host=b.host, port=b.port) for b in answer.brokers}
+    if not brokers:
+        raise NetworkError("the answer to a metadata request names no broker")
+    return brokers, {topic.name: _topic(topic) for topic in answer.topics if topic.name is not None}
+
+
+def _topic(topic: MetadataResponseTopic) -> Topic:
+    ordered = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    return Topic(
+        name=topic.name or "",
+        id=topic.topic_id,
+        error=error_code(topic.error_code),
+        leaders=tuple(partition.leader_id for partition in ordered),
+        epochs=tuple(partition.leader_epoch for partition in ordered),
+    )

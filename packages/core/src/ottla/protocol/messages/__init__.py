@@ -1,0 +1,1 @@
+"""The declarations of the messages, one module for each API."""

@@ -1,0 +1,87 @@
+"""ApiVersions: which versions of which requests a broker takes, and which features its cluster has finalized.
+
+An answer with error 35 has the form of version 0 whatever was asked for, and some brokers get even that wrong:
+look at the code with `peek_error_code` before decoding anything.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Annotated
+
+import attrs
+
+from ottla.errors import ProtocolError
+from ottla.interfaces import Buffer
+from ottla.protocol.message import Message
+from ottla.protocol.notation import Bool, In, Int16, Int32, Int64, String, Tag
+
+
+@attrs.define(kw_only=True)
+class ApiVersionsRequest:
+    """Brokers check both texts: letters, digits, `.` and `-`, beginning and ending with a letter or digit."""
+
+    client_software_name: Annotated[String, In(3)] = ""
+    client_software_version: Annotated[String, In(3)] = ""
+
+
+@attrs.define(kw_only=True)
+class ApiVersion:
+    """The versions of one request that the broker offers."""
+
+    api_key: Int16 = 0
+    min_version: Int16 = 0
+    max_version: Int16 = 0
+
+
+@attrs.define(kw_only=True)
+class SupportedFeatureKey:
+    """The levels of one feature that the broker supports."""
+
+    name: String = ""
+    min_version: Int16 = 0
+    max_version: Int16 = 0
+
+
+@attrs.define(kw_only=True)
+class FinalizedFeatureKey:
+    """The levels of one feature that the whole cluster has agreed on, such as `transaction.version`."""
+
+    name: String = ""
+    max_version_level: Int16 = 0
+    min_version_level: Int16 = 0
+
+
+@attrs.define(kw_only=True)
+class ApiVersionsResponse:
+    """`finalized_features` count only when their epoch is not negative."""
+
+    error_code: Int16 = 0
+    api_keys: list[ApiVersion] = attrs.Factory(list)
+    throttle_time_ms: Annotated[Int32, In(1)] = 0
+    supported_features: Annotated[list[SupportedFeatureKey], In(3), Tag(0)] = attrs.Factory(list)
+    finalized_features_epoch: Annotated[Int64, In(3), Tag(1)] = -1
+    finalized_features: Annotated[list[FinalizedFeatureKey], In(3), Tag(2)] = attrs.Factory(list)
+    zk_migration_ready: Annotated[Bool, In(3), Tag(3)] = False
+
+
+API_VERSIONS = Message(
+    name="ApiVersions",
+    key=18,
+    min_version=0,
+    max_version=4,
+    flexible_from=3,
+    # KIP-511: whoever asks does not know yet what the broker can, so the header must not depend on the version.
+    flexible_response_header=False,
+    request_type=ApiVersionsRequest,
+    response_type=ApiVersionsResponse,
+)
+
+
+def peek_error_code(body: Buffer) -> int:
+    """The error code of an ApiVersions answer behind its header; it comes first at every version."""
+    try:
+        [code] = struct.unpack_from(">h", body)
+    except struct.error:
+        raise ProtocolError(f"an ApiVersions answer of {len(body)} bytes has no error code") from None
+    return int(code)

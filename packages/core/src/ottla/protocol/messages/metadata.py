@@ -1,0 +1,90 @@
+"""Metadata: the brokers, topics, partitions and leaders of a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import attrs
+
+from ottla.protocol.message import Message
+from ottla.protocol.notation import ZERO_UUID, Bool, In, Int16, Int32, Null, String, Uuid
+
+NOT_ASKED: Final = -(2**31)
+"""The authorized operations of an answer when the request did not ask for them."""
+
+
+@attrs.define(kw_only=True)
+class MetadataRequestTopic:
+    """A topic by name, or from version 12 on by id with None as the name."""
+
+    topic_id: Annotated[Uuid, In(10)] = ZERO_UUID
+    name: Annotated[String | None, Null(10)] = ""
+
+
+@attrs.define(kw_only=True)
+class MetadataRequest:
+    """`topics=None` asks for all topics and `[]` for none; but version 0 knows no null, and there `[]` means all."""
+
+    topics: Annotated[list[MetadataRequestTopic] | None, Null(1)] = attrs.Factory(list)
+    allow_auto_topic_creation: Annotated[Bool, In(4)] = True
+    include_cluster_authorized_operations: Annotated[Bool, In(8, 10)] = False
+    include_topic_authorized_operations: Annotated[Bool, In(8)] = False
+
+
+@attrs.define(kw_only=True)
+class MetadataResponseBroker:
+    """Where one broker can be reached."""
+
+    node_id: Int32 = 0
+    host: String = ""
+    port: Int32 = 0
+    rack: Annotated[String | None, In(1)] = None
+
+
+@attrs.define(kw_only=True)
+class MetadataResponsePartition:
+    """The leader and replicas of one partition; `leader_id` is -1 when there is none."""
+
+    error_code: Int16 = 0
+    partition_index: Int32 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Annotated[Int32, In(7)] = -1
+    replica_nodes: list[Int32] = attrs.Factory(list)
+    isr_nodes: list[Int32] = attrs.Factory(list)
+    offline_replicas: Annotated[list[Int32], In(5)] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class MetadataResponseTopic:
+    """One topic. The name is None only for an unknown id, the id is zero only for an unknown name."""
+
+    error_code: Int16 = 0
+    name: Annotated[String | None, Null(12)] = ""
+    topic_id: Annotated[Uuid, In(10)] = ZERO_UUID
+    is_internal: Annotated[Bool, In(1)] = False
+    partitions: list[MetadataResponsePartition] = attrs.Factory(list)
+    topic_authorized_operations: Annotated[Int32, In(8)] = NOT_ASKED
+
+
+@attrs.define(kw_only=True)
+class MetadataResponse:
+    """`error_code` may be 129: start again from the bootstrap servers (KIP-1102)."""
+
+    throttle_time_ms: Annotated[Int32, In(3)] = 0
+    brokers: list[MetadataResponseBroker] = attrs.Factory(list)
+    cluster_id: Annotated[String | None, In(2)] = None
+    controller_id: Annotated[Int32, In(1)] = -1
+    topics: list[MetadataResponseTopic] = attrs.Factory(list)
+    cluster_authorized_operations: Annotated[Int32, In(8, 10)] = NOT_ASKED
+    error_code: Annotated[Int16, In(13)] = 0
+
+
+METADATA = Message(
+    name="Metadata",
+    key=3,
+    min_version=0,
+    max_version=13,
+    flexible_from=9,
+    request_type=MetadataRequest,
+    response_type=MetadataResponse,
+)

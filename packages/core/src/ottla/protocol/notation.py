@@ -1,0 +1,167 @@
+"""The notation in which messages are declared: annotations of attrs classes, read once.
+
+A struct is an `attrs.define(kw_only=True)` class with a default for each field. A field's annotation says all
+that the wire needs to know, so the static type and the wire type cannot drift apart:
+
+    name: Annotated[String | None, Null(12)] = ""           # at every version; null is allowed from 12 on
+    rack: Annotated[String | None, In(1)] = None             # from 1 on; null is allowed wherever the field is
+    include_all: Annotated[Bool, In(8, 10)] = False          # from 8 to 10
+    leader: Annotated[LeaderIdAndEpoch, In(10), Tag(0)] = attrs.Factory(LeaderIdAndEpoch)
+
+At a version that lacks a field, decoding leaves its default and encoding leaves it out.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeAlias
+
+import attrs
+
+from ottla.interfaces import Buffer
+
+LATEST: Final = 0x7FFF
+
+
+@attrs.frozen
+class In:
+    """The versions that have a field, both ends included."""
+
+    first: int
+    last: int = LATEST
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+
+@attrs.frozen
+class Null(In):
+    """The versions that allow null, for a field that is `| None`; without this, all that have the field."""
+
+
+@attrs.frozen
+class Tag:
+    """The number of a field that travels as a tagged field (KIP-482)."""
+
+    number: int
+
+
+@attrs.frozen
+class Fixed:
+    """A value of a fixed size, by its letter in the struct module."""
+
+    format: str
+
+
+@attrs.frozen
+class Text:
+    """UTF-8 behind its length: 2 bytes, or compact."""
+
+
+@attrs.frozen
+class Blob:
+    """Bytes behind their length: 4 bytes, or compact."""
+
+
+@attrs.frozen
+class ArrayOf:
+    """A count, 4 bytes or compact, and so many items."""
+
+    item: WireType
+
+
+@attrs.frozen
+class StructOf:
+    """A struct inside a struct."""
+
+    type: type
+
+
+WireType: TypeAlias = Fixed | Text | Blob | ArrayOf | StructOf
+
+Bool: TypeAlias = Annotated[bool, Fixed("?")]
+Int8: TypeAlias = Annotated[int, Fixed("b")]
+Int16: TypeAlias = Annotated[int, Fixed("h")]
+Int32: TypeAlias = Annotated[int, Fixed("i")]
+Int64: TypeAlias = Annotated[int, Fixed("q")]
+Uuid: TypeAlias = Annotated[bytes, Fixed("16s")]  # bytes: an id is compared and sent back, never computed with
+String: TypeAlias = Annotated[str, Text()]
+Bytes: TypeAlias = Annotated[bytes, Blob()]
+Records: TypeAlias = Annotated[Buffer, Blob()]
+
+ZERO_UUID: Final = bytes(16)
+
+
+@attrs.frozen(kw_only=True)
+class Field:
+    """One field of a struct, as the compiler sees it. `optional`: its annotation allows None."""
+
+    name: str
+    type: WireType
+    versions: In
+    optional: bool
+    null: In | None
+    tag: int | None
+    default: Callable[[], Any]
+
+    def nullable(self, version: int) -> bool:
+        """Whether null may be written at this version."""
+        return self.null is not None and version in self.null
+
+
+@functools.cache
+def fields_of(struct: type) -> tuple[Field, ...]:
+    """The fields of a struct in the order of the wire."""
+    hints = typing.get_type_hints(struct, include_extras=True)
+    return tuple(_field(attribute, hints[attribute.name]) for attribute in attrs.fields(struct))
+
+
+def _field(attribute: attrs.Attribute[Any], hint: Any) -> Field:
+    bare, marks = _split(hint)
+    optional = type(None) in typing.get_args(bare)
+    versions = next((mark for mark in marks if type(mark) is In), In(0))
+    null = next((mark for mark in marks if type(mark) is Null), versions if optional else None)
+    tag = next((mark.number for mark in marks if type(mark) is Tag), None)
+    assert optional or null is None, f"{attribute.name} may be null on the wire, so its annotation needs | None"
+    return Field(
+        name=attribute.name,
+        type=_wire_type(hint),
+        versions=versions,
+        optional=optional,
+        null=null,
+        tag=tag,
+        default=_default(attribute),
+    )
+
+
+def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    if typing.get_origin(hint) is Annotated:
+        bare, *marks = typing.get_args(hint)
+        return bare, tuple(marks)
+    return hint, ()
+
+
+def _wire_type(hint: Any) -> WireType:
+    bare, marks = _split(hint)
+    for mark in marks:
+        if isinstance(mark, Fixed | Text | Blob):
+            return mark
+    if typing.get_origin(bare) in (typing.Union, types.UnionType):
+        [inner] = [part for part in typing.get_args(bare) if part is not type(None)]
+        return _wire_type(inner)
+    if typing.get_origin(bare) is list:
+        return ArrayOf(_wire_type(typing.get_args(bare)[0]))
+    assert attrs.has(bare), f"{hint} is not a type of the wire"
+    return StructOf(bare)
+
+
+def _default(attribute: attrs.Attribute[Any]) -> Callable[[], Any]:
+    default: Any = attribute.default
+    assert default is not attrs.NOTHING, f"{attribute.name} needs a default"
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class at run time, a function to mypy
+        factory: Callable[[], Any] = default.factory
+        return factory
+    return lambda: default

@@ -1,0 +1,179 @@
+"""The budget: fair, bounded in time, and never wrong by a byte."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.buffer_pool import BufferPool
+from ottla.errors import BufferExhausted, ProducerClosed
+
+HANG_GUARD = 30.0
+
+
+def make_pool(capacity: int = 100) -> BufferPool:
+    return BufferPool(capacity, clock=time.monotonic)
+
+
+class Waiting:
+    """A thread that waits for memory; `ended` once it has it or was refused."""
+
+    def __init__(self, pool: BufferPool, size: int, *, log: list[int] | None = None, timeout: float = HANG_GUARD) -> None:
+        in_line = threading.Event()
+        self.error: Exception | None = None
+
+        def run() -> None:
+            try:
+                pool.reserve(size, timeout=timeout, on_wait=in_line.set)
+                if log is not None:
+                    log.append(size)
+            except Exception as error:
+                self.error = error
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+        assert in_line.wait(HANG_GUARD)
+
+    def join(self) -> None:
+        self._thread.join(HANG_GUARD)
+        assert not self._thread.is_alive()
+
+
+def test_what_is_reserved_is_not_free_until_it_is_released() -> None:
+    pool = make_pool()
+
+    pool.reserve(60, timeout=0)
+
+    assert pool.free == 40
+    pool.release(60)
+    assert pool.free == 100
+
+
+def test_a_reservation_that_fits_does_not_wait() -> None:
+    waits: list[str] = []
+
+    make_pool().reserve(100, timeout=0, on_wait=lambda: waits.append("waited"))
+
+    assert waits == []
+
+
+def test_without_memory_in_time_the_error_says_how_much_was_asked_and_free() -> None:
+    pool = make_pool()
+    pool.reserve(90, timeout=0)
+
+    with pytest.raises(BufferExhausted, match=r"no memory for 20 bytes .* 0 of buffer\.memory=100"):
+        pool.reserve(20, timeout=0)
+
+
+def test_what_a_waiter_had_collected_goes_back_when_its_time_is_over() -> None:
+    pool = make_pool()
+    pool.reserve(90, timeout=0)
+
+    with pytest.raises(BufferExhausted):
+        pool.reserve(20, timeout=0)
+
+    assert pool.free == 10
+    assert pool.waiting == 0
+
+
+def test_try_reserve_never_overtakes_a_waiter() -> None:
+    pool = make_pool()
+    pool.reserve(95, timeout=0)
+    waiter = Waiting(pool, 50)
+
+    assert not pool.try_reserve(1)
+
+    pool.release(95)
+    waiter.join()
+    assert pool.try_reserve(1)
+
+
+def test_the_longest_waiter_is_served_first_even_when_a_later_one_asks_for_less() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    served: list[int] = []
+    large = Waiting(pool, 80, log=served)
+    small = Waiting(pool, 10, log=served)
+
+    pool.release(50)
+    assert served == []
+    pool.release(30)
+    large.join()
+
+    assert served == [80]
+    pool.release(10)
+    small.join()
+    assert served == [80, 10]
+
+
+def test_closing_refuses_those_who_wait_and_those_who_come() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    waiter = Waiting(pool, 1)
+
+    pool.close(ProducerClosed("closed"))
+    waiter.join()
+
+    assert isinstance(waiter.error, ProducerClosed)
+    with pytest.raises(ProducerClosed):
+        pool.reserve(0, timeout=0)
+
+
+def test_what_is_held_may_be_released_after_closing() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    pool.close(ProducerClosed("closed"))
+
+    pool.release(100)
+
+    assert pool.free == 100
+
+
+@given(st.lists(st.integers(min_value=0, max_value=100), max_size=50))
+def test_the_books_balance_after_any_sequence_of_reservations(sizes: list[int]) -> None:
+    pool = make_pool()
+    held = [size for size in sizes if pool.try_reserve(size)]
+
+    assert pool.free == 100 - sum(held)
+    for size in held:
+        pool.release(size)
+    assert pool.free == 100
+
+
+def test_many_threads_never_hold_more_than_there_is() -> None:
+    pool = make_pool(1_000)
+    lock = threading.Lock()
+    held = 0
+    most = 0
+
+    def work(seed: int) -> None:
+        nonlocal held, most
+        for step in range(200):
+            size = (seed * 37 + step * 11) % 300 + 1
+            pool.reserve(size, timeout=HANG_GUARD)
+            with lock:
+                held += size
+                most = max(most, held)
+            with lock:
+                held -= size
+            pool.release(size)
+
+    run_together([lambda seed=seed: work(seed) for seed in range(8)])
+
+    assert most <= 1_000
+    assert pool.free == 1_000
+    assert pool.waiting == 0
+
+
+def run_together(works: list[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG_GUARD)
+    assert not any(thread.is_alive() for thread in threads)

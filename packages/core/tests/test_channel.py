@@ -1,0 +1,159 @@
+"""A channel frames bytes, whatever pieces they come and go in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import ConnectionFailed, ProtocolError
+from ottla.interfaces import Buffer, Interest
+from ottla.selector.channel import Channel
+
+
+class ScriptedLayer:
+    """A layer that takes and gives bytes in pieces of set sizes."""
+
+    def __init__(self, incoming: bytes = b"", *, pieces: Sequence[int] = (), closed_by_peer: bool = False) -> None:
+        self.incoming = bytearray(incoming)
+        self.pieces = list(pieces)
+        self.outgoing = bytearray()
+        self.flushed = True
+        self.closed_by_peer = closed_by_peer
+
+    def handshake(self) -> bool:
+        return True
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        piece = self.pieces.pop(0) if self.pieces else 1 << 30
+        taken = b"".join(chunks)[:piece]
+        self.outgoing += taken
+        return len(taken)
+
+    def flush(self) -> bool:
+        return self.flushed
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        if not self.incoming:
+            return 0 if self.closed_by_peer else None
+        size = min(len(buffer), self.pieces.pop(0) if self.pieces else 1 << 30, len(self.incoming))
+        if size == 0:
+            return None
+        buffer[:size] = self.incoming[:size]
+        del self.incoming[:size]
+        return size
+
+    def interest(self) -> Interest:
+        return Interest.NONE
+
+    def may_read(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+def make_channel(layer: ScriptedLayer) -> Channel:
+    channel = Channel(layer, peer="broker:9092", max_answer_size=1_000)
+    assert channel.handshake()
+    return channel
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=6), st.lists(st.integers(0, 9), max_size=300))
+def test_chunks_arrive_whole_and_in_order_whatever_pieces_the_layer_takes(
+    chunks: list[bytes], pieces: list[int]
+) -> None:
+    layer = ScriptedLayer(pieces=pieces)
+    channel = make_channel(layer)
+    channel.send(chunks)
+
+    for _ in range(len(pieces) + 1):
+        if channel.write():
+            break
+
+    assert bytes(layer.outgoing) == b"".join(chunks)
+    assert not channel.sending
+
+
+@given(st.lists(st.binary(max_size=60), min_size=1, max_size=5), st.lists(st.integers(0, 7), max_size=200))
+def test_answers_are_found_whole_whatever_pieces_they_come_in(bodies: list[bytes], pieces: list[int]) -> None:
+    channel = make_channel(ScriptedLayer(b"".join(map(framed, bodies)), pieces=pieces))
+    answers: list[bytes] = []
+
+    for _ in range(len(pieces) + len(bodies)):
+        answer = channel.read()
+        if answer is not None:
+            answers.append(bytes(answer))
+        if len(answers) == len(bodies):
+            break
+
+    assert answers == bodies
+
+
+def test_one_read_gives_one_answer_though_more_have_arrived() -> None:
+    channel = make_channel(ScriptedLayer(framed(b"first") + framed(b"second")))
+
+    first = channel.read()
+
+    assert first == b"first"
+    assert channel.read() == b"second"
+    assert channel.read() is None
+
+
+def test_a_send_is_complete_only_when_the_layer_has_flushed() -> None:
+    layer = ScriptedLayer()
+    layer.flushed = False
+    channel = make_channel(layer)
+    channel.send([b"request"])
+
+    assert not channel.write()
+    assert channel.sending
+
+    layer.flushed = True
+    assert channel.write()
+
+
+def test_the_socket_is_watched_for_writing_only_while_something_is_to_be_written() -> None:
+    layer = ScriptedLayer(pieces=[1])
+    channel = make_channel(layer)
+    assert channel.interest == Interest.READ
+
+    channel.send([b"request"])
+    assert channel.interest == Interest.READ | Interest.WRITE
+
+    assert channel.write()
+    assert channel.interest == Interest.READ
+
+
+def test_a_peer_that_closes_is_named() -> None:
+    channel = make_channel(ScriptedLayer(closed_by_peer=True))
+
+    with pytest.raises(ConnectionFailed, match="broker:9092 closed the connection"):
+        channel.read()
+
+
+def test_a_peer_that_closes_in_the_middle_of_an_answer_is_no_answer() -> None:
+    channel = make_channel(ScriptedLayer(framed(b"answer")[:-1], closed_by_peer=True))
+
+    with pytest.raises(ConnectionFailed):
+        channel.read()
+
+
+@pytest.mark.parametrize("prefix", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"HTTP", (1_001).to_bytes(4, "big")])
+def test_a_size_that_no_answer_has_is_refused_before_memory_is_taken(prefix: bytes) -> None:
+    channel = make_channel(ScriptedLayer(prefix + b"rest"))
+
+    with pytest.raises(ProtocolError, match="is it a Kafka listener"):
+        channel.read()
+
+
+def test_an_empty_answer_is_an_answer() -> None:
+    channel = make_channel(ScriptedLayer(framed(b"")))
+
+    assert channel.read() == b""

@@ -1,0 +1,291 @@
+"""The selector on real sockets of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from ottla.errors import ConnectionFailed, ConnectionIdle, NameResolutionFailed, OttlaError
+from ottla.interfaces import Interest, Target, Transport, TransportLayer
+from ottla.selector import Selector, resolve
+from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+
+HANG_GUARD = 20.0
+
+
+class Events:
+    """What a selector told of, over as many polls as it takes."""
+
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
+        self.connected: list[int] = []
+        self.sent: list[int] = []
+        self.received: list[tuple[int, bytes]] = []
+        self.disconnected: dict[int, OttlaError] = {}
+
+    def until(self, happened: Callable[[], object]) -> None:
+        deadline = time.monotonic() + HANG_GUARD
+        while not happened():
+            assert time.monotonic() < deadline, "it never happened"
+            self._selector.poll(0.2)
+            self.connected += self._selector.connected
+            self.sent += self._selector.sent
+            self.received += [(node, bytes(frame)) for node, frame in self._selector.received]
+            self.disconnected |= self._selector.disconnected
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def make_selector(*, transport: Transport | None = None, max_idle: float = 60.0) -> Selector:
+    return Selector(
+        transport=transport or PlaintextTransport(),
+        send_buffer_bytes=16_384,
+        receive_buffer_bytes=-1,
+        max_idle=max_idle,
+        max_answer_size=10_000_000,
+        clock=time.monotonic,
+    )
+
+
+@pytest.fixture
+def selector() -> Iterator[Selector]:
+    made = make_selector()
+    yield made
+    made.shutdown()
+
+
+def connect(selector: Selector, listener: socket.socket, node: int = 1) -> tuple[Events, socket.socket]:
+    host, port = listener.getsockname()
+    selector.connect(node, Target(socket.AF_INET, (host, port)), host, port)
+    events = Events(selector)
+    events.until(lambda: events.connected)
+    peer, _address = listener.accept()
+    return events, peer
+
+
+def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: socket.socket) -> None:
+    events, peer = connect(selector, listener)
+
+    assert events.connected == [1]
+    peer.close()
+
+
+def test_a_large_send_goes_out_whole_through_a_slow_reader(selector: Selector, listener: socket.socket) -> None:
+    events, peer = connect(selector, listener)
+    chunks = [bytes([n]) * 300_000 for n in range(10)]
+    read = bytearray()
+
+    def drain() -> None:
+        while len(read) < 3_000_000 and (piece := peer.recv(4_096)):
+            read.extend(piece)
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    selector.send(1, chunks)
+    events.until(lambda: events.sent)
+    reader.join(HANG_GUARD)
+    peer.close()
+
+    assert events.sent == [1]
+    assert bytes(read) == b"".join(chunks)
+
+
+def test_answers_come_one_for_each_poll_and_in_order(selector: Selector, listener: socket.socket) -> None:
+    events, peer = connect(selector, listener)
+
+    peer.sendall(b"\0\0\0\3one\0\0\0\3two")
+    events.until(lambda: len(events.received) == 2)
+    peer.close()
+
+    assert events.received == [(1, b"one"), (1, b"two")]
+
+
+def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(
+    selector: Selector, listener: socket.socket
+) -> None:
+    events, peer = connect(selector, listener)
+    for byte in b"\0\0\0\5hello":
+        peer.sendall(bytes([byte]))
+        selector.poll(0.01)
+        events.received += [(node, bytes(frame)) for node, frame in selector.received]
+    events.until(lambda: events.received)
+    peer.close()
+
+    assert events.received == [(1, b"hello")]
+
+
+def test_what_had_arrived_before_the_peer_closed_is_still_read(
+    selector: Selector, listener: socket.socket
+) -> None:
+    events, peer = connect(selector, listener)
+
+    peer.sendall(b"\0\0\0\4last")
+    peer.close()
+    events.until(lambda: events.disconnected)
+
+    assert events.received == [(1, b"last")]
+    assert isinstance(events.disconnected[1], ConnectionFailed)
+
+
+def test_a_refused_connection_names_the_address(selector: Selector, listener: socket.socket) -> None:
+    host, port = listener.getsockname()
+    listener.close()
+    selector.connect(1, Target(socket.AF_INET, (host, port)), "kafka.example", port)
+    events = Events(selector)
+
+    events.until(lambda: events.disconnected)
+
+    assert f"kafka.example:{port} (127.0.0.1): ECONNREFUSED" in str(events.disconnected[1])
+
+
+def test_a_reset_ends_the_connection_with_its_cause(selector: Selector, listener: socket.socket) -> None:
+    events, peer = connect(selector, listener)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    peer.close()
+
+    events.until(lambda: events.disconnected)
+
+    assert isinstance(events.disconnected[1], ConnectionFailed)
+
+
+def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
+    selector: Selector, listener: socket.socket
+) -> None:
+    events, peer = connect(selector, listener)
+    reason = ConnectionFailed("it was told to")
+
+    selector.close(1, reason)
+    events.until(lambda: events.disconnected)
+    peer.close()
+
+    assert events.disconnected == {1: reason}
+
+
+def test_the_connection_that_was_idle_longest_is_closed_one_in_a_round(listener: socket.socket) -> None:
+    selector = make_selector(max_idle=0.0)
+    with contextlib.closing(_Shutdown(selector)):
+        host, port = listener.getsockname()
+        for node in (1, 2):
+            selector.connect(node, Target(socket.AF_INET, (host, port)), host, port)
+        rounds: list[list[int]] = []
+        deadline = time.monotonic() + HANG_GUARD
+        while sum(map(len, rounds)) < 2:
+            assert time.monotonic() < deadline
+            selector.poll(0.05)
+            rounds.append(list(selector.disconnected))
+            assert all(isinstance(error, ConnectionIdle) for error in selector.disconnected.values())
+
+    assert max(map(len, rounds)) == 1
+
+
+def test_wakeup_ends_a_poll_that_waits(selector: Selector) -> None:
+    waker = threading.Thread(target=selector.wakeup)
+    waker.start()
+
+    started = time.monotonic()
+    selector.poll(HANG_GUARD)
+    waker.join()
+
+    assert time.monotonic() - started < HANG_GUARD
+
+
+def test_a_wakeup_before_the_poll_is_not_lost(selector: Selector) -> None:
+    selector.wakeup()
+    selector.wakeup()
+
+    started = time.monotonic()
+    selector.poll(HANG_GUARD)
+
+    assert time.monotonic() - started < HANG_GUARD
+
+
+def test_a_transport_that_raises_ends_only_its_connection(
+    listener: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(PlaintextTransport):
+        def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+            raise ZeroDivisionError("a fault in a plugin")
+
+    selector = make_selector(transport=Broken())
+    with contextlib.closing(_Shutdown(selector)):
+        host, port = listener.getsockname()
+        selector.connect(1, Target(socket.AF_INET, (host, port)), host, port)
+        events = Events(selector)
+        events.until(lambda: events.disconnected)
+
+    assert "ZeroDivisionError('a fault in a plugin')" in str(events.disconnected[1])
+    assert "the transport failed" in caplog.text
+
+
+def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket.socket) -> None:
+    """As in TLS: one record on the wire may hold two answers."""
+
+    class Holding(PlaintextLayer):
+        held = b""
+
+        def read_into(self, buffer: memoryview) -> int | None:
+            if not self.held:
+                received = bytearray(65_536)
+                size = super().read_into(memoryview(received))
+                if not size:
+                    return size
+                self.held = bytes(received[:size])
+            taken = self.held[: len(buffer)]
+            buffer[: len(taken)] = taken
+            self.held = self.held[len(taken) :]
+            return len(taken)
+
+        def may_read(self) -> bool:
+            return bool(self.held)
+
+    class HoldingTransport(PlaintextTransport):
+        def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+            return Holding(sock)
+
+    selector = make_selector(transport=HoldingTransport())
+    with contextlib.closing(_Shutdown(selector)):
+        events, peer = connect(selector, listener)
+        peer.sendall(b"\0\0\0\3one\0\0\0\3two")
+        events.until(lambda: len(events.received) == 2)
+        peer.close()
+
+    assert [frame for _node, frame in events.received] == [b"one", b"two"]
+
+
+def test_the_transport_may_answer_with_targets_of_its_own() -> None:
+    class Tunnel(PlaintextTransport):
+        def targets(self, host: str, port: int) -> Sequence[Target] | None:
+            return [Target(socket.AF_UNIX, f"/run/{host}")]
+
+    selector = make_selector(transport=Tunnel())
+    with contextlib.closing(_Shutdown(selector)):
+        assert selector.resolve("broker", 9092) == [Target(socket.AF_UNIX, "/run/broker")]
+
+
+def test_a_name_without_an_address_is_named() -> None:
+    with pytest.raises(NameResolutionFailed, match=r"'no-such-broker\.invalid' has no address"):
+        resolve("no-such-broker.invalid", 9092)
+
+
+def test_the_layer_of_the_plaintext_transport_wants_nothing_for_itself() -> None:
+    left, right = socket.socketpair()
+    layer = PlaintextLayer(left)
+
+    assert layer.handshake()
+    assert layer.interest() is Interest.NONE
+    layer.close()
+    right.close()
+
+
+class _Shutdown:
+    def __init__(self, selector: Selector) -> None:
+        self.close = selector.shutdown

@@ -1,0 +1,101 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.jar_routes import Artifact
+from ottla_testkit.jars import broker_artifacts, cache_folder, kafka_jars
+
+VERSION = "9.9.9"
+
+
+class Registry:
+    """A route that brings the jars after it has met each of `troubles`, once each, half way."""
+
+    def __init__(self, *troubles: BaseException) -> None:
+        self.troubles = list(troubles)
+        self.calls = 0
+
+    def __call__(self, artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
+        self.calls += 1
+        for artifact in artifacts:
+            (folder / f"{artifact.name}-{artifact.version}.jar").write_bytes(b"jar")
+            if self.troubles:
+                raise self.troubles.pop(0)
+
+
+def jar_names(folder: Path) -> list[str]:
+    return sorted(jar.name for jar in folder.iterdir())
+
+
+def test_the_jars_are_fetched_once(tmp_path: Path) -> None:
+    registry = Registry()
+
+    first = kafka_jars(VERSION, cache=tmp_path, route=registry)
+    second = kafka_jars(VERSION, cache=tmp_path, route=registry)
+
+    assert tmp_path / VERSION == first == second
+    assert jar_names(first) == ["kafka-tools-9.9.9.jar", "kafka_2.13-9.9.9.jar", "slf4j-simple-1.7.36.jar"]
+    assert registry.calls == 1
+
+
+def test_an_interrupted_fetch_leaves_no_cache(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        kafka_jars(VERSION, cache=tmp_path, route=Registry(KeyboardInterrupt()))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_registry_that_hiccups_is_asked_again(tmp_path: Path) -> None:
+    registry = Registry(KafkaUnavailable("hiccup"), KafkaUnavailable("hiccup"))
+
+    assert kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0).is_dir()
+    assert registry.calls == 3
+
+
+def test_a_registry_that_stays_away_is_given_up_after_three_tries(tmp_path: Path) -> None:
+    registry = Registry(*[KafkaUnavailable("away")] * 9)
+
+    with pytest.raises(KafkaUnavailable, match="away"):
+        kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0)
+
+    assert registry.calls == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fetch_without_the_broker_is_no_fetch(tmp_path: Path) -> None:
+    def bring_nothing(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
+        pass
+
+    with pytest.raises(KafkaUnavailable, match=r"brought no kafka_2\.13, slf4j-simple, kafka-tools"):
+        kafka_jars(VERSION, cache=tmp_path, route=bring_nothing, pause=0)
+
+
+def test_another_process_may_come_first(tmp_path: Path) -> None:
+    def lose_the_race(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
+        Registry()(artifacts, folder=folder, scratch=scratch)
+        (tmp_path / VERSION).mkdir()
+        (tmp_path / VERSION / "theirs.jar").write_bytes(b"jar")
+
+    jars = kafka_jars(VERSION, cache=tmp_path, route=lose_the_race)
+
+    assert jar_names(jars) == ["theirs.jar"]
+    assert [jars] == list(tmp_path.iterdir())
+
+
+def test_the_environment_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OTTLA_KAFKA_CACHE", str(tmp_path))
+
+    assert tmp_path == cache_folder()
+
+    monkeypatch.delenv("OTTLA_KAFKA_CACHE")
+
+    assert Path.home() / ".cache" / "ottla" / "kafka" == cache_folder()
+
+
+def test_the_broker_and_its_tools_have_one_version() -> None:
+    assert {a.name: a.version for a in broker_artifacts("4.3.0") if a.group == "org.apache.kafka"} == {
+        "kafka_2.13": "4.3.0",
+        "kafka-tools": "4.3.0",
+    }

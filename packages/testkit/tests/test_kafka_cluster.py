@@ -1,0 +1,211 @@
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla_testkit import kafka_cluster
+from ottla_testkit.errors import ClusterError
+from ottla_testkit.free_ports import HOST, free_ports
+from ottla_testkit.kafka_cluster import KafkaCluster
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+
+pytestmark = pytest.mark.kafka
+WITHIN = 30.0
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[KafkaCluster]:
+    """A cluster whose only node the test may end."""
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+def quiet(cluster: KafkaCluster, **settings: object) -> dict[str, object]:
+    """A configuration of confluent-kafka that logs nothing."""
+    return {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **settings}
+
+
+def produce(cluster: KafkaCluster, topic: str, *values: bytes) -> None:
+    producer = confluent_kafka.Producer(quiet(cluster))
+    for value in values:
+        producer.produce(topic, value, partition=0)
+
+    assert producer.flush(WITHIN) == 0
+
+
+def read_back(cluster: KafkaCluster, topic: str, *, count: int) -> list[bytes]:
+    consumer = confluent_kafka.Consumer(quiet(cluster, **{"group.id": "tests"}))
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        return [message.value() for message in consumer.consume(count, WITHIN)]
+    finally:
+        consumer.close()
+
+
+def eventually(fact: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WITHIN
+    while not fact():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_records_that_another_client_produced_are_read_back(
+    kafka: KafkaCluster, make_topic: Callable[[int], str]
+) -> None:
+    topic = make_topic(3)
+
+    produce(kafka, topic, b"a", b"b")
+
+    assert read_back(kafka, topic, count=2) == [b"a", b"b"]
+    assert kafka.leader(topic, 2) == 1
+
+
+def test_the_log_of_a_partition_is_dumped_batch_by_batch(
+    kafka: KafkaCluster, make_topic: Callable[[], str]
+) -> None:
+    topic = make_topic()
+
+    produce(kafka, topic, b"one", b"two")
+
+    dump = kafka.dump_log(topic)
+    assert "baseOffset: 0" in dump
+    assert "payload: one" in dump
+    assert "payload: two" in dump
+
+
+def test_a_topic_keeps_the_settings_it_was_created_with(kafka: KafkaCluster) -> None:
+    kafka.create_topic("tiny", config={"max.message.bytes": 100})
+
+    producer, failures = confluent_kafka.Producer(quiet(kafka)), []
+    producer.produce("tiny", b"x" * 1000, on_delivery=lambda error, _: failures.append(error.name()))
+
+    assert producer.flush(WITHIN) == 0
+    assert failures == ["MSG_SIZE_TOO_LARGE"]
+
+
+def test_a_topic_that_kafka_refuses_is_an_error(kafka: KafkaCluster) -> None:
+    with pytest.raises(ClusterError, match="cannot create topic 'a/b': error 17"):
+        kafka.create_topic("a/b")
+
+
+def test_a_topic_is_never_created_by_asking_for_it(kafka: KafkaCluster) -> None:
+    assert kafka.leader("nobody-made-me") == -1
+    assert kafka.leader("nobody-made-me") == -1
+
+
+@pytest.mark.parametrize("end", [KafkaCluster.kill, KafkaCluster.stop])
+def test_an_ended_and_restarted_node_keeps_its_data(
+    own_kafka: KafkaCluster, end: Callable[[KafkaCluster, int], None]
+) -> None:
+    own_kafka.create_topic("t")
+    produce(own_kafka, "t", b"kept")
+
+    end(own_kafka, 1)
+
+    assert own_kafka.running == []
+    with pytest.raises(ClusterError, match="no node is there to answer"):
+        own_kafka.leader("t")
+
+    own_kafka.start(1)
+
+    assert own_kafka.running == [1]
+    assert read_back(own_kafka, "t", count=1) == [b"kept"]
+
+
+def test_a_paused_node_answers_nothing_until_it_is_resumed(own_kafka: KafkaCluster) -> None:
+    own_kafka.create_topic("t")
+    producer = confluent_kafka.Producer(quiet(own_kafka))
+    producer.produce("t", b"before")
+    assert producer.flush(WITHIN) == 0
+
+    own_kafka.pause(1)
+    producer.produce("t", b"during")
+
+    assert producer.flush(0.5) == 1
+    assert own_kafka.running == [1]
+
+    own_kafka.resume(1)
+
+    assert producer.flush(WITHIN) == 0
+
+
+@pytest.mark.slow
+def test_another_node_leads_after_the_leader_was_killed() -> None:
+    with KafkaCluster(nodes=3) as cluster:
+        cluster.create_topic("t", replication=3)
+        first = cluster.leader("t")
+
+        cluster.kill(first)
+
+        eventually(lambda: cluster.leader("t") not in (first, -1))
+        assert first not in cluster.running
+        cluster.start(first)
+        assert cluster.running == [1, 2, 3]
+
+
+def test_two_clusters_run_side_by_side(kafka: KafkaCluster, own_kafka: KafkaCluster) -> None:
+    own_kafka.create_topic("only-here")
+
+    assert own_kafka.leader("only-here") == 1
+    assert kafka.leader("only-here") == -1
+    assert kafka.folder != own_kafka.folder
+
+
+def test_an_interrupt_leaves_no_process_and_no_file() -> None:
+    pid, folder = 0, Path()
+
+    def interrupted() -> None:
+        nonlocal pid, folder
+        with KafkaCluster() as cluster:
+            cluster.pause(1)
+            pid, folder = cluster.pid(1), cluster.folder
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert is_gone(pid)
+    assert not folder.exists()
+
+
+def test_settings_that_kafka_refuses_fail_the_start_and_leave_no_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    with pytest.raises(ClusterError, match=r"settings were refused(.|\n)*num.network.threads"):
+        KafkaCluster(config={"num.network.threads": -1}).__enter__()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_that_ends_while_starting_tells_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    with pytest.raises(ClusterError, match=r"node 1 is not ready(.|\n)*no.such.Authorizer"):
+        KafkaCluster(config={"authorizer.class.name": "no.such.Authorizer"}).__enter__()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_was_taken_meanwhile_is_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server((HOST, 0)) as occupied:
+        taken = occupied.getsockname()[1]
+        answers = iter([[taken, *free_ports(1)], free_ports(2)])
+        monkeypatch.setattr(kafka_cluster, "free_ports", lambda count: next(answers))
+
+        with KafkaCluster() as cluster:
+            assert taken not in cluster.address(1)
+            assert cluster.running == [1]

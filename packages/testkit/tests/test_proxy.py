@@ -1,0 +1,134 @@
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ottla_testkit.free_ports import HOST
+from ottla_testkit.proxy import CuttingProxy
+
+WITHIN = 10.0
+
+
+@pytest.fixture
+def target() -> Iterator[socket.socket]:
+    with socket.create_server((HOST, 0)) as listener:
+        listener.settimeout(WITHIN)
+        yield listener
+
+
+@pytest.fixture
+def proxy(target: socket.socket) -> Iterator[CuttingProxy]:
+    with CuttingProxy(*target.getsockname()) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def ends(proxy: CuttingProxy, target: socket.socket) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A client's socket and the target's, connected through the proxy."""
+    with socket.create_connection((HOST, proxy.port), WITHIN) as client:
+        server, _ = target.accept()
+        with server:
+            server.settimeout(WITHIN)
+            yield client, server
+
+
+def receive(end: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (chunk := end.recv(size - len(data))):
+        data += chunk
+    return data
+
+
+def test_bytes_go_both_ways(ends: tuple[socket.socket, socket.socket]) -> None:
+    client, server = ends
+
+    client.sendall(b"ping")
+    assert receive(server, 4) == b"ping"
+
+    server.sendall(b"pong")
+    assert receive(client, 4) == b"pong"
+
+
+def test_more_than_the_sockets_can_hold_arrives_whole(ends: tuple[socket.socket, socket.socket]) -> None:
+    client, server = ends
+    sent = bytes(range(256)) * 40_000
+    sender = threading.Thread(target=client.sendall, args=(sent,))
+    sender.start()
+
+    received = receive(server, len(sent))
+    sender.join(WITHIN)
+
+    assert sent == received
+
+
+def test_a_cut_resets_both_sides_and_welcomes_a_new_connection(
+    proxy: CuttingProxy, target: socket.socket, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    proxy.cut()
+
+    for end in ends:
+        with pytest.raises(ConnectionResetError):
+            end.recv(1)
+    with socket.create_connection((HOST, proxy.port), WITHIN) as again:
+        server, _ = target.accept()
+        with server:
+            again.sendall(b"again")
+            assert receive(server, 5) == b"again"
+
+
+def test_new_connections_are_refused_while_others_go_on(
+    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    client, server = ends
+    proxy.refuse()
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((HOST, proxy.port), WITHIN)
+    client.sendall(b"still")
+    assert receive(server, 5) == b"still"
+
+    proxy.accept()
+
+    socket.create_connection((HOST, proxy.port), WITHIN).close()
+
+
+def test_held_bytes_arrive_once_released(
+    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    client, server = ends
+    proxy.hold()
+    client.sendall(b"patience")
+    server.settimeout(0.2)
+
+    with pytest.raises(TimeoutError):
+        server.recv(1)
+
+    server.settimeout(WITHIN)
+    proxy.release()
+
+    assert receive(server, 8) == b"patience"
+
+
+def test_when_one_side_closes_so_does_the_other(ends: tuple[socket.socket, socket.socket]) -> None:
+    client, server = ends
+
+    server.close()
+
+    assert client.recv(1) == b""
+
+
+def test_a_target_that_is_away_closes_the_connection(proxy: CuttingProxy, target: socket.socket) -> None:
+    target.close()
+
+    with socket.create_connection((HOST, proxy.port), WITHIN) as client:
+        assert client.recv(1) == b""
+
+
+def test_the_end_leaves_no_thread_and_no_connection(target: socket.socket) -> None:
+    with CuttingProxy(*target.getsockname()) as proxy:
+        client = socket.create_connection((HOST, proxy.port), WITHIN)
+
+    with client, pytest.raises(ConnectionResetError):
+        client.recv(1)
+    assert "cutting-proxy" not in [thread.name for thread in threading.enumerate()]
