@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from ottla.errors import ConnectionFailed, ConnectionIdle, NameResolutionFailed, OttlaError
+from ottla.errors import ConnectionFailed, ConnectionRetired, NameResolutionFailed, OttlaError
 from ottla.interfaces import Interest, Target, Transport, TransportLayer
 from ottla.selector import Selector, resolve
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
@@ -182,7 +182,7 @@ def test_the_connection_that_was_idle_longest_is_closed_one_in_a_round(listener:
             assert time.monotonic() < deadline
             selector.poll(0.05)
             rounds.append(list(selector.disconnected))
-            assert all(isinstance(error, ConnectionIdle) for error in selector.disconnected.values())
+            assert all(isinstance(error, ConnectionRetired) for error in selector.disconnected.values())
 
     assert max(map(len, rounds)) == 1
 

@@ -85,6 +85,33 @@ def test_the_log_of_a_partition_is_dumped_batch_by_batch(
     assert "payload: two" in dump
 
 
+def test_a_new_topic_can_be_used_at_once(kafka: KafkaCluster, make_topic: Callable[[], str]) -> None:
+    for _ in range(5):
+        topic = make_topic()
+
+        assert kafka.end_offset(topic) == 0
+        assert "Log starting offset: 0" in kafka.dump_log(topic)
+
+
+def test_the_end_of_a_partition_moves_with_its_records(
+    kafka: KafkaCluster, make_topic: Callable[[int], str]
+) -> None:
+    topic = make_topic(2)
+
+    produce(kafka, topic, b"a", b"b", b"c")
+
+    assert [kafka.end_offset(topic, 0), kafka.end_offset(topic, 1)] == [3, 0]
+
+
+def test_what_nobody_leads_has_neither_end_nor_files(kafka: KafkaCluster) -> None:
+    with pytest.raises(ClusterError, match="nowhere-0 has no leader"):
+        kafka.end_offset("nowhere")
+    with pytest.raises(ClusterError, match="nowhere-0 has no leader"):
+        kafka.dump_log("nowhere")
+    with pytest.raises(ClusterError, match="node 1 has no files of nowhere-0"):
+        kafka.dump_log("nowhere", node=1)
+
+
 def test_a_topic_keeps_the_settings_it_was_created_with(kafka: KafkaCluster) -> None:
     kafka.create_topic("tiny", config={"max.message.bytes": 100})
 

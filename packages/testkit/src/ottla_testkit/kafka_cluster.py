@@ -1,31 +1,26 @@
 """A real Kafka cluster on 127.0.0.1 for the time of a `with` block.
 
-Decides what a cluster consists of and when it is ready. Processes are `node`'s business, settings are
-`node_settings`', requests are `wire`'s. Not for use by several threads at once.
+Decides what a cluster consists of. Processes are `node`'s business, settings `node_settings`', waiting
+`readiness`', requests `wire`'s. Not for use by several threads at once.
 """
 
 from __future__ import annotations
 
 import shutil
-import struct
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from ottla_testkit import wire
-from ottla_testkit.errors import ClusterError, PortTaken, tail
+from ottla_testkit.errors import ClusterError, PortTaken
 from ottla_testkit.free_ports import free_ports
 from ottla_testkit.jars import KAFKA_VERSION, kafka_jars
 from ottla_testkit.java import java_command
 from ottla_testkit.kafka_tools import dump_segments, format_nodes
 from ottla_testkit.node import Node
 from ottla_testkit.node_settings import NodePorts, Setting, node_settings, properties_text, text
-
-START_WITHIN = 60.0  # seconds
-_LOOK_AGAIN = 0.05
-_PROBE_WITHIN = 2.0
+from ottla_testkit.readiness import await_node, await_topic
 
 
 class KafkaCluster:
@@ -119,7 +114,7 @@ class KafkaCluster:
         replication: int = 1,
         config: Mapping[str, Setting] | None = None,
     ) -> None:
-        """Create a topic; returns when every answering node knows a leader of every partition."""
+        """Create a topic; returns when every answering node knows its leaders, and they serve it."""
         settings = {key: text(value) for key, value in (config or {}).items()}
         refusal = wire.create_topic(
             self._any_node().address, name, partitions=partitions, replication=replication, config=settings
@@ -127,11 +122,20 @@ class KafkaCluster:
         if refusal:
             raise ClusterError(f"cannot create topic {name!r}: error {refusal.code} {refusal.message}")
         for node in self._answering():
-            self._wait(node, "has no leaders for a new topic", lambda n: self._leads(n, name, partitions))
+            await_topic(node, name, partitions=partitions)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads a partition, as any answering node sees it; -1 while there is none."""
         return wire.metadata(self._any_node().address, topic=topic).leaders.get(partition, -1)
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        """The offset that a partition's next record will have, as its leader says."""
+        leader = self.leader(topic, partition)
+        if leader in self._nodes:
+            offsets = wire.end_offsets(self.address(leader), topic, [partition])
+            if partition in offsets:
+                return offsets[partition]
+        raise ClusterError(f"{topic}-{partition} has no leader that serves it")
 
     def start(self, node: int, *, wait: bool = True) -> None:
         """Start a node again, with the ports and data it had; `wait` until it serves."""
@@ -141,7 +145,7 @@ class KafkaCluster:
 
     def wait_ready(self, node: int) -> None:
         """Until a started node serves and knows every answering node; `ClusterError` after a minute."""
-        self._wait(self._nodes[node], "is not ready", self._serves)
+        await_node(self._nodes[node], others=[other.number for other in self._answering()])
 
     def kill(self, node: int) -> None:
         """End a node at once (SIGKILL)."""
@@ -168,6 +172,8 @@ class KafkaCluster:
         if holder not in self._nodes:
             raise ClusterError(f"{topic}-{partition} has no leader; name the node whose files to read")
         segments = sorted((self.data_folder(holder) / f"{topic}-{partition}").glob("*.log"))
+        if not segments:
+            raise ClusterError(f"node {holder} has no files of {topic}-{partition}")
         return dump_segments(self._java, segments)
 
     def _launch(self) -> None:
@@ -193,27 +199,3 @@ class KafkaCluster:
         for node in self._answering():
             return node
         raise ClusterError(f"no node is there to answer (running: {self.running})")
-
-    def _serves(self, node: Node) -> bool:
-        if not node.started:
-            return False
-        known = wire.metadata(node.address, timeout=_PROBE_WITHIN).brokers
-        return {other.number for other in self._answering()} <= known
-
-    def _leads(self, node: Node, topic: str, partitions: int) -> bool:
-        leaders = wire.metadata(node.address, topic=topic, timeout=_PROBE_WITHIN).leaders.values()
-        return sum(leader >= 0 for leader in leaders) == partitions
-
-    def _wait(self, node: Node, trouble: str, done: Callable[[Node], bool]) -> None:
-        deadline = time.monotonic() + START_WITHIN
-        while time.monotonic() < deadline and node.running:
-            try:
-                if done(node):
-                    return
-            except (OSError, struct.error):
-                pass  # not listening yet, or ending
-            time.sleep(_LOOK_AGAIN)
-        kind = PortTaken if node.port_taken else ClusterError
-        raise kind(
-            f"node {node.number} {trouble} (exit code {node.exit_code}); it printed:\n{tail(node.log)}"
-        )

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ottla_testkit.errors import ClusterError, tail
+from ottla_testkit.interrupts import interrupts_deferred
 
 TOOL_WITHIN = 60.0  # seconds
 
@@ -20,8 +21,10 @@ def format_nodes(java: Sequence[str], properties: Sequence[Path]) -> None:
     """Give these nodes' empty data folders one new cluster id; `ClusterError` when settings are bad."""
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config"]
-    tools = [_spawn([*command, str(path)]) for path in properties]
+    tools: list[subprocess.Popen[str]] = []
     try:
+        with interrupts_deferred():
+            tools.extend(_spawn([*command, str(path)]) for path in properties)
         for tool in tools:
             _finish(tool, trouble="the brokers' settings were refused")
     finally:

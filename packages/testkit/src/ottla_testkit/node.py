@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ottla_testkit.errors import ClusterError
 from ottla_testkit.free_ports import HOST
+from ottla_testkit.interrupts import interrupts_deferred
 from ottla_testkit.node_settings import NodePorts
 from ottla_testkit.wire import Address
 
@@ -74,7 +75,7 @@ class Node:
         """Start the process, which needs seconds until it serves."""
         if self.running:
             raise ClusterError(f"node {self.number} runs already")
-        with self.log_file.open("ab") as log:
+        with self.log_file.open("ab") as log, interrupts_deferred():
             self._log_start = log.tell()
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT

@@ -1,19 +1,20 @@
-"""The two requests that a cluster of tests needs, Metadata v4 and CreateTopics v4, on a socket of their own.
+"""The few requests that a cluster of tests needs, each on a socket of its own.
 
-So the harness needs no Kafka client. Both versions are older than flexible encoding and known to every
-broker from 1.0 on. Metadata asks for no topic to be created.
+So the harness needs no Kafka client. Metadata v4, CreateTopics v4 and ListOffsets v1 are older than flexible
+encoding and known to 4.x brokers. Metadata asks for no topic to be created.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 Address = tuple[str, int]
 
+LIST_OFFSETS = 2
 METADATA = 3
 CREATE_TOPICS = 19
 ANSWER_WITHIN = 20.0  # seconds
@@ -70,6 +71,21 @@ def create_topic(
     return Refusal(code=code, message=message or "") if code else None
 
 
+def end_offsets(
+    address: Address, topic: str, partitions: Sequence[int], *, timeout: float = ANSWER_WITHIN
+) -> dict[int, int]:
+    """The offsets that come next in those of the partitions that this node serves as their leader."""
+    if not partitions:
+        return {}
+    latest = b"".join(struct.pack(">iq", partition, -1) for partition in partitions)
+    body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">i", len(partitions)) + latest
+    answer = _Fields(_call(address, LIST_OFFSETS, 1, body, timeout))
+    answer.number("i")  # one topic
+    answer.string()
+    found = [_offset(answer) for _ in range(answer.number("i"))]
+    return {partition: offset for partition, error, offset in found if not error}
+
+
 def _call(address: Address, api_key: int, version: int, body: bytes, timeout: float) -> bytes:
     """The body of the answer, past its header v0."""
     request = struct.pack(">hhih", api_key, version, 1, -1) + body
@@ -107,6 +123,12 @@ def _partition(answer: _Fields) -> tuple[int, int]:
         for _ in range(answer.number("i")):
             answer.number("i")
     return partition, leader
+
+
+def _offset(answer: _Fields) -> tuple[int, int, int]:
+    partition, error = answer.number("i"), answer.number("h")
+    answer.number("q")  # timestamp
+    return partition, error, answer.number("q")
 
 
 class _Fields:

@@ -82,8 +82,8 @@ class ConnectionFailed(NetworkError):
     """A connection could not be made or was lost."""
 
 
-class ConnectionIdle(ConnectionFailed):
-    """A connection was closed by us, because nothing had used it for `connections.max.idle.ms`."""
+class ConnectionRetired(ConnectionFailed):
+    """A connection was closed by us: idle for `connections.max.idle.ms`, or to a broker that left the cluster."""
 
 
 class NameResolutionFailed(ConnectionFailed):

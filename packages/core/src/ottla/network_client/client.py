@@ -14,7 +14,7 @@ from ottla.backoff import Backoff
 from ottla.cluster import Broker
 from ottla.errors import (
     ConnectionFailed,
-    ConnectionIdle,
+    ConnectionRetired,
     NetworkError,
     OttlaError,
     ProtocolError,
@@ -150,16 +150,17 @@ class NetworkClient:
 
     def _failed(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Note that a connection is gone, complete what it had in flight, and allow the next try after a backoff."""
-        was_ready = connection.stage is Stage.READY
-        unanswered = connection.lost()
-        if was_ready:
+        if connection.stage is Stage.READY:
             connection.failures = 0
-        connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
-        level = logging.WARNING if connection.failures == 0 and not isinstance(error, ConnectionIdle) else logging.DEBUG
-        logger.log(level, "%s: %s: %s", self._client_id, connection.broker, error)
-        connection.failures += 1
-        self._metadata.note(error)
-        if not isinstance(error, ConnectionIdle):
+        unanswered = connection.lost()
+        if isinstance(error, ConnectionRetired):
+            logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
+        else:
+            level = logging.DEBUG if connection.failures else logging.WARNING  # once for each outage
+            logger.log(level, "%s: %s: %s", self._client_id, connection.broker, error)
+            connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
+            connection.failures += 1
+            self._metadata.note(error)
             self._metadata.request_update()
         for sent in unanswered:
             self._complete(sent.request, connection.broker.id, now, error=error)
@@ -177,7 +178,7 @@ class NetworkClient:
             if brokers.get(node) == connection.broker:
                 continue
             if connection.stage is not Stage.DISCONNECTED:
-                self._drop(connection, ConnectionFailed(f"{connection.broker} is no longer part of the cluster"))
+                self._drop(connection, ConnectionRetired(f"{connection.broker} is not part of the cluster"))
             elif node in brokers:
                 self._connections[node] = Connection(broker=brokers[node])
         for node in [n for n, c in self._connections.items() if n not in brokers and c.stage is Stage.DISCONNECTED]:
@@ -190,7 +191,7 @@ class NetworkClient:
         offered = connection.versions.get(message.key)
         if offered is None:
             raise UnsupportedVersion(f"{connection.broker} does not offer {message.name} requests")
-        return choose_version(message, *offered, floor=request.floor)
+        return choose_version(message, *offered, floor=request.floor, ceiling=request.ceiling)
 
     def _transmit(self, connection: Connection, request: Request, version: int, now: float) -> None:
         body = request.body(version)

@@ -30,7 +30,7 @@ class Completion:
 class Request:
     """What to send: `body` encodes it for the highest version that the broker and we share, `floor` to `ceiling`."""
 
-    message: Message
+    message: Message[Any, Any]
     body: Callable[[int], Sequence[Buffer]]
     on_complete: Callable[[Completion], object]
     floor: int = 0

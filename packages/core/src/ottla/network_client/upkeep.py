@@ -14,11 +14,11 @@ def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion
     """Ask for the brokers and for these topics; a broker that allows it makes a topic that does not exist."""
 
     def body(version: int) -> Sequence[bytes]:
-        # Version 0 knows no "none": an empty list there means all topics.
         wanted = [MetadataRequestTopic(name=name) for name in topics]
         return [METADATA.request(version).encode(MetadataRequest(topics=wanted, allow_auto_topic_creation=True))]
 
-    return Request(message=METADATA, body=body, on_complete=on_complete)
+    # Version 0 knows no "none": an empty list there means all topics.
+    return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)
 
 
 def read_answer(answer: MetadataResponse) -> tuple[Mapping[int, Broker], Mapping[str, Topic]]:

@@ -3,9 +3,9 @@
 A struct is an `attrs.define(kw_only=True)` class with a default for each field. A field's annotation says all
 that the wire needs to know, so the static type and the wire type cannot drift apart:
 
-    name: Annotated[String | None, Null(12)] = ""           # at every version; null is allowed from 12 on
-    rack: Annotated[String | None, In(1)] = None             # from 1 on; null is allowed wherever the field is
-    include_all: Annotated[Bool, In(8, 10)] = False          # from 8 to 10
+    name: Annotated[String | None, Null(12)] = ""  # at every version; null is allowed from 12 on
+    rack: Annotated[String | None, In(1)] = None  # from 1 on; null is allowed wherever it exists
+    include_all: Annotated[Bool, In(8, 10)] = False  # from 8 to 10
     leader: Annotated[LeaderIdAndEpoch, In(10), Tag(0)] = attrs.Factory(LeaderIdAndEpoch)
 
 At a version that lacks a field, decoding leaves its default and encoding leaves it out.
@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import types
 import typing
-from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeAlias
 
 import attrs
@@ -87,7 +86,7 @@ Int8: TypeAlias = Annotated[int, Fixed("b")]
 Int16: TypeAlias = Annotated[int, Fixed("h")]
 Int32: TypeAlias = Annotated[int, Fixed("i")]
 Int64: TypeAlias = Annotated[int, Fixed("q")]
-Uuid: TypeAlias = Annotated[bytes, Fixed("16s")]  # bytes: an id is compared and sent back, never computed with
+Uuid: TypeAlias = Annotated[bytes, Fixed("16s")]  # bytes: an id is only compared and sent back
 String: TypeAlias = Annotated[str, Text()]
 Bytes: TypeAlias = Annotated[bytes, Blob()]
 Records: TypeAlias = Annotated[Buffer, Blob()]
@@ -97,7 +96,7 @@ ZERO_UUID: Final = bytes(16)
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """One field of a struct, as the compiler sees it. `optional`: its annotation allows None."""
+    """One field of a struct, as the compilers see it. `optional`: its annotation allows None."""
 
     name: str
     type: WireType
@@ -105,7 +104,7 @@ class Field:
     optional: bool
     null: In | None
     tag: int | None
-    default: Callable[[], Any]
+    default: Any
 
     def nullable(self, version: int) -> bool:
         """Whether null may be written at this version."""
@@ -116,24 +115,28 @@ class Field:
 def fields_of(struct: type) -> tuple[Field, ...]:
     """The fields of a struct in the order of the wire."""
     hints = typing.get_type_hints(struct, include_extras=True)
-    return tuple(_field(attribute, hints[attribute.name]) for attribute in attrs.fields(struct))
+    empty = struct()
+    return tuple(
+        _field(attribute.name, hints[attribute.name], getattr(empty, attribute.name))
+        for attribute in attrs.fields(struct)
+    )
 
 
-def _field(attribute: attrs.Attribute[Any], hint: Any) -> Field:
+def _field(name: str, hint: Any, default: Any) -> Field:
     bare, marks = _split(hint)
     optional = type(None) in typing.get_args(bare)
     versions = next((mark for mark in marks if type(mark) is In), In(0))
     null = next((mark for mark in marks if type(mark) is Null), versions if optional else None)
     tag = next((mark.number for mark in marks if type(mark) is Tag), None)
-    assert optional or null is None, f"{attribute.name} may be null on the wire, so its annotation needs | None"
+    assert optional or null is None, f"{name} may be null on the wire, so its annotation needs | None"
     return Field(
-        name=attribute.name,
+        name=name,
         type=_wire_type(hint),
         versions=versions,
         optional=optional,
         null=null,
         tag=tag,
-        default=_default(attribute),
+        default=default,
     )
 
 
@@ -156,12 +159,3 @@ def _wire_type(hint: Any) -> WireType:
         return ArrayOf(_wire_type(typing.get_args(bare)[0]))
     assert attrs.has(bare), f"{hint} is not a type of the wire"
     return StructOf(bare)
-
-
-def _default(attribute: attrs.Attribute[Any]) -> Callable[[], Any]:
-    default: Any = attribute.default
-    assert default is not attrs.NOTHING, f"{attribute.name} needs a default"
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class at run time, a function to mypy
-        factory: Callable[[], Any] = default.factory
-        return factory
-    return lambda: default

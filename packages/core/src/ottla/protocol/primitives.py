@@ -93,5 +93,5 @@ def skip_tagged_fields(buffer: Buffer, offset: int) -> int:
         size, offset = read_uvarint(buffer, offset)
         offset += size
         if offset > end:
-            raise ProtocolError(f"a tagged field of {size} bytes ends {offset - end} bytes behind the message")
+            raise ProtocolError(f"a tagged field of {size} bytes ends {offset - end} bytes behind the buffer")
     return offset

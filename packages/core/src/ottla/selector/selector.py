@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from ottla.errors import ConnectionFailed, ConnectionIdle, NetworkError, OttlaError
+from ottla.errors import ConnectionFailed, ConnectionRetired, NetworkError, OttlaError
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.selector.addresses import resolve
 from ottla.selector.channel import Channel
@@ -65,7 +65,7 @@ class Selector:
         self._last_used: OrderedDict[int, float] = OrderedDict()
         self._begun: list[_Connection] = []  # connected without waiting
         self._to_close: list[tuple[int, NetworkError]] = []
-        self._wake_lock_free = True
+        self._wakeup_pending = False
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
@@ -142,8 +142,8 @@ class Selector:
 
     def wakeup(self) -> None:
         """End the current or next wait at once; cheap when called again before that."""
-        if self._wake_lock_free:
-            self._wake_lock_free = False
+        if not self._wakeup_pending:
+            self._wakeup_pending = True
             with contextlib.suppress(BlockingIOError, OSError):  # full, or closed: nobody waits any more
                 self._wake_writer.send(b"\0")
 
@@ -254,10 +254,11 @@ class Selector:
         return waiting
 
     def _drain_wakeups(self) -> None:
-        self._wake_lock_free = True
         with contextlib.suppress(BlockingIOError):
             while self._wake_reader.recv(4096):
                 pass
+        # Only now: a wakeup that came while the bytes were read is dropped, and this round serves it anyhow.
+        self._wakeup_pending = False
 
     def _close_one_idle(self, now: float) -> None:
         """Close the connection that nobody used for the longest time, if that is too long."""
@@ -266,7 +267,7 @@ class Selector:
         node, used_at = next(iter(self._last_used.items()))
         if now - used_at > self._max_idle:
             peer = self._connections[node].peer
-            self._end(node, ConnectionIdle(f"the connection to {peer} was idle for connections.max.idle.ms"))
+            self._end(node, ConnectionRetired(f"the connection to {peer} was idle for connections.max.idle.ms"))
 
 
 def _refused(connection: _Connection, number: int) -> ConnectionFailed:

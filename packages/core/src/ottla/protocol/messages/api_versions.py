@@ -1,7 +1,7 @@
-"""ApiVersions: which versions of which requests a broker takes, and which features its cluster has finalized.
+"""ApiVersions: which versions of which requests a broker takes, and which features its cluster agreed on.
 
-An answer with error 35 has the form of version 0 whatever was asked for, and some brokers get even that wrong:
-look at the code with `peek_error_code` before decoding anything.
+An answer with error 35 has the form of version 0 whatever was asked for, and some brokers get even that
+wrong: look at the code with `peek_error_code` before decoding anything.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ API_VERSIONS = Message(
     min_version=0,
     max_version=4,
     flexible_from=3,
-    # KIP-511: whoever asks does not know yet what the broker can, so the header must not depend on the version.
+    # KIP-511: who asks does not know yet what the broker can, so the header must not depend on the version.
     flexible_response_header=False,
     request_type=ApiVersionsRequest,
     response_type=ApiVersionsResponse,

@@ -23,7 +23,7 @@ class MetadataRequestTopic:
 
 @attrs.define(kw_only=True)
 class MetadataRequest:
-    """`topics=None` asks for all topics and `[]` for none; but version 0 knows no null, and there `[]` means all."""
+    """`topics=None` asks for all topics, `[]` for none; version 0 has no null, and there `[]` means all."""
 
     topics: Annotated[list[MetadataRequestTopic] | None, Null(1)] = attrs.Factory(list)
     allow_auto_topic_creation: Annotated[Bool, In(4)] = True

@@ -1,0 +1,41 @@
+"""What goes before the body: the header of a request, and the header of its answer.
+
+Request headers have version 1, or 2 from a message's first flexible version on, where a block of tagged
+fields follows. Response headers have version 0, or 1 with tagged fields; ApiVersions always answers with 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from ottla.errors import ProtocolError
+from ottla.interfaces import Buffer
+from ottla.protocol.message import Message
+from ottla.protocol.primitives import skip_tagged_fields
+
+_REQUEST: Final = struct.Struct(">hhih")
+_CORRELATION_ID: Final = struct.Struct(">i")
+
+
+def request_header(
+    message: Message[Any, Any], version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """The header of a request, without the length that goes before it."""
+    # Header 2 keeps the client id's 2-byte length, so that an old broker can read any ApiVersions request.
+    client = b"" if client_id is None else client_id.encode()
+    size = -1 if client_id is None else len(client)
+    tagged = b"\0" if message.flexible(version) else b""
+    return _REQUEST.pack(message.key, version, correlation_id, size) + client + tagged
+
+
+def read_response_header(message: Message[Any, Any], version: int, buffer: Buffer) -> tuple[int, int]:
+    """The correlation id of an answer and the offset of its body. Raises ProtocolError."""
+    try:
+        [correlation_id] = _CORRELATION_ID.unpack_from(buffer)
+    except struct.error:
+        raise ProtocolError(f"an answer of {len(buffer)} bytes has no correlation id") from None
+    offset = _CORRELATION_ID.size
+    if message.flexible_response_header and message.flexible(version):
+        offset = skip_tagged_fields(buffer, offset)
+    return correlation_id, offset

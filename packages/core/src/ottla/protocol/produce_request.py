@@ -1,0 +1,78 @@
+"""The body of a Produce request as gathered chunks: the records are referenced, never copied or joined.
+
+The bytes are those of `PRODUCE.request(version).encode`; this path exists because records are large.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from ottla.errors import UnsupportedVersion
+from ottla.interfaces import Buffer
+from ottla.protocol.messages.produce import PRODUCE
+from ottla.protocol.primitives import uvarint
+
+PartitionRecords: TypeAlias = tuple[int, Sequence[Buffer]]
+"""A partition and its records, in chunks of bytes."""
+
+TopicRecords: TypeAlias = tuple[str, bytes, Sequence[PartitionRecords]]
+"""A topic's name, its id, and the records for its partitions."""
+
+_FIRST_WITH_TRANSACTIONS: Final = 3
+_FIRST_WITH_TOPIC_IDS: Final = 13
+
+_ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+_pack_int16: Final = struct.Struct(">h").pack
+_pack_int32: Final = struct.Struct(">i").pack
+
+
+def produce_request(
+    version: int,
+    *,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
+    topics: Sequence[TopicRecords],
+) -> list[Buffer]:
+    """The body; topics go by their ids from version 13 on, before that by name. Raises UnsupportedVersion."""
+    if not PRODUCE.min_version <= version <= PRODUCE.max_version:
+        raise UnsupportedVersion(f"Produce request v{version} is not declared")
+    flexible = PRODUCE.flexible(version)
+    text, length = (_compact_text, _compact) if flexible else (_text, _pack_int32)
+    end_of_struct = b"\0" if flexible else b""
+
+    between = b""
+    if version >= _FIRST_WITH_TRANSACTIONS:
+        between = text(transactional_id)
+    between += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms) + length(len(topics))
+    chunks: list[Buffer] = []
+    for name, topic_id, partitions in topics:
+        between += topic_id if version >= _FIRST_WITH_TOPIC_IDS else text(name)
+        between += length(len(partitions))
+        for partition, records in partitions:
+            chunks.append(between + _pack_int32(partition) + length(sum(map(len, records))))
+            chunks += records
+            between = end_of_struct
+        between += end_of_struct
+    chunks.append(between + end_of_struct)
+    return chunks
+
+
+def _text(value: str | None) -> bytes:
+    if value is None:
+        return _pack_int16(-1)
+    encoded = value.encode()
+    return _pack_int16(len(encoded)) + encoded
+
+
+def _compact_text(value: str | None) -> bytes:
+    if value is None:
+        return b"\0"
+    encoded = value.encode()
+    return _compact(len(encoded)) + encoded
+
+
+def _compact(size: int) -> bytes:
+    return uvarint(size + 1)

@@ -1,0 +1,55 @@
+"""A Python function in the making: its lines, and the constants that they name.
+
+The text comes from our own declarations only; no byte of a peer and no text of a user ever gets into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class Source:
+    """Collects the lines of one function."""
+
+    def __init__(self, signature: str, **constants: Any) -> None:
+        self._signature = signature
+        self._lines: list[str] = []
+        self._depth = 1
+        self._count = 0
+        self._constants = constants
+
+    def line(self, text: str) -> None:
+        """Add a line at the present depth."""
+        self._lines.append("    " * self._depth + text)
+
+    @contextlib.contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        """Add a header; the lines added inside the `with` are its block."""
+        self.line(f"{header}:")
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def fresh(self, stem: str) -> str:
+        """The name of a new variable."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def constant(self, stem: str, value: Any) -> str:
+        """The name of a new constant."""
+        name = self.fresh(stem)
+        self._constants[name] = value
+        return name
+
+    def text(self) -> str:
+        """The function as Python source."""
+        return "\n".join([f"def {self._signature}:", *self._lines, ""])
+
+    def compiled(self, label: str) -> Callable[..., Any]:
+        """The function itself; *label* stands for the file in tracebacks."""
+        scope = dict(self._constants)
+        exec(compile(self.text(), f"<{label}>", "exec"), scope)
+        made: Callable[..., Any] = scope[self._signature.partition("(")[0]]
+        return made

@@ -1,0 +1,1 @@
+"""Record batches: from columns to bytes and back."""

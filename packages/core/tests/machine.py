@@ -1,0 +1,171 @@
+"""The delivery machine as tests build it: real parts, a clock that the test moves, no threads."""
+
+from __future__ import annotations
+
+from ottla.accumulator import RecordAccumulator
+from ottla.backoff import Backoff
+from ottla.batch import OnDelivery
+from ottla.buffer_pool import BufferPool
+from ottla.cluster import Broker, Cluster, Topic
+from ottla.delivery import Delivery
+from ottla.interfaces import Columns, ColumnsKind
+from ottla.metadata import Metadata
+from ottla.network_client import NetworkClient
+from ottla.recordbatch.objects import ottla_encoder
+from ottla.sealing import sealer
+from ottla.sender import Sender
+from ottla_testkit.manual_clock import ManualClock
+from simulation import SimulatedCluster, SimulatedNetwork
+
+CONSTANT = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5)
+
+
+def columns(limit: int) -> Columns:
+    made = ottla_encoder({}).columns(ColumnsKind.OBJECTS, limit)
+    assert made is not None
+    return made
+
+
+def cluster_of(*leaders: int, topic: str = "t") -> Cluster:
+    """A cluster whose one topic has these leaders."""
+    return Cluster(
+        brokers={node: Broker(id=node, host=f"broker-{node}", port=9092) for node in leaders if node >= 0},
+        topics={topic: Topic(name=topic, leaders=leaders, epochs=(0,) * len(leaders))},
+    )
+
+
+class Queues:
+    """An accumulator with its pool and clock; `wakes` counts what the I/O thread was told."""
+
+    def __init__(
+        self,
+        *,
+        batch_size: int = 16_384,
+        linger: float = 0.005,
+        buffer_memory: int = 1_000_000,
+        delivery_timeout: float = 120.0,
+        max_block: float = 0.0,
+    ) -> None:
+        self.clock = ManualClock()
+        self.wakes = 0
+        self.pool = BufferPool(buffer_memory, clock=self.clock)
+        self.accumulator = RecordAccumulator(
+            batch_size=batch_size,
+            linger=linger,
+            delivery_timeout=delivery_timeout,
+            max_block=max_block,
+            retry_backoff=CONSTANT,
+            pool=self.pool,
+            columns=columns,
+            seal=sealer(None),
+            wake=self.wake,
+            clock=self.clock,
+        )
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def append(
+        self,
+        value: bytes = b"value",
+        *,
+        topic: str = "t",
+        partition: int = 0,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        return self.accumulator.append(topic, partition, None, value, (), 0, on_delivery, len(value))
+
+
+class Machine:
+    """Everything below the face against a simulated cluster; `run` lets simulated time pass."""
+
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        *,
+        acks: int = -1,
+        retries: int = 2**31 - 1,
+        max_in_flight: int = 5,
+        batch_size: int = 16_384,
+        linger: float = 0.0,
+        buffer_memory: int = 32_000_000,
+        request_timeout: float = 30.0,
+        delivery_timeout: float = 120.0,
+        setup_timeout: float = 10.0,
+        max_request_size: int = 1_000_000,
+    ) -> None:
+        self.clock = ManualClock()
+        self.cluster = cluster
+        self.network = SimulatedNetwork(cluster, self.clock)
+        self.metadata = Metadata(
+            bootstrap=[("seed", 9092)],
+            max_age=300.0,
+            max_idle=300.0,
+            refresh_backoff=CONSTANT,
+            wake=self.network.wakeup,
+            clock=self.clock,
+        )
+        self.client = NetworkClient(
+            selector=self.network,
+            metadata=self.metadata,
+            client_id="test",
+            max_in_flight=max_in_flight,
+            request_timeout=request_timeout,
+            reconnect_backoff=Backoff(initial=0.05, maximum=1.0, random=lambda: 0.5),
+            setup_backoff=Backoff(initial=setup_timeout, maximum=setup_timeout, random=lambda: 0.5),
+            clock=self.clock,
+        )
+        self.pool = BufferPool(buffer_memory, clock=self.clock)
+        self.accumulator = RecordAccumulator(
+            batch_size=batch_size,
+            linger=linger,
+            delivery_timeout=delivery_timeout,
+            max_block=0.0,
+            retry_backoff=CONSTANT,
+            pool=self.pool,
+            columns=columns,
+            seal=sealer(None),
+            wake=self.network.wakeup,
+            clock=self.clock,
+        )
+        self.sender = Sender(
+            accumulator=self.accumulator,
+            client=self.client,
+            metadata=self.metadata,
+            acks=acks,
+            retries=retries,
+            max_request_size=max_request_size,
+            request_timeout=request_timeout,
+            delivery_timeout=delivery_timeout,
+            keep_order=max_in_flight == 1,
+            client_id="test",
+        )
+
+    def send(
+        self, value: bytes, *, topic: str = "t", partition: int = 0, on_delivery: OnDelivery | None = None
+    ) -> Delivery:
+        return self.accumulator.append(topic, partition, None, value, (), 0, on_delivery, len(value))
+
+    def round(self) -> None:
+        self.sender.run_once(self.clock())
+
+    def run(self, seconds: float) -> None:
+        """Rounds until so much simulated time has passed."""
+        end = self.clock() + seconds
+        for _ in range(100_000):
+            if self.clock() >= end:
+                return
+            self.round()
+        raise AssertionError("the machine spins: a hundred thousand rounds and no time passed")
+
+    def settle(self) -> None:
+        """Rounds until everything queued has its outcome."""
+        for _ in range(100_000):
+            if self.sender.idle:
+                return
+            self.round()
+        raise AssertionError("something never settles")
+
+    def log(self, topic: str = "t", partition: int = 0) -> list[bytes | None]:
+        """The values that the simulated broker holds."""
+        return [record.value for record in self.cluster.topics[topic].log.get(partition, [])]

@@ -1,0 +1,455 @@
+"""Which batches exist and which may leave: one test for each rule."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from machine import Queues, cluster_of, columns
+from ottla.accumulator import OBJECT_COST
+from ottla.batch import Acknowledged, ProducerBatch
+from ottla.cluster import NO_LEADER, Cluster
+from ottla.errors import BufferExhausted, DeliveryFailed, DeliveryTimeout, NetworkError, ProducerClosed
+
+ONE = cluster_of(1)
+HANG_GUARD = 20.0
+
+
+def ready_now(queues: Queues, cluster: Cluster = ONE) -> set[int]:
+    return set(queues.accumulator.ready(cluster, queues.clock()).nodes)
+
+
+def look_again_in(queues: Queues, cluster: Cluster = ONE) -> float:
+    return queues.accumulator.ready(cluster, queues.clock()).look_again_at - queues.clock()
+
+
+def drain(
+    queues: Queues, cluster: Cluster = ONE, nodes: Sequence[int] = (1,), max_size: int = 1_000_000
+) -> list[ProducerBatch]:
+    drained = queues.accumulator.drain(cluster, nodes, max_size=max_size, now=queues.clock())
+    return [batch for batches in drained.values() for batch in batches]
+
+
+# Ready
+
+
+def test_nothing_queued_is_nothing_ready() -> None:
+    queues = Queues()
+
+    assert ready_now(queues) == set()
+    assert look_again_in(queues) == float("inf")
+
+
+def test_a_batch_waits_for_its_linger() -> None:
+    queues = Queues(linger=5.0)
+    queues.append()
+
+    assert ready_now(queues) == set()
+    assert look_again_in(queues) == pytest.approx(5.0)
+
+    queues.clock.advance(5.0)
+    assert ready_now(queues) == {1}
+
+
+def test_a_full_batch_is_ready_at_once() -> None:
+    queues = Queues(linger=5.0, batch_size=1_000)
+    for _ in range(3):
+        queues.append(bytes(400))
+
+    assert ready_now(queues) == {1}
+
+
+def test_a_flush_makes_what_is_queued_ready_but_not_what_comes_later() -> None:
+    queues = Queues(linger=5.0)
+    queues.append(partition=0)
+
+    assert not queues.accumulator.flush(timeout=0)
+    queues.append(partition=1)
+
+    assert [batch.partition for batch in drain(queues, cluster_of(1, 1))] == [0]
+
+
+def test_closing_makes_everything_ready() -> None:
+    queues = Queues(linger=5.0)
+    queues.append()
+
+    queues.accumulator.close(ProducerClosed("closed"))
+
+    assert ready_now(queues) == {1}
+
+
+def test_somebody_who_waits_for_memory_makes_everything_ready() -> None:
+    queues = Queues(linger=5.0, buffer_memory=20_000, max_block=HANG_GUARD)
+    queues.append()
+    woken = threading.Event()
+    queues.accumulator._wake = woken.set
+    waiter = threading.Thread(target=lambda: queues.append(bytes(19_000), partition=1))
+    waiter.start()
+    assert woken.wait(HANG_GUARD)
+
+    assert ready_now(queues) == {1}
+
+    [batch] = drain(queues)
+    queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+    waiter.join(HANG_GUARD)
+    assert not waiter.is_alive()
+
+
+def test_a_batch_in_backoff_is_not_ready_however_full() -> None:
+    queues = Queues()
+    queues.append()
+    queues.clock.advance(1)
+    [batch] = drain(queues)
+    batch.attempts = 1
+
+    queues.accumulator.put_back(batch, NetworkError("lost"), queues.clock())
+
+    assert ready_now(queues) == set()
+    assert look_again_in(queues) == pytest.approx(0.1)
+    queues.clock.advance(0.1)
+    assert ready_now(queues) == {1}
+
+
+def test_a_muted_partition_is_not_ready_until_it_is_unmuted() -> None:
+    queues = Queues()
+    queues.append()
+    queues.clock.advance(1)
+    [first] = drain(queues)
+    queues.accumulator.mute(first)
+    queues.append()
+    queues.clock.advance(1)
+
+    assert ready_now(queues) == set()
+    assert drain(queues) == []
+
+    queues.accumulator.unmute(first)
+    assert ready_now(queues) == {1}
+
+
+def test_a_topic_without_a_leader_is_reported_and_nothing_of_it_is_ready() -> None:
+    queues = Queues()
+    queues.append()
+    queues.clock.advance(1)
+
+    ready = queues.accumulator.ready(cluster_of(NO_LEADER), queues.clock())
+
+    assert ready.nodes == frozenset()
+    assert ready.leaderless == {"t"}
+
+
+def test_the_next_expiry_is_a_reason_to_look_again() -> None:
+    queues = Queues(linger=500.0, delivery_timeout=120.0)
+    queues.append()
+
+    assert look_again_in(queues) == pytest.approx(120.0)
+
+
+# Appending
+
+
+def test_records_of_a_partition_share_a_batch_until_it_is_full() -> None:
+    queues = Queues(batch_size=1_000)
+    for number in range(5):
+        queues.append(b"%d" % number * 300)
+
+    assert [batch.count for batch in drain_all(queues)] == [3, 2]
+
+
+def test_the_io_thread_is_woken_for_a_new_batch_not_for_each_record() -> None:
+    queues = Queues()
+    for _ in range(10):
+        queues.append()
+
+    assert queues.wakes == 1
+
+
+def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
+    queues = Queues(batch_size=100)
+    queues.append(bytes(5_000))
+    queues.append(b"small")
+
+    assert [batch.count for batch in drain_all(queues)] == [1, 1]
+
+
+def test_without_memory_the_append_is_refused_and_nothing_was_queued() -> None:
+    queues = Queues(buffer_memory=10_000, batch_size=9_000)
+    queues.append(partition=0)
+
+    with pytest.raises(BufferExhausted):
+        queues.append(partition=1)
+
+    assert [batch.partition for batch in drain_all(queues, cluster_of(1, 1))] == [0]
+
+
+def test_after_closing_an_append_is_refused() -> None:
+    queues = Queues()
+    queues.append()
+    queues.accumulator.close(ProducerClosed("closed"))
+
+    with pytest.raises(ProducerClosed):
+        queues.append()
+
+
+def test_memory_counts_what_the_objects_cost() -> None:
+    queues = Queues(batch_size=1_000, buffer_memory=100_000)
+    for _ in range(100):
+        queues.append(b"")
+
+    held = queues.pool.capacity - queues.pool.free
+
+    assert held >= 100 * OBJECT_COST
+
+
+def test_sealing_gives_back_what_the_encoded_batch_does_not_need() -> None:
+    queues = Queues()
+    queues.append(bytes(100))
+    queues.clock.advance(1)
+
+    [batch] = drain(queues)
+
+    assert batch.sealed is not None
+    assert queues.pool.capacity - queues.pool.free == batch.sealed.size == batch.held_bytes
+
+
+def test_settling_gives_everything_back() -> None:
+    queues = Queues()
+    queues.append()
+
+    for batch in drain_all(queues):
+        queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+
+    assert queues.pool.free == queues.pool.capacity
+    assert queues.accumulator.incomplete == 0
+
+
+def test_threads_that_append_at_once_lose_nothing() -> None:
+    queues = Queues(batch_size=2_000, buffer_memory=50_000_000)
+
+    def work() -> None:
+        for number in range(2_000):
+            queues.append(b"x" * 50, partition=number % 3)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG_GUARD)
+
+    batches = drain_all(queues, cluster_of(1, 1, 1))
+    assert sum(batch.count for batch in batches) == 8_000
+    for batch in batches:
+        queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+    assert queues.pool.free == queues.pool.capacity
+
+
+def test_queued_bytes_grow_with_records_and_shrink_when_batches_leave() -> None:
+    queues = Queues()
+    hint = queues.accumulator.queued_bytes("t", 2)
+    queues.append(bytes(50), partition=1)
+
+    assert hint[0] == 0
+    assert hint[1] >= 50
+
+    drain_all(queues, cluster_of(1, 1))
+    assert list(hint) == [0, 0]
+
+
+# Draining
+
+
+def test_only_ready_partitions_are_drained() -> None:
+    queues = Queues(linger=5.0, batch_size=1_000)
+    queues.append(partition=0)
+    queues.append(bytes(900), partition=1)
+    queues.append(bytes(900), partition=1)
+
+    assert [batch.partition for batch in drain(queues, cluster_of(1, 1))] == [1]
+
+
+def test_one_batch_of_a_partition_leaves_at_a_time() -> None:
+    queues = Queues(batch_size=1_000)
+    for _ in range(4):
+        queues.append(bytes(900))
+
+    assert len(drain(queues)) == 1
+
+
+def test_a_request_takes_no_more_than_its_size_but_always_one_batch() -> None:
+    queues = Queues(linger=0.0)
+    for partition in range(3):
+        queues.append(bytes(600), partition=partition)
+    cluster = cluster_of(1, 1, 1)
+
+    assert [batch.partition for batch in drain(queues, cluster, max_size=1_500)] == [0, 1]
+    assert [batch.partition for batch in drain(queues, cluster, max_size=10)] == [2]
+
+
+def test_a_batch_that_did_not_fit_leaves_first_in_the_next_round_unchanged() -> None:
+    queues = Queues(linger=0.0)
+    first = queues.append(bytes(600), partition=0)
+    second = queues.append(bytes(600), partition=1)
+    cluster = cluster_of(1, 1)
+    drain(queues, cluster, max_size=700)
+
+    [batch] = drain(queues, cluster, max_size=700)
+
+    assert batch is second._batch
+    assert batch is not first._batch
+    assert batch.count == 1
+
+
+def test_no_partition_starves_when_requests_are_small() -> None:
+    queues = Queues(linger=0.0, batch_size=500)
+    cluster = cluster_of(1, 1, 1)
+    for _ in range(3):
+        for partition in range(3):
+            queues.append(bytes(450), partition=partition)
+
+    served = [batch.partition for _ in range(6) for batch in drain(queues, cluster, max_size=600)]
+
+    assert served == [0, 1, 2, 0, 1, 2]
+
+
+def test_batches_go_to_their_own_brokers_only() -> None:
+    queues = Queues(linger=0.0)
+    for partition in range(3):
+        queues.append(partition=partition)
+    cluster = cluster_of(1, 2, 1)
+
+    drained = queues.accumulator.drain(cluster, [1, 2], max_size=10_000, now=0.0)
+
+    assert {node: [batch.partition for batch in batches] for node, batches in drained.items()} == {1: [0, 2], 2: [1]}
+
+
+def test_a_batch_that_was_put_back_leaves_before_those_behind_it() -> None:
+    queues = Queues(linger=0.0, batch_size=500)
+    for number in range(3):
+        queues.append(bytes([number]) * 450)
+    [first] = drain(queues)
+    first.attempts = 1
+    queues.accumulator.put_back(first, NetworkError("lost"), queues.clock())
+    assert drain(queues) == []  # nothing overtakes a batch in backoff
+
+    queues.clock.advance(1)
+
+    assert drain(queues) == [first]
+
+
+def test_a_batch_that_cannot_be_encoded_fails_alone() -> None:
+    queues = Queues(linger=0.0)
+    broken = queues.append(partition=0)
+    sound = queues.append(partition=1)
+    seal = queues.accumulator._seal
+
+    def seal_or_raise(batch: ProducerBatch) -> object:
+        if batch.partition == 0:
+            raise ZeroDivisionError("a fault in a codec")
+        return seal(batch)
+
+    queues.accumulator._seal = seal_or_raise  # type: ignore[assignment]  # a codec that is not ours
+
+    assert [batch.partition for batch in drain(queues, cluster_of(1, 1))] == [1]
+    assert isinstance(broken.exception(), DeliveryFailed)
+    assert "a fault in a codec" in str(broken.exception())
+    assert not sound.done()
+
+
+# Expiry and the end
+
+
+def test_a_batch_expires_in_the_queue_and_says_so() -> None:
+    queues = Queues(delivery_timeout=120.0)
+    delivery = queues.append()
+    queues.clock.advance(119.9)
+    queues.accumulator.expire(queues.clock())
+    assert not delivery.done()
+
+    queues.clock.advance(0.2)
+    queues.accumulator.expire(queues.clock())
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert not error.possibly_persisted
+    assert "never sent" in str(error)
+    assert queues.pool.free == queues.pool.capacity
+
+
+def test_expiry_leaves_younger_batches_alone() -> None:
+    queues = Queues(delivery_timeout=120.0, batch_size=500)
+    old = queues.append(bytes(450))
+    queues.clock.advance(100)
+    young = queues.append(bytes(450))
+    queues.clock.advance(30)
+
+    queues.accumulator.expire(queues.clock())
+
+    assert old.done()
+    assert not young.done()
+
+
+def test_aborting_fails_queued_and_taken_batches_with_the_cause() -> None:
+    queues = Queues(linger=0.0)
+    taken = queues.append(partition=0)
+    [batch] = drain(queues)
+    batch.in_flight = True
+    queued = queues.append(partition=0)
+    cause = ProducerClosed("closed by force")
+
+    queues.accumulator.abort(cause)
+
+    for delivery, perhaps in ((taken, True), (queued, False)):
+        error = delivery.exception()
+        assert error is not None
+        assert error.__cause__ is cause
+        assert error.possibly_persisted is perhaps
+    assert queues.pool.free == queues.pool.capacity
+
+
+def test_a_flush_ends_when_everything_of_its_moment_is_accounted_for() -> None:
+    queues = Queues()
+    queues.append()
+    flushed = threading.Event()
+    began = threading.Event()
+    queues.accumulator._wake = began.set
+
+    def flush() -> None:
+        assert queues.accumulator.flush(timeout=None)
+        flushed.set()
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    assert began.wait(HANG_GUARD)
+    batches = drain(queues)
+    queues.append()  # later: not waited for
+
+    assert not flushed.is_set()
+    for batch in batches:
+        queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+
+    assert flushed.wait(HANG_GUARD)
+    thread.join()
+
+
+def test_a_flush_that_runs_out_of_time_drops_nothing() -> None:
+    queues = Queues()
+    delivery = queues.append()
+
+    assert not queues.accumulator.flush(timeout=0)
+    assert not delivery.done()
+
+
+def test_columns_of_a_batch_aim_at_batch_size() -> None:
+    made = columns(100)
+
+    assert made.append(None, bytes(60), (), 0) == 0
+    assert made.append(None, bytes(60), (), 0) is None
+
+
+def drain_all(queues: Queues, cluster: Cluster = ONE) -> list[ProducerBatch]:
+    queues.accumulator.close(ProducerClosed("drained"))
+    batches: list[ProducerBatch] = []
+    while taken := drain(queues, cluster):
+        batches += taken
+    return batches

@@ -1,0 +1,24 @@
+"""Backoff grows, stays within its bounds, and scatters."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.backoff import Backoff
+
+
+def test_the_wait_doubles_up_to_its_maximum() -> None:
+    backoff = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5)
+
+    assert [round(backoff.delay(n), 6) for n in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+@given(st.integers(min_value=0, max_value=10_000))
+def test_jitter_is_a_fifth_to_either_side(failures: int) -> None:
+    low = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.0).delay(failures)
+    middle = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5).delay(failures)
+    high = Backoff(initial=0.1, maximum=1.0, random=lambda: 1.0).delay(failures)
+
+    assert abs(low - middle * 0.8) < 1e-9
+    assert abs(high - middle * 1.2) < 1e-9

@@ -1,0 +1,233 @@
+"""What we know of the cluster: who waits, when it is asked for, what an answer may change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import pytest
+
+from ottla.backoff import Backoff
+from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
+from ottla.errors import BrokerError, ConnectionFailed, ErrorCode, ProducerClosed, TopicUnavailable
+from ottla.metadata import Metadata
+from ottla_testkit.manual_clock import ManualClock
+
+HANG_GUARD = 20.0
+BROKERS = {1: Broker(id=1, host="one", port=9092), 2: Broker(id=2, host="two", port=9092)}
+
+
+class World:
+    """Metadata with a clock that the test moves."""
+
+    def __init__(self, *, max_age: float = 300.0, max_idle: float = 300.0) -> None:
+        self.clock = ManualClock()
+        self.wakes = 0
+        self.metadata = Metadata(
+            bootstrap=[("seed", 9092)],
+            max_age=max_age,
+            max_idle=max_idle,
+            refresh_backoff=Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5),
+            wake=self.wake,
+            clock=self.clock,
+        )
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def answer(self, *topics: Topic, brokers: Mapping[int, Broker] = BROKERS) -> Cluster:
+        self.metadata.begin(self.clock())
+        self.metadata.update(brokers, {topic.name: topic for topic in topics}, self.clock())
+        return self.metadata.cluster
+
+    @property
+    def due_in(self) -> float:
+        return self.metadata.due_at() - self.clock()
+
+
+def led_by(*leaders: int, epoch: int = 0, name: str = "t", topic_id: bytes = b"\1" * 16) -> Topic:
+    return Topic(name=name, id=topic_id, leaders=leaders, epochs=(epoch,) * len(leaders))
+
+
+def test_before_anything_is_known_the_bootstrap_servers_are_the_brokers() -> None:
+    world = World()
+
+    assert [str(broker) for broker in world.metadata.cluster.brokers.values()] == ["bootstrap server at seed:9092"]
+    assert world.due_in <= 0
+
+
+def test_after_an_answer_it_is_due_again_when_its_age_is_reached() -> None:
+    world = World(max_age=300.0)
+    world.metadata.use("t", world.clock())
+
+    world.answer(led_by(1))
+
+    assert world.due_in == pytest.approx(300.0)
+
+
+def test_a_request_for_an_update_is_due_after_the_backoff() -> None:
+    world = World()
+    world.answer()
+
+    world.metadata.request_update()
+
+    assert world.due_in == pytest.approx(0.1)
+
+
+def test_a_new_topic_is_asked_for_at_once() -> None:
+    world = World()
+    world.answer()
+
+    world.metadata.use("new", world.clock())
+
+    assert world.due_in <= 0
+    assert world.metadata.topics == ["new"]
+
+
+def test_what_becomes_wanted_while_a_request_is_under_way_needs_another() -> None:
+    world = World()
+    world.metadata.begin(world.clock())
+    world.metadata.use("late", world.clock())
+
+    world.metadata.update(BROKERS, {}, world.clock())
+
+    assert world.due_in <= 0
+
+
+def test_failures_in_a_row_back_off_further_and_further() -> None:
+    world = World()
+    waits = []
+    for _ in range(5):
+        world.metadata.fail(ConnectionFailed("no"), world.clock())
+        waits.append(round(world.due_in, 3))
+
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.0]
+
+
+def test_a_partition_without_a_leader_is_asked_for_again() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+
+    cluster = world.answer(led_by(1, NO_LEADER))
+
+    assert cluster.topics["t"].available == (0,)
+    assert cluster.leader("t", 1) is None
+    assert world.due_in == pytest.approx(0.1)
+
+
+def test_a_leader_whose_broker_is_not_known_counts_as_none() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+
+    assert world.answer(led_by(7)).leader("t", 0) is None
+
+
+def test_an_older_leader_epoch_never_replaces_a_newer_one() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(2, epoch=5))
+
+    assert world.answer(led_by(1, epoch=4)).leader("t", 0) == 2
+    assert world.answer(led_by(1, epoch=6)).leader("t", 0) == 1
+
+
+def test_a_topic_made_anew_starts_from_its_own_epochs() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(2, epoch=5))
+
+    cluster = world.answer(led_by(1, epoch=0, topic_id=b"\2" * 16))
+
+    assert cluster.leader("t", 0) == 1
+
+
+def test_topics_that_nobody_uses_are_dropped() -> None:
+    world = World(max_idle=60.0)
+    world.metadata.use("old", 0.0)
+    world.answer(led_by(1, name="old"))
+    world.clock.advance(50)
+    world.metadata.use("young", world.clock())
+    world.clock.advance(20)
+
+    cluster = world.answer(led_by(1, name="young"))
+
+    assert world.metadata.topics == ["young"]
+    assert list(cluster.topics) == ["young"]
+
+
+def test_waiting_for_a_known_topic_does_not_wait() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(1, 2))
+
+    assert world.metadata.wait_for("t", partition=1, timeout=0).leaders == (1, 2)
+    assert world.wakes == 0
+
+
+def test_a_waiter_wakes_the_io_thread_and_gets_the_topic_when_it_comes() -> None:
+    world = World()
+    asked = threading.Event()
+    world.metadata._wake = asked.set
+    found: list[Topic] = []
+    waiter = threading.Thread(
+        target=lambda: found.append(world.metadata.wait_for("t", partition=None, timeout=HANG_GUARD))
+    )
+    waiter.start()
+    assert asked.wait(HANG_GUARD)
+
+    world.answer(led_by(1))
+    waiter.join(HANG_GUARD)
+
+    assert [topic.name for topic in found] == ["t"]
+
+
+def test_a_topic_that_stays_unknown_is_refused_with_the_brokers_reason() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    with pytest.raises(TopicUnavailable, match=r"'t' .* max\.block\.ms .*UNKNOWN_TOPIC_OR_PARTITION") as caught:
+        world.metadata.wait_for("t", partition=None, timeout=0)
+
+    assert isinstance(caught.value.__cause__, BrokerError)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_a_refusal_that_waiting_cannot_change_is_raised_at_once(code: ErrorCode) -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(Topic(name="t", error=code))
+
+    with pytest.raises(TopicUnavailable) as caught:
+        world.metadata.wait_for("t", partition=None, timeout=3600)
+
+    assert isinstance(caught.value.__cause__, BrokerError)
+    assert caught.value.__cause__.code is code
+
+
+def test_a_partition_that_does_not_exist_is_refused_with_how_many_do() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(1, 2))
+
+    with pytest.raises(TopicUnavailable, match="partition 2 does not exist; the topic has 2, counted from 0"):
+        world.metadata.wait_for("t", partition=2, timeout=0)
+
+
+def test_a_wait_in_vain_tells_the_last_network_error() -> None:
+    world = World()
+    error = ConnectionFailed("could not connect to seed:9092: ECONNREFUSED")
+    world.metadata.note(error)
+
+    with pytest.raises(TopicUnavailable, match="no broker answered; last error: could not connect to seed") as caught:
+        world.metadata.wait_for("t", partition=None, timeout=0)
+
+    assert caught.value.__cause__ is error
+
+
+def test_closing_ends_every_wait() -> None:
+    world = World()
+    world.metadata.close(ProducerClosed("closed"))
+
+    with pytest.raises(ProducerClosed):
+        world.metadata.wait_for("t", partition=None, timeout=3600)

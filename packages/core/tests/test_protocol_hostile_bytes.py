@@ -1,0 +1,187 @@
+"""Bytes that are no message raise ProtocolError, nothing else, and cost no memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.errors import ProtocolError
+from ottla.protocol import (
+    API_VERSIONS,
+    METADATA,
+    PRODUCE,
+    Codec,
+    Message,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    peek_error_code,
+    read_response_header,
+)
+
+VECTORS = Path(__file__).parent / "vectors"
+MESSAGES: tuple[Message[Any, Any], ...] = (API_VERSIONS, METADATA, PRODUCE)
+CODECS = [
+    pytest.param(codec, id=codec.label)
+    for message in MESSAGES
+    for version in range(message.min_version, message.max_version + 1)
+    for codec in (message.request(version), message.response(version))
+]
+
+
+def genuine() -> list[Any]:
+    found = []
+    for message in MESSAGES:
+        for kind in ("request", "response"):
+            for case in json.loads((VECTORS / f"api_{message.name}_{kind}.json").read_text())["cases"]:
+                codec = getattr(message, kind)(case["version"])
+                hexes = {case["hex"], case.get("hexWithUnknownTag10001", case["hex"])}
+                found += [pytest.param(codec, bytes.fromhex(h), id=f"{codec.label}-{h[:16]}") for h in hexes]
+    return found
+
+
+every_genuine = pytest.mark.parametrize(("codec", "body"), genuine())
+
+
+@every_genuine
+def test_a_message_cut_short_anywhere_is_refused(codec: Codec[Any], body: bytes) -> None:
+    for length in range(len(body)):
+        with pytest.raises(ProtocolError):
+            codec.decode(body[:length])
+
+
+@every_genuine
+def test_bytes_behind_a_message_are_refused(codec: Codec[Any], body: bytes) -> None:
+    with pytest.raises(ProtocolError, match=rf"ends after {len(body)} bytes, but {len(body) + 1} came"):
+        codec.decode(body + b"\0")
+
+
+@every_genuine
+def test_a_flipped_bit_is_read_or_refused_but_breaks_nothing(codec: Codec[Any], body: bytes) -> None:
+    for bit in range(len(body) * 8):
+        flipped = bytearray(body)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with contextlib.suppress(ProtocolError):
+            codec.decode(flipped)
+
+
+@every_genuine
+def test_an_extreme_byte_anywhere_is_read_or_refused_but_breaks_nothing(
+    codec: Codec[Any], body: bytes
+) -> None:
+    for at in range(len(body)):
+        for extreme in (b"\0\0\0\0", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x80", b"\x7f\xff\xff\xff"):
+            with contextlib.suppress(ProtocolError):
+                codec.decode(body[:at] + extreme + body[at + len(extreme) :])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=60, deadline=None)
+@given(body=st.binary(max_size=200))
+def test_noise_is_read_or_refused_but_breaks_nothing(codec: Codec[Any], body: bytes) -> None:
+    with contextlib.suppress(ProtocolError):
+        codec.decode(body)
+
+
+@pytest.mark.parametrize(
+    ("codec", "body"),
+    [
+        (METADATA.response(0), "7fffffff"),
+        (METADATA.response(9), "00000000 ffffffff0f"),
+        (METADATA.response(0), "00000000 00000001 0000 0000 00000001 0000 00000000 00000000 7fffffff"),
+        (API_VERSIONS.response(3), "0000 ffffffff0f"),
+        (API_VERSIONS.response(3), "0000 01 00000000 01 00 ffffffff0f ffffffff0f"),
+        (API_VERSIONS.response(3), "0000 01 00000000 ffffffff0f"),
+        (PRODUCE.request(3), "ffff 0001 00000000 00000001 0000 00000001 00000000 7fffffff"),
+        (PRODUCE.request(9), "ffffffff0f"),
+    ],
+)
+def test_a_huge_length_is_refused_before_memory_is_taken_for_it(codec: Codec[Any], body: str) -> None:
+    hostile = bytes.fromhex(body)
+    with pytest.raises(ProtocolError):
+        codec.decode(hostile)  # compiles the decoder, so that only decoding is measured below
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError):
+            codec.decode(hostile)
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 100_000
+
+
+@pytest.mark.parametrize(
+    ("codec", "body", "sentence"),
+    [
+        (METADATA.response(0), "ffffffff", "brokers is null, which it may not be"),
+        (METADATA.response(0), "fffffffe", "brokers has the negative length -2"),
+        (METADATA.response(9), "00000000 00", "brokers is null"),
+        (METADATA.request(1), "fffffffe", "topics has the negative length -2"),
+        (
+            METADATA.request(1),
+            "00000002 0001 61",
+            "topics has the length 2, which does not fit in the 3 bytes",
+        ),
+        (METADATA.request(1), "00000001 0002 61", r"topics\[\]\.name has the length 2, which does not fit"),
+        (METADATA.request(0), "00000001 0002 c328", "'utf-8' codec can't decode"),
+        (METADATA.request(9), "8080808080 01", "goes on after 5 bytes"),
+        (METADATA.request(9), "ffffffff1f", "does not fit in 32 bits"),
+        (
+            PRODUCE.response(10),
+            "01 00000000 01 00 02 0100",
+            "node_endpoints does not end where its size says",
+        ),
+        (API_VERSIONS.response(4), "0000 01 00000000 01 63 05 00", "a tagged field has the length 5"),
+    ],
+)
+def test_the_error_says_which_message_and_field_is_wrong(codec: Codec[Any], body: str, sentence: str) -> None:
+    with pytest.raises(ProtocolError, match=sentence) as caught:
+        codec.decode(bytes.fromhex(body))
+
+    assert codec.label in str(caught.value)
+
+
+def test_null_is_read_only_where_the_version_allows_it() -> None:
+    assert METADATA.request(1).decode(bytes.fromhex("ffffffff 00"[:8])).topics is None
+    with pytest.raises(ProtocolError, match="topics is null"):
+        METADATA.request(0).decode(bytes.fromhex("ffffffff"))
+
+
+def test_an_answer_too_short_for_its_header_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="no correlation id"):
+        read_response_header(METADATA, 9, b"\0\0\0")
+    with pytest.raises(ProtocolError, match="the bytes end inside"):
+        read_response_header(METADATA, 9, bytes(4))
+
+
+def test_an_api_versions_answer_too_short_for_an_error_code_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="1 bytes has no error code"):
+        peek_error_code(b"\0")
+
+
+def test_a_message_is_read_from_any_kind_of_buffer() -> None:
+    value = MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                name="é" * 200,
+                partitions=[
+                    MetadataResponsePartition(partition_index=n, replica_nodes=list(range(n)))
+                    for n in range(300)
+                ],
+            )
+        ]
+    )
+    for version in (5, 12):
+        codec = METADATA.response(version)
+        body = codec.encode(value)
+
+        assert value == codec.decode(body) == codec.decode(bytearray(body)) == codec.decode(memoryview(body))

@@ -1,0 +1,8 @@
+"""Write Spark DataFrames to Kafka: `df.write.format("ottla")`."""
+
+from ottla_spark.errors import WriteFailed, WriteRefused
+from ottla_spark.source import OttlaDataSource, register
+
+__version__ = "0.1.0"
+
+__all__ = ["OttlaDataSource", "WriteFailed", "WriteRefused", "__version__", "register"]

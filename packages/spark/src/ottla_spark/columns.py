@@ -1,0 +1,82 @@
+"""Which columns of a DataFrame go to Kafka, where they are, and whether their types fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+ColumnPositions: TypeAlias = Mapping[str, int]
+"""Where in the DataFrame each of our columns is; those that it lacks are missing."""
+
+
+@attrs.frozen(kw_only=True)
+class Column:
+    """One column that means something here."""
+
+    allowed: str
+    fits: Callable[[DataType], bool]
+
+
+def find_columns(schema: StructType, *, topic: str | None, problems: list[str]) -> ColumnPositions:
+    """The columns to send, with everything that is wrong with them added to *problems*.
+
+    Names are case-sensitive and other columns are ignored, as in Spark's sink. With a *topic* that all rows
+    go to, the column of that name is ignored too.
+    """
+    names = schema.fieldNames()
+    wanted = {
+        name: column
+        for name, column in COLUMNS.items()
+        if name in names and (topic is None or name != "topic")
+    }
+    if "value" not in wanted:
+        problems.append(
+            f"required column 'value' not found; it must be {COLUMNS['value'].allowed}, and names are "
+            f"case-sensitive (found: {', '.join(names) or 'none'})"
+        )
+    if topic is None and "topic" not in wanted:
+        problems.append("there is no topic: set option 'topic', or have a column 'topic' of type string")
+    for name, column in wanted.items():
+        if names.count(name) > 1:
+            problems.append(f"column {name!r} is there {names.count(name)} times; keep one")
+        elif not column.fits(schema[name].dataType):
+            found = schema[name].dataType.simpleString()
+            problems.append(f"column {name!r} has the unsupported type {found}; it must be {column.allowed}")
+    return {name: names.index(name) for name in wanted}
+
+
+def _is_text_or_bytes(found: DataType) -> bool:
+    return isinstance(found, (StringType, BinaryType))
+
+
+def _is_headers(found: DataType) -> bool:
+    match found:
+        case ArrayType(elementType=StructType(fields=[key, value])):
+            return (
+                (key.name, value.name) == ("key", "value")
+                and isinstance(key.dataType, StringType)
+                and isinstance(value.dataType, BinaryType)
+            )
+        case _:
+            return False
+
+
+COLUMNS: Final[Mapping[str, Column]] = {
+    "value": Column(allowed="string or binary", fits=_is_text_or_bytes),
+    "key": Column(allowed="string or binary", fits=_is_text_or_bytes),
+    "topic": Column(allowed="string", fits=lambda found: isinstance(found, StringType)),
+    "partition": Column(allowed="int", fits=lambda found: isinstance(found, IntegerType)),
+    "headers": Column(allowed="array<struct<key:string,value:binary>>", fits=_is_headers),
+    "timestamp": Column(allowed="timestamp", fits=lambda found: isinstance(found, TimestampType)),
+}

@@ -1,0 +1,22 @@
+"""What can go wrong: before the job, where everything is said at once, and in a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla import OttlaError
+
+
+class WriteRefused(OttlaError, ValueError):
+    """The write was not begun; `problems` lists everything that stands in its way, not only the first."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        lines = (
+            self.problems if len(self.problems) == 1 else ("", *(f"- {problem}" for problem in self.problems))
+        )
+        super().__init__("cannot write this DataFrame to Kafka: " + "\n".join(lines))
+
+
+class WriteFailed(OttlaError):
+    """A task failed. Records that it had sent before may be in Kafka, and a retry sends them again."""

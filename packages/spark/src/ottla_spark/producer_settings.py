@@ -1,0 +1,69 @@
+"""The producer's settings: what a write sets when nobody else does, and whether the core would take them.
+
+Nothing is started or connected here: a wrong setting is told on the driver, before a task exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from ottla import ConfigError, PluginError
+from ottla.config import ConfigDraft, PluginValues, ProducerConfig
+from ottla.registry import KindName, Registry
+
+
+@attrs.frozen(kw_only=True)
+class Default:
+    """A value for a key that nobody set; not used when one of `beside`, which it would have to fit, was set."""
+
+    key: str
+    value: str
+    beside: tuple[str, ...]
+
+
+DEFAULTS: Final = (
+    # A task sends as fast as it can and flushes at its end, so waiting for fuller batches delays nothing.
+    Default(key="linger.ms", value="50", beside=("delivery.timeout.ms", "request.timeout.ms")),
+    Default(key="batch.size", value="131072", beside=("buffer.memory", "max.request.size")),
+)
+
+
+def with_defaults(settings: Mapping[str, str]) -> PluginValues:
+    """The user's settings, and the defaults that do not touch them."""
+    added = {
+        default.key: default.value
+        for default in DEFAULTS
+        if not settings.keys() & {default.key, *default.beside}
+    }
+    return PluginValues({**added, **settings})
+
+
+def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
+    """Everything that would keep a producer with these settings from being made, plugins included."""
+    draft = ConfigDraft.read(settings)
+    registry = Registry()
+    for kind, name in _wanted(draft.config):
+        try:
+            plugin = registry.plugin(kind, name)
+            draft.claim(plugin.config_keys(), plugin=str(plugin))
+        except PluginError as error:
+            draft.object_to(str(error))
+    for plugin in registry.encoders():
+        draft.claim(plugin.config_keys(), plugin=str(plugin))
+    try:
+        draft.finish(installed_keys=registry.declared_keys)
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def _wanted(config: ProducerConfig) -> Iterator[tuple[KindName, str]]:
+    yield "transport", config.connection.security_protocol.transport
+    if config.connection.connection_via:
+        yield "transport", config.connection.connection_via
+    yield "partitioner", config.partitioning.partitioner
+    if config.batching.compression_type != "none":
+        yield "compressor", config.batching.compression_type

@@ -1,0 +1,28 @@
+"""Ctrl-C, put off for as long as a process is being started.
+
+An interrupt inside `Popen` would lose the process that has just come into being: nobody could end it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Within the block SIGINT is only noted; it takes effect at the end. Other threads never see it anyway."""
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    noted: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if noted:
+            signal.raise_signal(signal.SIGINT)

@@ -1,0 +1,43 @@
+import signal
+import threading
+
+import pytest
+
+from ottla_testkit.interrupts import interrupts_deferred
+
+
+def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
+    steps = []
+
+    def block() -> None:
+        with interrupts_deferred():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("after the interrupt")
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+
+    assert steps == ["after the interrupt"]
+
+
+def test_without_an_interrupt_the_usual_handler_is_back_afterwards() -> None:
+    usual = signal.getsignal(signal.SIGINT)
+
+    with interrupts_deferred():
+        assert signal.getsignal(signal.SIGINT) is not usual
+
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_another_thread_may_start_processes_too() -> None:
+    entered = []
+
+    def block() -> None:
+        with interrupts_deferred():
+            entered.append(True)
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    thread.join(10)
+
+    assert entered == [True]
