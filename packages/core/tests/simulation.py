@@ -47,7 +47,7 @@ class SimulatedTopic:
     log: dict[int, list[Record]] = attrs.field(factory=dict)
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, slots=False)
 class SimulatedBroker:
     """One broker. `codes` are answered to Produce one after the other, then NONE; None: no answer at all."""
 

@@ -151,7 +151,7 @@ def test_the_error_says_which_message_and_field_is_wrong(codec: Codec[Any], body
 
 
 def test_null_is_read_only_where_the_version_allows_it() -> None:
-    assert METADATA.request(1).decode(bytes.fromhex("ffffffff 00"[:8])).topics is None
+    assert METADATA.request(1).decode(bytes.fromhex("ffffffff")).topics is None
     with pytest.raises(ProtocolError, match="topics is null"):
         METADATA.request(0).decode(bytes.fromhex("ffffffff"))
 

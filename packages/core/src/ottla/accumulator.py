@@ -7,6 +7,7 @@ One lock guards the queues; it is never held while waiting for memory, encoding 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
@@ -68,7 +69,7 @@ class RecordAccumulator:
         self._lock = threading.Lock()
         self._completed = threading.Condition(self._lock)
         self._topics: dict[str, TopicQueues] = {}
-        self._waiting: dict[PartitionQueue, None] = {}  # the queues that hold batches, the one served last at the end
+        self._waiting: OrderedDict[PartitionQueue, None] = OrderedDict()  # those with batches; served last, last in line
         self._incomplete: dict[ProducerBatch, None] = {}
         self._ledger = DeliveryLedger()
         self._refusal: OttlaError | None = None
@@ -229,11 +230,12 @@ class RecordAccumulator:
         """Undo `mute`."""
         self._topics[batch.topic].queues[batch.partition].muted = False
 
-    def expire(self, now: float) -> None:
-        """Fail the queued batches whose `delivery.timeout.ms` has passed, from the head of each queue."""
-        created_by = now - self._delivery_timeout
-        for batch in self._remove(lambda batch: batch.created_at <= created_by):
+    def expire(self, now: float) -> bool:
+        """Fail the queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some."""
+        late = self._remove(lambda batch: batch.created_at + self._delivery_timeout <= now)
+        for batch in late:
             self.settle(batch, Failed(error=expired(batch, now)))
+        return bool(late)
 
     def settle(self, batch: ProducerBatch, outcome: Outcome) -> None:
         """Give a batch its outcome, its memory back to the pool, and its records to the report."""
@@ -274,9 +276,10 @@ class RecordAccumulator:
                 if batch is queue.open:
                     queue.close()
                 queue.topic.queued_bytes[queue.partition] -= batch.used_bytes
-                del self._waiting[queue]
                 if queue.batches:
-                    self._waiting[queue] = None
+                    self._waiting.move_to_end(queue)
+                else:
+                    del self._waiting[queue]
             yield queue, batch
 
     def _seal_or_fail(self, batch: ProducerBatch) -> Sealed | None:
@@ -302,7 +305,8 @@ class RecordAccumulator:
     def _return_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.batches.appendleft(batch)
         queue.topic.queued_bytes[queue.partition] += batch.used_bytes
-        self._waiting.setdefault(queue)
+        self._waiting[queue] = None
+        self._waiting.move_to_end(queue, last=False)
 
     def _remove(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Take batches out of the heads of all queues for as long as they are *unwanted*."""

@@ -78,7 +78,8 @@ class IoThread:
         lost_in_a_row = 0
         while not self._ended():
             try:
-                self._sender.run_once(self._clock())
+                deadline = self._deadline
+                self._sender.run_once(self._clock(), until=float("inf") if deadline is None else deadline)
                 lost_in_a_row = 0
             except Exception:
                 lost_in_a_row += 1

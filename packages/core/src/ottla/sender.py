@@ -50,9 +50,10 @@ class Sender:
         self._client_id = client_id
         self._in_flight: dict[ProducerBatch, None] = {}
 
-    def run_once(self, now: float) -> None:
-        """One round; waits for as long as nothing is due."""
-        self._expire(now)
+    def run_once(self, now: float, *, until: float = float("inf")) -> None:
+        """One round; waits for as long as nothing is due, and not longer than *until*."""
+        if self._expire(now):
+            until = now  # somebody may wait for just this, and nothing else be due for long
         cluster = self._metadata.cluster
         ready = self._accumulator.ready(cluster, now)
         for topic in ready.leaderless:
@@ -63,7 +64,8 @@ class Sender:
             cluster, nodes, max_size=self._max_request_size, now=now
         ).items():
             self._produce(node, batches, now)
-        self._client.poll(self._look_again_at(ready.look_again_at, ready.nodes, nodes, now) - now, now)
+        until = min(until, self._look_again_at(ready.look_again_at, ready.nodes, nodes, now))
+        self._client.poll(until - now, now)
 
     @property
     def idle(self) -> bool:
@@ -81,12 +83,13 @@ class Sender:
         expiry = min((batch.created_at for batch in self._in_flight), default=float("inf")) + self._delivery_timeout
         return min(queued_at, expiry, min(waiting, default=float("inf")))
 
-    def _expire(self, now: float) -> None:
-        self._accumulator.expire(now)
-        created_by = now - self._delivery_timeout
-        for batch in [batch for batch in self._in_flight if batch.created_at <= created_by]:
+    def _expire(self, now: float) -> bool:
+        """Fail what has run out of time, queued or in flight; True: some."""
+        late = [batch for batch in self._in_flight if batch.created_at + self._delivery_timeout <= now]
+        for batch in late:
             self._accumulator.settle(batch, Failed(error=expired(batch, now)))
             del self._in_flight[batch]
+        return self._accumulator.expire(now) or bool(late)
 
     def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
         for batch in batches:

@@ -1,0 +1,270 @@
+"""Connections over their whole life: versions, backoff, addresses, time-outs, metadata first."""
+
+from __future__ import annotations
+
+import pytest
+
+from machine import Machine
+from ottla.errors import ConnectionFailed, NameResolutionFailed, RequestTimeout, TopicUnavailable
+from ottla.network_client import Completion, Request
+from ottla.protocol import API_VERSIONS, METADATA, MetadataRequest
+from simulation import SimulatedBroker, SimulatedCluster
+
+
+def machine_of(*brokers: int, **settings: float) -> Machine:
+    return Machine(SimulatedCluster.of(*brokers), **settings)  # type: ignore[arg-type]  # every setting is a number
+
+
+def rounds(machine: Machine, count: int = 20) -> None:
+    for _ in range(count):
+        machine.client.poll(0.01, machine.clock())
+
+
+def connected(machine: Machine, node: int = 1) -> bool:
+    return machine.client.ready(node, machine.clock())
+
+
+def ask(machine: Machine, node: int = 1) -> list[Completion]:
+    """Send a metadata request; its completion will be in the list."""
+    completions: list[Completion] = []
+    machine.client.send(
+        node,
+        Request(
+            message=METADATA,
+            body=lambda version: [METADATA.request(version).encode(MetadataRequest(topics=[]))],
+            on_complete=completions.append,
+        ),
+        machine.clock(),
+    )
+    return completions
+
+
+def make_ready(machine: Machine, node: int = 1) -> None:
+    machine.metadata.request_update()
+    for _ in range(50):
+        if connected(machine, node):
+            return
+        machine.client.poll(0.1, machine.clock())
+    raise AssertionError(f"broker {node} never got ready")
+
+
+def test_the_first_thing_asked_is_the_versions_then_metadata() -> None:
+    machine = machine_of(1)
+
+    rounds(machine)
+
+    names = [name for name, _version in machine.cluster.brokers[1].requests]
+    assert names[:2] == ["ApiVersions", "Metadata"]
+    assert list(machine.metadata.cluster.brokers) == [1]
+
+
+def test_a_broker_that_lacks_our_newest_apiversions_is_asked_again_with_version_0() -> None:
+    machine = machine_of(1)
+    machine.cluster.brokers[1].versions[API_VERSIONS.key] = (0, 2)
+
+    rounds(machine)
+
+    asked = [version for name, version in machine.cluster.brokers[1].requests if name == "ApiVersions"]
+    assert asked[:2] == [API_VERSIONS.max_version, 0]
+    assert list(machine.metadata.cluster.brokers) == [1]
+
+
+def test_the_highest_version_that_both_know_is_used() -> None:
+    machine = machine_of(1)
+    machine.cluster.brokers[1].versions[METADATA.key] = (0, 7)
+
+    rounds(machine)
+
+    assert ("Metadata", 7) in machine.cluster.brokers[1].requests
+
+
+def test_while_metadata_is_due_no_broker_is_ready() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+
+    machine.metadata.use("a new topic", machine.clock())
+
+    assert not connected(machine)
+
+
+def test_a_bootstrap_connection_is_closed_once_the_brokers_are_known(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    rounds(machine)
+
+    assert -1 not in machine.client._connections
+    assert caplog.text == ""  # it is no fault, and nothing to warn of
+
+
+def test_no_more_requests_are_in_flight_than_allowed() -> None:
+    machine = machine_of(1, max_in_flight=2)
+    make_ready(machine)
+    machine.cluster.brokers[1].silent = True
+    for _ in range(2):
+        ask(machine)
+        machine.client.poll(0.0, machine.clock())
+
+    assert not connected(machine)
+    assert machine.client.in_flight() == 2
+
+
+def test_a_second_request_waits_until_the_first_is_written() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+
+    ask(machine)
+
+    assert not connected(machine)
+
+
+def test_a_request_that_is_not_answered_in_time_closes_the_connection_and_fails_all_of_it() -> None:
+    machine = machine_of(1, request_timeout=3.0)
+    make_ready(machine)
+    machine.cluster.brokers[1].silent = True
+    first = ask(machine)
+    machine.client.poll(0.0, machine.clock())
+    second = ask(machine)
+    started = machine.clock()
+    while not (first and second):
+        machine.client.poll(10.0, machine.clock())
+
+    assert machine.clock() - started == pytest.approx(3.0, abs=0.1)
+    assert isinstance(first[0].error, RequestTimeout)
+    assert "request.timeout.ms" in str(first[0].error)
+    assert second[0].error is first[0].error
+
+
+def test_answers_are_completed_in_the_order_of_the_requests() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    order: list[int] = []
+    for number in range(3):
+        request = Request(
+            message=METADATA,
+            body=lambda version: [METADATA.request(version).encode(MetadataRequest(topics=[]))],
+            on_complete=lambda _completion, number=number: order.append(number),
+        )
+        machine.client.send(1, request, machine.clock())
+        machine.client.poll(0.0, machine.clock())
+    rounds(machine)
+
+    assert order == [0, 1, 2]
+
+
+def test_a_completion_that_raises_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+
+    def fail(_completion: Completion) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    body = METADATA.request(1).encode(MetadataRequest(topics=[]))
+    machine.client.send(
+        1, Request(message=METADATA, body=lambda _version: [body], on_complete=fail, ceiling=1), machine.clock()
+    )
+    machine.client.poll(0.0, machine.clock())
+    after = ask(machine)
+    rounds(machine)
+
+    assert after[0].answer is not None
+    assert "a fault of ours" in caplog.text
+
+
+def test_an_answer_to_another_request_closes_the_connection() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    broker = machine.cluster.brokers[1]
+    answer = SimulatedBroker.answer
+
+    def shifted(frame: bytes) -> bytes | None:
+        correct = answer(broker, frame)
+        assert correct is not None
+        return (int.from_bytes(correct[:4], "big") + 1).to_bytes(4, "big") + correct[4:]
+
+    broker.answer = shifted  # type: ignore[method-assign]  # a peer that breaks the protocol
+    completions = ask(machine)
+    rounds(machine)
+
+    assert isinstance(completions[0].error, ConnectionFailed)
+    assert "unreadable" in str(completions[0].error)
+
+
+def test_garbage_for_an_answer_closes_the_connection() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    broker = machine.cluster.brokers[1]
+    broker.answer = lambda frame: frame[4:8] + b"\xff" * 40  # type: ignore[method-assign]  # a hostile peer
+    completions = ask(machine)
+
+    rounds(machine)
+
+    assert isinstance(completions[0].error, ConnectionFailed)
+
+
+def test_a_broker_that_is_down_is_tried_again_with_growing_pauses() -> None:
+    machine = machine_of(1)
+    machine.cluster.brokers[1].up = False
+    tries: list[float] = []
+    connect = machine.network.connect
+    machine.network.connect = lambda *args: (tries.append(machine.clock()), connect(*args))[1]  # type: ignore[method-assign]
+    while machine.clock() < 10:
+        machine.client.poll(10.0 - machine.clock(), machine.clock())
+
+    pauses = [round(later - earlier, 2) for earlier, later in zip(tries, tries[1:], strict=False)]
+    assert pauses[:5] == [0.05, 0.1, 0.2, 0.4, 0.8]
+    assert set(pauses[5:]) == {1.0}
+
+
+def test_an_outage_is_logged_once_not_once_a_try(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_of(1)
+    machine.cluster.brokers[1].up = False
+
+    while machine.clock() < 10:
+        machine.client.poll(10.0 - machine.clock(), machine.clock())
+
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
+def test_a_black_hole_ends_with_the_setup_timeout() -> None:
+    machine = machine_of(1, setup_timeout=10.0)
+    machine.network.black_holes.add("seed")
+    while machine.metadata._error is None:
+        machine.client.poll(60.0, machine.clock())
+
+    assert machine.clock() == pytest.approx(10.0)
+    assert "socket.connection.setup.timeout.ms" in str(machine.metadata._error)
+
+
+def test_a_name_without_an_address_is_tried_again_and_remembered() -> None:
+    machine = machine_of(1)
+    machine.network.unresolvable.add("seed")
+    rounds(machine, 5)
+
+    with pytest.raises(TopicUnavailable, match="'seed' has no address") as caught:
+        machine.metadata.wait_for("t", partition=None, timeout=0)
+    assert isinstance(caught.value.__cause__, NameResolutionFailed)
+
+    machine.network.unresolvable.clear()
+    make_ready(machine)
+
+
+def test_a_client_with_nothing_to_do_sleeps_until_its_metadata_is_old() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    rounds(machine)
+    machine.network.waits.clear()
+
+    machine.client.poll(1e6, machine.clock())
+
+    assert machine.network.waits[0] > 290
+
+
+def test_shutting_down_completes_what_is_in_flight() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    machine.cluster.brokers[1].silent = True
+    completions = ask(machine)
+
+    machine.client.shutdown()
+
+    assert isinstance(completions[0].error, ConnectionFailed)

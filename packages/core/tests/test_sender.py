@@ -1,0 +1,372 @@
+"""From the queue to an outcome, against a simulated cluster: retries, time-outs, order, what is said in the end."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from machine import Machine
+from ottla.errors import (
+    BrokerError,
+    DeliveryFailed,
+    DeliveryTimeout,
+    ErrorCode,
+    NetworkError,
+    OttlaError,
+    RequestTimeout,
+    UnsupportedVersion,
+)
+from ottla.protocol import PRODUCE
+from ottla.records import RecordMetadata
+from ottla.verdicts import VERDICTS, Verdict
+from simulation import SimulatedCluster
+
+RETRIED = [code for code, verdict in VERDICTS.items() if verdict in (Verdict.RETRY, Verdict.REFRESH)]
+FAILED = [code for code, verdict in VERDICTS.items() if verdict is Verdict.FAIL]
+
+
+def machine_with_topic(*leaders: int, **settings: float) -> Machine:
+    cluster = SimulatedCluster.of(*sorted(set(leaders)))
+    cluster.create("t", *leaders)
+    return Machine(cluster, **settings)  # type: ignore[arg-type]  # every setting is a number
+
+
+def produced(machine: Machine, broker: int = 1) -> int:
+    return sum(name == "Produce" for name, _version in machine.cluster.brokers[broker].requests)
+
+
+def test_a_record_arrives_and_its_delivery_knows_where() -> None:
+    machine = machine_with_topic(1)
+    deliveries = [machine.send(b"a"), machine.send(b"b")]
+
+    machine.settle()
+
+    assert machine.log() == [b"a", b"b"]
+    assert [delivery.result().offset for delivery in deliveries] == [0, 1]
+    assert machine.pool.free == machine.pool.capacity
+
+
+def test_batches_of_one_broker_travel_in_one_request() -> None:
+    machine = machine_with_topic(1, 1, 1)
+    machine.send(b"warm")
+    machine.settle()
+    before = produced(machine)
+    for partition in range(3):
+        machine.send(b"x", partition=partition)
+
+    machine.settle()
+
+    assert produced(machine) == before + 1
+
+
+def test_several_requests_may_be_under_way_to_one_broker() -> None:
+    machine = machine_with_topic(1, batch_size=100)
+    for number in range(10):
+        machine.send(b"%03d" % number * 30)
+
+    machine.settle()
+
+    assert machine.log() == [b"%03d" % number * 30 for number in range(10)]
+
+
+@pytest.mark.parametrize("code", RETRIED, ids=lambda code: code.name)
+def test_a_retriable_error_is_ridden_out(code: ErrorCode) -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[1].codes.extend([code] * 3)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert delivery.result().offset == 0
+    assert machine.log() == [b"a"]
+    assert produced(machine) == 4
+
+
+@pytest.mark.parametrize("code", FAILED, ids=lambda code: code.name)
+def test_a_final_error_fails_the_record_and_is_its_cause(code: ErrorCode) -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[1].codes.append(code)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert error is not None
+    assert isinstance(error.__cause__, BrokerError)
+    assert error.__cause__.code is code
+    assert not error.possibly_persisted
+    assert produced(machine) == 1
+
+
+def test_a_batch_that_the_topic_does_not_take_says_what_to_change() -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert "max.message.bytes" in str(delivery.exception())
+
+
+def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history() -> None:
+    machine = machine_with_topic(1, delivery_timeout=10.0)
+    machine.cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert machine.clock() == pytest.approx(10.0, abs=0.01)
+    assert "NOT_ENOUGH_REPLICAS" in str(error)
+    assert f"{error.attempts} attempt(s), last to broker 1" in str(error)
+    assert error.attempts > 5
+
+
+def test_retries_end_when_there_are_none_left() -> None:
+    machine = machine_with_topic(1, retries=2)
+    machine.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 5)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert error is not None
+    assert error.attempts == 3
+    assert not isinstance(error, DeliveryTimeout)
+
+
+def test_a_leader_that_moved_is_found() -> None:
+    machine = machine_with_topic(1, 2)
+    machine.send(b"before")
+    machine.settle()
+    machine.cluster.topics["t"].leaders[0] = 2
+    delivery = machine.send(b"after")
+
+    machine.settle()
+
+    assert delivery.result().offset == 1
+    assert produced(machine, broker=2) == 1
+
+
+def test_a_lost_connection_is_retried_on_a_new_one() -> None:
+    machine = machine_with_topic(1)
+    machine.send(b"warm")
+    machine.settle()
+    delivery = machine.send(b"a")
+    machine.network.cut(1)
+
+    machine.settle()
+
+    assert delivery.result().offset >= 1
+
+
+def test_an_answer_that_was_lost_after_the_write_doubles_a_record_but_loses_none() -> None:
+    machine = machine_with_topic(1, request_timeout=2.0)
+    machine.cluster.brokers[1].codes.append(None)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert delivery.result().offset == 1
+    assert machine.log() == [b"a", b"a"]
+
+
+def test_a_broker_that_never_answers_is_given_up_as_possibly_persisted() -> None:
+    machine = machine_with_topic(1, request_timeout=2.0, delivery_timeout=9.0)
+    machine.send(b"warm")
+    machine.settle()
+    machine.cluster.brokers[1].silent = True
+    delivery = machine.send(b"a")
+    started = machine.clock()
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert error.possibly_persisted
+    assert "the broker may hold them" in str(error)
+    assert machine.clock() - started == pytest.approx(9.0, abs=0.1)
+
+
+def test_a_record_in_flight_expires_too_and_its_late_answer_changes_nothing() -> None:
+    machine = machine_with_topic(1, request_timeout=60.0, delivery_timeout=5.0)
+    machine.send(b"warm")
+    machine.settle()
+    machine.cluster.brokers[1].codes.append(None)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+    error = delivery.exception()
+    machine.run(120)
+
+    assert isinstance(error, DeliveryTimeout)
+    assert error.possibly_persisted
+    assert delivery.exception() is error
+    assert machine.pool.free == machine.pool.capacity
+
+
+def test_a_cluster_that_is_never_reached_ends_with_the_delivery_timeout() -> None:
+    machine = machine_with_topic(1, delivery_timeout=20.0)
+    machine.send(b"warm")
+    machine.settle()
+    machine.cluster.brokers[1].up = False
+    delivery = machine.send(b"a")
+    started = machine.clock()
+
+    machine.settle()
+
+    assert isinstance(delivery.exception(), DeliveryTimeout)
+    assert machine.clock() - started == pytest.approx(20.0, abs=0.1)
+
+
+def test_a_broker_that_comes_back_gets_what_waited() -> None:
+    machine = machine_with_topic(1)
+    machine.send(b"warm")
+    machine.settle()
+    machine.cluster.brokers[1].up = False
+    delivery = machine.send(b"a")
+    machine.run(30)
+    assert not delivery.done()
+
+    machine.cluster.brokers[1].up = True
+    machine.settle()
+
+    assert delivery.result().offset == 1
+
+
+def test_with_one_request_in_flight_order_survives_every_retry() -> None:
+    machine = machine_with_topic(1, max_in_flight=1, batch_size=100)
+    machine.cluster.brokers[1].codes.extend(
+        [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT] * 3
+    )
+    values = [b"%02d" % number * 40 for number in range(20)]
+    for value in values:
+        machine.send(value)
+
+    machine.settle()
+
+    assert machine.log() == values
+
+
+def test_without_acks_a_record_is_acknowledged_when_it_was_written() -> None:
+    machine = machine_with_topic(1, acks=0)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert delivery.result().offset == -1
+    assert machine.log() == [b"a"]
+
+
+def test_a_throttled_broker_is_left_alone_until_its_time_is_over() -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[1].throttle_ms = 3_000
+    machine.send(b"a")
+    machine.settle()
+    started = machine.clock()
+    delivery = machine.send(b"b")
+
+    machine.settle()
+
+    assert delivery.done()
+    assert machine.clock() - started == pytest.approx(3.0, abs=0.1)
+
+
+def test_a_broker_without_the_record_format_is_a_clear_error_not_a_hang() -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert error is not None
+    assert isinstance(error.__cause__, UnsupportedVersion)
+
+
+@pytest.mark.parametrize("version", range(3, PRODUCE.max_version + 1))
+def test_every_version_that_carries_our_records_works(version: int) -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[1].versions[PRODUCE.key] = (0, version)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert delivery.result().offset == 0
+    assert machine.cluster.brokers[1].requests[-1] == ("Produce", version)
+
+
+def test_callbacks_run_once_each_in_the_order_of_the_records() -> None:
+    machine = machine_with_topic(1, batch_size=200)
+    seen: list[tuple[int, OttlaError | None]] = []
+
+    def note(metadata: RecordMetadata | None, error: OttlaError | None) -> None:
+        assert metadata is not None
+        seen.append((metadata.offset, error))
+
+    for _ in range(10):
+        machine.send(bytes(50), on_delivery=note)
+
+    machine.settle()
+
+    assert seen == [(offset, None) for offset in range(10)]
+
+
+def test_a_callback_that_raises_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1)
+
+    def fail(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        raise ZeroDivisionError("the user's own fault")
+
+    machine.send(b"a", on_delivery=fail)
+    after = machine.send(b"b")
+
+    machine.settle()
+
+    assert after.result().offset == 1
+    assert "the user's own fault" in caplog.text
+
+
+def test_a_failed_record_without_a_look_is_counted_and_with_one_is_not() -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    unseen = machine.send(b"a")
+    seen = machine.send(b"b")
+    machine.settle()
+    assert isinstance(seen.exception(), DeliveryFailed)
+
+    report, count, first = machine.accumulator.report()
+
+    assert report.failed == 2
+    assert count == 1
+    assert first is not None
+    assert machine.accumulator.report()[1] == 0  # having been reported counts as looked at
+    assert unseen.done()
+
+
+def test_the_report_covers_what_was_settled_since_the_last_one() -> None:
+    machine = machine_with_topic(1)
+    machine.send(b"a")
+    machine.settle()
+    first, _unseen, _error = machine.accumulator.report()
+    machine.send(b"b")
+    second, _unseen, _error = machine.accumulator.report()
+
+    assert (first.acknowledged, first.pending) == (1, 0)
+    assert (second.acknowledged, second.pending) == (0, 1)
+
+
+def test_the_last_error_of_a_timed_out_request_is_the_cause() -> None:
+    machine = machine_with_topic(1, request_timeout=2.0, delivery_timeout=5.0)
+    machine.send(b"warm")
+    machine.settle()
+    machine.cluster.brokers[1].codes.extend([None] * 10)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert error is not None
+    assert isinstance(error.__cause__, RequestTimeout | NetworkError)
