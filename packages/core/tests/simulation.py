@@ -34,7 +34,7 @@ from ottla.protocol import (
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla_testkit.manual_clock import ManualClock
 
-MESSAGES: Mapping[int, Message[Any, Any]] = {message.key: message for message in (PRODUCE, METADATA, API_VERSIONS)}
+MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in (PRODUCE, METADATA, API_VERSIONS)}
 
 
 @attrs.define(kw_only=True)
@@ -70,7 +70,7 @@ class SimulatedBroker:
         if self.silent:
             return None
         body = frame[10 + client_size + message.flexible(version) :]
-        prefix = correlation_id.to_bytes(4, "big")
+        prefix: bytes = correlation_id.to_bytes(4, "big")
         low, high = self.versions[message.key]
         if message is API_VERSIONS:
             if not low <= version <= high:
@@ -92,8 +92,7 @@ class SimulatedBroker:
     def _api_versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(
             api_keys=[
-                ApiVersion(api_key=key, min_version=low, max_version=high)
-                for key, (low, high) in self.versions.items()
+                ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions.items()
             ]
         )
 
@@ -119,9 +118,7 @@ class SimulatedBroker:
                     )
                 )
             responses.append(
-                TopicProduceResponse(
-                    name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=partitions
-                )
+                TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=partitions)
             )
         return None if code is None else ProduceResponse(responses=responses, throttle_time_ms=self.throttle_ms)
 
@@ -212,7 +209,9 @@ class SimulatedNetwork:
             self._connecting[node] = None
             return
         brokers = self.cluster.brokers
-        broker = brokers[int(host.removeprefix("broker-"))] if host.startswith("broker-") else next(iter(brokers.values()))
+        broker = (
+            brokers[int(host.removeprefix("broker-"))] if host.startswith("broker-") else next(iter(brokers.values()))
+        )
         if broker.up:
             self._connecting[node] = broker
         else:

@@ -320,7 +320,10 @@ def test_batches_go_to_their_own_brokers_only() -> None:
 
     drained = queues.accumulator.drain(cluster, [1, 2], max_size=10_000, now=0.0)
 
-    assert {node: [batch.partition for batch in batches] for node, batches in drained.items()} == {1: [0, 2], 2: [1]}
+    assert {node: [batch.partition for batch in batches] for node, batches in drained.items()} == {
+        1: [0, 2],
+        2: [1],
+    }
 
 
 def test_a_batch_that_was_put_back_leaves_before_those_behind_it() -> None:

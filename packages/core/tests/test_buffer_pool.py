@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +24,9 @@ def make_pool(capacity: int = 100) -> BufferPool:
 class Waiting:
     """A thread that waits for memory; `ended` once it has it or was refused."""
 
-    def __init__(self, pool: BufferPool, size: int, *, log: list[int] | None = None, timeout: float = HANG_GUARD) -> None:
+    def __init__(
+        self, pool: BufferPool, size: int, *, log: list[int] | None = None, timeout: float = HANG_GUARD
+    ) -> None:
         in_line = threading.Event()
         self.error: Exception | None = None
 
@@ -163,7 +166,7 @@ def test_many_threads_never_hold_more_than_there_is() -> None:
                 held -= size
             pool.release(size)
 
-    run_together([lambda seed=seed: work(seed) for seed in range(8)])
+    run_together([functools.partial(work, seed) for seed in range(8)])
 
     assert most <= 1_000
     assert pool.free == 1_000

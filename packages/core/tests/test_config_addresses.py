@@ -27,10 +27,7 @@ def problems(servers: object) -> tuple[str, ...]:
     ],
 )
 def test_servers_are_a_list_or_a_string_with_commas(written: object, addresses: list[object]) -> None:
-    assert (
-        tuple(addresses)
-        == ConfigDraft.read({"bootstrap.servers": written}).config.connection.bootstrap_servers
-    )
+    assert tuple(addresses) == ConfigDraft.read({"bootstrap.servers": written}).config.connection.bootstrap_servers
 
 
 @pytest.mark.parametrize(
@@ -66,9 +63,7 @@ def test_every_bad_entry_is_named() -> None:
 
 @pytest.mark.parametrize("nothing", ["", " , ", []])
 def test_an_empty_list_is_refused(nothing: object) -> None:
-    assert problems(nothing) == (
-        "bootstrap.servers: the list is empty; name at least one server as host:port",
-    )
+    assert problems(nothing) == ("bootstrap.servers: the list is empty; name at least one server as host:port",)
 
 
 def test_servers_are_required() -> None:

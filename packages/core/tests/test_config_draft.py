@@ -77,9 +77,7 @@ def test_keys_of_plugins_are_kept_as_they_were_written() -> None:
         ({"batch.size": None}, 16384),
     ],
 )
-def test_a_plugin_may_read_a_key_of_the_core_as_the_core_goes_by_it(
-    settings: dict[str, object], expected: int
-) -> None:
+def test_a_plugin_may_read_a_key_of_the_core_as_the_core_goes_by_it(settings: dict[str, object], expected: int) -> None:
     draft = ConfigDraft.read({**SERVERS, **settings})
 
     assert {"batch.size": expected} == draft.claim([key("batch.size")], plugin="murmur2")
@@ -125,9 +123,7 @@ def test_keys_of_java_that_nothing_here_uses_are_one_warning(caplog: pytest.LogC
 
     [record] = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.getMessage().endswith(
-        ": compression.zstd.level, metadata.recovery.strategy, ssl.truststore.location"
-    )
+    assert record.getMessage().endswith(": compression.zstd.level, metadata.recovery.strategy, ssl.truststore.location")
 
 
 def test_keys_of_another_installed_plugin_are_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -196,18 +192,12 @@ def test_keywords_are_keys_with_underscores_for_dots() -> None:
 def test_a_key_given_in_both_spellings_is_refused() -> None:
     draft = ConfigDraft.read({**SERVERS, "linger.ms": 5}, {"linger_ms": 5})
 
-    assert finish_refused(draft) == (
-        "linger.ms is given twice, as 'linger.ms' and as linger_ms=...; leave one out",
-    )
+    assert finish_refused(draft) == ("linger.ms is given twice, as 'linger.ms' and as linger_ms=...; leave one out",)
 
 
 def test_none_in_one_spelling_leaves_the_other() -> None:
-    assert (
-        ConfigDraft.read({**SERVERS, "linger.ms": 9}, {"linger_ms": None}).finish().batching.linger == 0.009
-    )
-    assert (
-        ConfigDraft.read({**SERVERS, "linger.ms": None}, {"linger_ms": 9}).finish().batching.linger == 0.009
-    )
+    assert ConfigDraft.read({**SERVERS, "linger.ms": 9}, {"linger_ms": None}).finish().batching.linger == 0.009
+    assert ConfigDraft.read({**SERVERS, "linger.ms": None}, {"linger_ms": 9}).finish().batching.linger == 0.009
 
 
 @pytest.mark.parametrize(

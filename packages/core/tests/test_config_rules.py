@@ -27,10 +27,7 @@ def test_a_delivery_timeout_too_short_for_one_try_is_refused_naming_all_three() 
 
 
 def test_a_delivery_timeout_of_just_one_try_is_fine() -> None:
-    assert (
-        config(delivery_timeout_ms=1001, request_timeout_ms=1000, linger_ms=1).delivery.delivery_timeout
-        == 1.001
-    )
+    assert config(delivery_timeout_ms=1001, request_timeout_ms=1000, linger_ms=1).delivery.delivery_timeout == 1.001
 
 
 def test_a_delivery_timeout_left_out_follows_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -45,9 +42,7 @@ def test_a_delivery_timeout_left_out_follows_with_one_line(caplog: pytest.LogCap
 def test_for_ever_may_be_written_for_both_timeouts() -> None:
     forever = 2**31 - 1
 
-    assert forever / 1000 == (
-        config(delivery_timeout_ms=forever, request_timeout_ms=forever).delivery.delivery_timeout
-    )
+    assert forever / 1000 == (config(delivery_timeout_ms=forever, request_timeout_ms=forever).delivery.delivery_timeout)
 
 
 PAIRS = [

@@ -100,9 +100,7 @@ WRITTEN: list[tuple[str, Any, str, Any]] = [
 
 
 @pytest.mark.parametrize(("key", "written", "field", "expected"), WRITTEN)
-def test_a_value_is_taken_as_python_or_as_javas_string(
-    key: str, written: object, field: str, expected: object
-) -> None:
+def test_a_value_is_taken_as_python_or_as_javas_string(key: str, written: object, field: str, expected: object) -> None:
     read = ConfigDraft.read({**SERVERS, key: written}).finish()
 
     assert expected == operator.attrgetter(field)(read)
@@ -128,9 +126,7 @@ def test_a_value_is_taken_as_python_or_as_javas_string(
         ("value.serializer", 7, "7 is not the name of a serializer plugin, or a function"),
     ],
 )
-def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(
-    key: str, written: object, reason: str
-) -> None:
+def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(key: str, written: object, reason: str) -> None:
     problem = refusal({key: written})
 
     assert problem.startswith(f"{key}: ")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+
 import pytest
 
 from machine import Machine
 from ottla.errors import ConnectionFailed, NameResolutionFailed, RequestTimeout, TopicUnavailable
+from ottla.interfaces import Target
 from ottla.network_client import Completion, Request
 from ottla.protocol import API_VERSIONS, METADATA, MetadataRequest
 from simulation import SimulatedBroker, SimulatedCluster
@@ -87,7 +91,9 @@ def test_while_metadata_is_due_no_broker_is_ready() -> None:
     assert not connected(machine)
 
 
-def test_a_bootstrap_connection_is_closed_once_the_brokers_are_known(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bootstrap_connection_is_closed_once_the_brokers_are_known(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     machine = machine_of(1)
     make_ready(machine)
     rounds(machine)
@@ -138,11 +144,15 @@ def test_answers_are_completed_in_the_order_of_the_requests() -> None:
     machine = machine_of(1)
     make_ready(machine)
     order: list[int] = []
+
+    def note(number: int, _completion: Completion) -> None:
+        order.append(number)
+
     for number in range(3):
         request = Request(
             message=METADATA,
             body=lambda version: [METADATA.request(version).encode(MetadataRequest(topics=[]))],
-            on_complete=lambda _completion, number=number: order.append(number),
+            on_complete=functools.partial(note, number),
         )
         machine.client.send(1, request, machine.clock())
         machine.client.poll(0.0, machine.clock())
@@ -160,7 +170,9 @@ def test_a_completion_that_raises_stops_no_other(caplog: pytest.LogCaptureFixtur
 
     body = METADATA.request(1).encode(MetadataRequest(topics=[]))
     machine.client.send(
-        1, Request(message=METADATA, body=lambda _version: [body], on_complete=fail, ceiling=1), machine.clock()
+        1,
+        Request(message=METADATA, body=lambda _version: [body], on_complete=fail, ceiling=1),
+        machine.clock(),
     )
     machine.client.poll(0.0, machine.clock())
     after = ask(machine)
@@ -206,11 +218,16 @@ def test_a_broker_that_is_down_is_tried_again_with_growing_pauses() -> None:
     machine.cluster.brokers[1].up = False
     tries: list[float] = []
     connect = machine.network.connect
-    machine.network.connect = lambda *args: (tries.append(machine.clock()), connect(*args))[1]  # type: ignore[method-assign]
+
+    def count(node: int, target: Target, host: str, port: int) -> None:
+        tries.append(machine.clock())
+        connect(node, target, host, port)
+
+    machine.network.connect = count  # type: ignore[method-assign]  # to look on
     while machine.clock() < 10:
         machine.client.poll(10.0 - machine.clock(), machine.clock())
 
-    pauses = [round(later - earlier, 2) for earlier, later in zip(tries, tries[1:], strict=False)]
+    pauses = [round(later - earlier, 2) for earlier, later in itertools.pairwise(tries)]
     assert pauses[:5] == [0.05, 0.1, 0.2, 0.4, 0.8]
     assert set(pauses[5:]) == {1.0}
 

@@ -146,9 +146,7 @@ def test_lengths_beyond_one_byte_are_compact_too(length: int) -> None:
 
 def test_a_struct_that_may_be_null_costs_one_byte_when_items_are_counted() -> None:
     codec = EVERYTHING.request(1)
-    with pytest.raises(
-        ProtocolError, match=r"perhaps\.words has the length 1, which does not fit in the 0 bytes"
-    ):
+    with pytest.raises(ProtocolError, match=r"perhaps\.words has the length 1, which does not fit in the 0 bytes"):
         codec.decode(codec.encode(Everything(perhaps=Inner()))[:-1] + b"\x01")
 
 
@@ -178,9 +176,7 @@ def test_declarations_fit_together(message: Message[Any, Any]) -> None:
         tags = [field.tag for field in fields_of(struct) if field.tag is not None]
         assert sorted(set(tags)) == sorted(tags), f"{struct.__name__} has a tag twice"
         for field in fields_of(struct):
-            assert field.versions.first <= message.max_version, (
-                f"{struct.__name__}.{field.name} never appears"
-            )
+            assert field.versions.first <= message.max_version, f"{struct.__name__}.{field.name} never appears"
             if field.tag is not None:
                 assert message.flexible(field.versions.first), f"{field.name} is tagged before tags exist"
             if field.null is not None:

@@ -73,9 +73,7 @@ def test_a_flipped_bit_is_read_or_refused_but_breaks_nothing(codec: Codec[Any], 
 
 
 @every_genuine
-def test_an_extreme_byte_anywhere_is_read_or_refused_but_breaks_nothing(
-    codec: Codec[Any], body: bytes
-) -> None:
+def test_an_extreme_byte_anywhere_is_read_or_refused_but_breaks_nothing(codec: Codec[Any], body: bytes) -> None:
     for at in range(len(body)):
         for extreme in (b"\0\0\0\0", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x80", b"\x7f\xff\xff\xff"):
             with contextlib.suppress(ProtocolError):
@@ -174,8 +172,7 @@ def test_a_message_is_read_from_any_kind_of_buffer() -> None:
             MetadataResponseTopic(
                 name="é" * 200,
                 partitions=[
-                    MetadataResponsePartition(partition_index=n, replica_nodes=list(range(n)))
-                    for n in range(300)
+                    MetadataResponsePartition(partition_index=n, replica_nodes=list(range(n))) for n in range(300)
                 ],
             )
         ]

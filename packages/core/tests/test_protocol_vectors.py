@@ -98,9 +98,7 @@ def test_a_value_is_written_as_java_writes_it(message: Message[Any, Any], kind: 
 
 
 @every_case()
-def test_java_bytes_are_read_as_the_value_they_stand_for(
-    message: Message[Any, Any], kind: str, case: Any
-) -> None:
+def test_java_bytes_are_read_as_the_value_they_stand_for(message: Message[Any, Any], kind: str, case: Any) -> None:
     decoded = codec_of(message, kind, case["version"]).decode(bytes.fromhex(case["hex"]))
 
     assert value_of(message, kind, case) == decoded
@@ -123,9 +121,7 @@ def test_headers_are_those_of_java(message: Message[Any, Any], kind: str, case: 
         assert (CORRELATION_ID, len(expected)) == read_response_header(message, case["version"], expected)
 
 
-@pytest.mark.parametrize(
-    "case", cases_of(PRODUCE, "request"), ids=lambda case: f"v{case['version']}-{case['case']}"
-)
+@pytest.mark.parametrize("case", cases_of(PRODUCE, "request"), ids=lambda case: f"v{case['version']}-{case['case']}")
 def test_a_gathered_produce_request_is_written_as_java_writes_it(case: Any) -> None:
     request = value_of(PRODUCE, "request", case)
     chunks = produce_request(

@@ -173,9 +173,7 @@ def test_an_entry_point_may_be_a_class_or_an_object(site: Site, attr: str) -> No
 
 
 def test_a_hook_may_leave_out_arguments(site: Site) -> None:
-    site.install(
-        GOOD.replace("ottla_partitioner(config)", "ottla_partitioner()").replace("= config", "= None")
-    )
+    site.install(GOOD.replace("ottla_partitioner(config)", "ottla_partitioner()").replace("= config", "= None"))
 
     assert Registry().plugin("partitioner", "first").create({}).config is None
 
@@ -358,12 +356,8 @@ def test_keys_that_are_no_keys_are_told(site: Site, returned: str) -> None:
     ("error", "raised"),
     [("PluginMissing('pip install it')", PluginMissing), ("ConfigError(['no'])", ConfigError)],
 )
-def test_an_error_of_ours_that_a_hook_raises_passes_unchanged(
-    site: Site, error: str, raised: type[Exception]
-) -> None:
-    site.install(
-        f"from ottla.errors import *\n{textwrap.dedent(GOOD)}".replace("made = First()", f"raise {error}")
-    )
+def test_an_error_of_ours_that_a_hook_raises_passes_unchanged(site: Site, error: str, raised: type[Exception]) -> None:
+    site.install(f"from ottla.errors import *\n{textwrap.dedent(GOOD)}".replace("made = First()", f"raise {error}"))
     plugin = Registry().plugin("partitioner", "first")
 
     with pytest.raises(raised) as caught:
@@ -371,9 +365,7 @@ def test_an_error_of_ours_that_a_hook_raises_passes_unchanged(
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
-    "entry_points", ["no section", "[ottla.partitioners]\nfirst\n", "[ottla.partitioners"]
-)
+@pytest.mark.parametrize("entry_points", ["no section", "[ottla.partitioners]\nfirst\n", "[ottla.partitioners"])
 def test_a_package_with_damaged_entry_points_stops_no_other(site: Site, entry_points: str) -> None:
     site.install_metadata("damaged", entry_points)
     site.install(GOOD)
@@ -436,9 +428,7 @@ def test_the_encoder_with_the_highest_priority_comes_first(site: Site) -> None:
     assert [encoder.priority for encoder in made][:3] == [9_000, 8_000, 7_000]
 
 
-@pytest.mark.parametrize(
-    "before", ["1 / 0", "from ottla.errors import PluginMissing; raise PluginMissing('x')"]
-)
+@pytest.mark.parametrize("before", ["1 / 0", "from ottla.errors import PluginMissing; raise PluginMissing('x')"])
 def test_encoders_that_cannot_be_used_are_left_out_with_a_warning(
     site: Site, before: str, caplog: pytest.LogCaptureFixture
 ) -> None:

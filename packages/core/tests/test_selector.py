@@ -109,9 +109,7 @@ def test_answers_come_one_for_each_poll_and_in_order(selector: Selector, listene
     assert events.received == [(1, b"one"), (1, b"two")]
 
 
-def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(
-    selector: Selector, listener: socket.socket
-) -> None:
+def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     for byte in b"\0\0\0\5hello":
         peer.sendall(bytes([byte]))
@@ -123,9 +121,7 @@ def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(
     assert events.received == [(1, b"hello")]
 
 
-def test_what_had_arrived_before_the_peer_closed_is_still_read(
-    selector: Selector, listener: socket.socket
-) -> None:
+def test_what_had_arrived_before_the_peer_closed_is_still_read(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
     peer.sendall(b"\0\0\0\4last")

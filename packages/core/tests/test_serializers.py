@@ -43,9 +43,7 @@ def test_what_can_change_later_is_copied(of_bytes: Serializer) -> None:
 
 @pytest.mark.parametrize("data", ["text", 5, [1], object()])
 def test_anything_else_is_no_bytes_and_the_error_says_what_helps(of_bytes: Serializer, data: object) -> None:
-    with pytest.raises(
-        TypeError, match=r"a value for topic 't' is .*value\.encode\(\).*value\.serializer=string"
-    ):
+    with pytest.raises(TypeError, match=r"a value for topic 't' is .*value\.encode\(\).*value\.serializer=string"):
         of_bytes.serialize("t", data, [])
 
 
@@ -59,9 +57,7 @@ def test_strings_become_utf8(of_strings: Serializer) -> None:
 
 
 @pytest.mark.parametrize("data", [b"ab", 5])
-def test_anything_else_is_no_string_and_the_error_says_what_helps(
-    of_strings: Serializer, data: object
-) -> None:
+def test_anything_else_is_no_string_and_the_error_says_what_helps(of_strings: Serializer, data: object) -> None:
     with pytest.raises(TypeError, match=r"a key for topic 't' is .*key\.serializer=bytes"):
         of_strings.serialize("t", data, [])
 

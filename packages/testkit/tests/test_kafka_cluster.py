@@ -72,9 +72,7 @@ def test_records_that_another_client_produced_are_read_back(
     assert kafka.leader(topic, 2) == 1
 
 
-def test_the_log_of_a_partition_is_dumped_batch_by_batch(
-    kafka: KafkaCluster, make_topic: Callable[[], str]
-) -> None:
+def test_the_log_of_a_partition_is_dumped_batch_by_batch(kafka: KafkaCluster, make_topic: Callable[[], str]) -> None:
     topic = make_topic()
 
     produce(kafka, topic, b"one", b"two")
@@ -93,9 +91,7 @@ def test_a_new_topic_can_be_used_at_once(kafka: KafkaCluster, make_topic: Callab
         assert "Log starting offset: 0" in kafka.dump_log(topic)
 
 
-def test_the_end_of_a_partition_moves_with_its_records(
-    kafka: KafkaCluster, make_topic: Callable[[int], str]
-) -> None:
+def test_the_end_of_a_partition_moves_with_its_records(kafka: KafkaCluster, make_topic: Callable[[int], str]) -> None:
     topic = make_topic(2)
 
     produce(kafka, topic, b"a", b"b", b"c")

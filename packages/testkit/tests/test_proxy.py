@@ -93,9 +93,7 @@ def test_new_connections_are_refused_while_others_go_on(
     socket.create_connection((HOST, proxy.port), WITHIN).close()
 
 
-def test_held_bytes_arrive_once_released(
-    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]
-) -> None:
+def test_held_bytes_arrive_once_released(proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]) -> None:
     client, server = ends
     proxy.hold()
     client.sendall(b"patience")

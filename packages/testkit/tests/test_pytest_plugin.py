@@ -28,9 +28,7 @@ def test_without_java_a_developers_test_is_skipped_with_the_reason(without_java:
     result.stdout.fnmatch_lines(["*no `java` on PATH*"])
 
 
-def test_without_java_a_pipelines_test_fails(
-    without_java: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_java_a_pipelines_test_fails(without_java: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
 
     result = without_java.runpytest_subprocess("-W", "error")
@@ -45,9 +43,7 @@ def test_loading_the_plugin_imports_nothing_but_pytest() -> None:
         "print(sorted(name for name in set(sys.modules) - before if not name.startswith('_')))"
     )
 
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
 
     imported = set(re.findall(r"'([^']+)'", ran.stdout))
     assert {"ottla_testkit", "ottla_testkit.pytest_plugin"} <= imported

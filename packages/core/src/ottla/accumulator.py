@@ -69,7 +69,9 @@ class RecordAccumulator:
         self._lock = threading.Lock()
         self._completed = threading.Condition(self._lock)
         self._topics: dict[str, TopicQueues] = {}
-        self._waiting: OrderedDict[PartitionQueue, None] = OrderedDict()  # those with batches; served last, last in line
+        self._waiting: OrderedDict[PartitionQueue, None] = (
+            OrderedDict()
+        )  # those with batches; served last, last in line
         self._incomplete: dict[ProducerBatch, None] = {}
         self._ledger = DeliveryLedger()
         self._refusal: OttlaError | None = None
@@ -365,4 +367,3 @@ class RecordAccumulator:
         with self._lock:
             pending = list(self._incomplete)
         return self._ledger.close_account(pending)
-

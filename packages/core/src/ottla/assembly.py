@@ -141,8 +141,8 @@ def _finish(draft: ConfigDraft, registry: Registry, errors: Sequence[PluginError
         raise ConfigError([*error.problems, *map(str, errors)]) from None
     if len(errors) > 1:
         raise ConfigError([str(error) for error in errors])
-    for error in errors:
-        raise error
+    if errors:
+        raise errors[0]
     return config
 
 

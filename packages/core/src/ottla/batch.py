@@ -198,5 +198,7 @@ class ProducerBatch:
                 callback(None, outcome.error_of(index))
         except Exception:
             logger.exception(
-                "a delivery callback for topic %s, partition %d raised; the producer goes on", self.topic, self.partition
+                "a delivery callback for topic %s, partition %d raised; the producer goes on",
+                self.topic,
+                self.partition,
             )

@@ -48,7 +48,7 @@ class Delivery:
         batch = self._batch
         if not batch.wait(timeout):
             raise TimeoutError(
-                f"the record for topic {batch.topic!r}, partition {batch.partition} is still on its way after {timeout} s"
+                f"the record for topic {batch.topic!r}, partition {batch.partition} is still pending after {timeout} s"
             )
         outcome = batch.outcome
         assert outcome is not None

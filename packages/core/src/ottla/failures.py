@@ -24,8 +24,7 @@ def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
     """The error of a batch whose `delivery.timeout.ms` has passed."""
     error = DeliveryTimeout(
         f"{batch.count} record(s) for topic {batch.topic!r}, partition {batch.partition} were not delivered within "
-        f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened"
-        + _history(batch),
+        f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened" + _history(batch),
         topic=batch.topic,
         partition=batch.partition,
         attempts=batch.attempts,

@@ -67,7 +67,10 @@ class Lifetime:
 
     def end_with_the_program(self) -> None:
         """Close within bounds, and say what became of the last records."""
-        _tell("the program ended without closing its producer", self.end(min(self._delivery_timeout, AT_EXIT_SECONDS)))
+        _tell(
+            "the program ended without closing its producer",
+            self.end(min(self._delivery_timeout, AT_EXIT_SECONDS)),
+        )
 
     def _account_for_abandoned(self) -> None:
         if self in _living:

@@ -86,9 +86,7 @@ class Metadata:
                 self._retry_at = float("-inf")
             self._used_at[topic] = now
 
-    def _unavailable(
-        self, topic: str, known: Topic | None, partition: int | None, timeout: float
-    ) -> TopicUnavailable:
+    def _unavailable(self, topic: str, known: Topic | None, partition: int | None, timeout: float) -> TopicUnavailable:
         cause: OttlaError | None = self._error
         if known is not None and known.leaders:
             why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"

@@ -88,9 +88,7 @@ def read_answer(
             base_offset=partition.base_offset,
             log_append_time_ms=partition.log_append_time_ms,
             message=partition.error_message,
-            record_errors={
-                record.batch_index: record.batch_index_error_message for record in partition.record_errors
-            },
+            record_errors={record.batch_index: record.batch_index_error_message for record in partition.record_errors},
         )
         for topic in answer.responses
         for partition in topic.partition_responses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,6 +26,8 @@ from ottla.interfaces import Header, Serializer, TopicView
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.reports import DeliveryReport
 
+UNSEEN: tuple[Cluster | None, TopicView] = (None, TopicView(partitions=0, available=(), queued_bytes=()))
+
 RECORD_OVERHEAD = HEADER_SIZE + 21
 """What a lone record can take beside its key, value and headers: the batch's header, lengths and deltas."""
 
@@ -45,7 +47,7 @@ class Producer:
         self._partitioner = engine.partitioner
         self._appended = engine.appended
         self._max_record_size = min(engine.max_request_size, engine.buffer_memory)
-        self._views: dict[str, tuple[Cluster, TopicView]] = {}
+        self._views: dict[str, tuple[Cluster | None, TopicView]] = {}
         self._life = lifetime.begin(engine.io_thread, engine.accumulator, engine.delivery_timeout)
         self._unclosed = weakref.finalize(self, self._life.abandon)
         self._unclosed.atexit = False
@@ -74,9 +76,10 @@ class Producer:
         if key is not None and (type(key) is not bytes or engine.key_serializer is not None):
             key = _serialized(engine.key_serializer, "key", topic, key, headers)
         size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
+        checked: Sequence[Header] = ()
         if headers:
-            headers = _checked(headers)
-            size += sum(len(name) * 4 + len(content or b"") + 10 for name, content in headers)
+            checked = _checked(headers)
+            size += sum(len(name) * 4 + len(content or b"") + 10 for name, content in checked)
         if size + RECORD_OVERHEAD > self._max_record_size:
             raise self._too_large(topic, size)
         if timestamp_ms is None:
@@ -84,10 +87,8 @@ class Producer:
         elif type(timestamp_ms) is not int or timestamp_ms < 0:
             raise InvalidRecord(f"timestamp_ms must be an int of at least 0, not {timestamp_ms!r}")
 
-        cached = self._views.get(topic)
-        if cached is not None and cached[0] is self._metadata.cluster:
-            view = cached[1]
-        else:
+        seen, view = self._views.get(topic, UNSEEN)
+        if seen is not self._metadata.cluster:
             view = self._view(topic)
         if partition is None:
             partition = self._partitioner.partition(topic, key, view)
@@ -95,9 +96,7 @@ class Producer:
                 raise PluginBroken(f"the partitioner chose partition {partition} of {view.partitions} for {topic!r}")
         elif not 0 <= partition < view.partitions:
             self._wait_for_partition(topic, partition)
-        delivery = self._accumulator.append(
-            topic, partition, key, value, headers or (), timestamp_ms, on_delivery, size
-        )
+        delivery = self._accumulator.append(topic, partition, key, value, checked, timestamp_ms, on_delivery, size)
         if self._appended is not None:
             self._appended(topic, partition, size)
         return delivery
@@ -172,7 +171,8 @@ class Producer:
             else ("buffer.memory", engine.buffer_memory)
         )
         return RecordTooLarge(
-            f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; nothing was queued"
+            f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
+            "nothing was queued"
         )
 
 

@@ -60,9 +60,7 @@ class Sender:
             self._metadata.use(topic, now)
             self._metadata.request_update()
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
-        for node, batches in self._accumulator.drain(
-            cluster, nodes, max_size=self._max_request_size, now=now
-        ).items():
+        for node, batches in self._accumulator.drain(cluster, nodes, max_size=self._max_request_size, now=now).items():
             self._produce(node, batches, now)
         until = min(until, self._look_again_at(ready.look_again_at, ready.nodes, nodes, now))
         self._client.poll(until - now, now)
@@ -72,9 +70,7 @@ class Sender:
         """Whether nothing is queued or in flight."""
         return not self._accumulator.incomplete
 
-    def _look_again_at(
-        self, queued_at: float, wanted: frozenset[int], served: Sequence[int], now: float
-    ) -> float:
+    def _look_again_at(self, queued_at: float, wanted: frozenset[int], served: Sequence[int], now: float) -> float:
         """When the next round is due: linger, backoff, expiry, or a broker that may be ready again.
 
         A broker that was served may have more to take: its answer, or the end of its write, ends the wait.
@@ -110,9 +106,7 @@ class Sender:
         )
         self._client.send(node, request, now)
 
-    def _judge(
-        self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes], completion: Completion
-    ) -> None:
+    def _judge(self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes], completion: Completion) -> None:
         """Give every batch of a request its verdict; one that was settled meanwhile stays as it is."""
         error = completion.error
         answers = read_answer(completion.answer, batches, topic_ids) if completion.answer is not None else None
@@ -163,9 +157,7 @@ class Sender:
                     )
                 self._retry(batch, error, now)
             case Verdict.TOO_LARGE:
-                self._fail(
-                    batch, error, f"{error}; lower batch.size or raise the topic's max.message.bytes"
-                )
+                self._fail(batch, error, f"{error}; lower batch.size or raise the topic's max.message.bytes")
             case Verdict.FAIL:
                 self._fail(batch, error, answer=answer)
             case _:
@@ -176,7 +168,8 @@ class Sender:
         self._accumulator.settle(
             batch,
             Acknowledged(
-                base_offset=-1 if duplicate else answer.base_offset, log_append_time_ms=answer.log_append_time_ms
+                base_offset=-1 if duplicate else answer.base_offset,
+                log_append_time_ms=answer.log_append_time_ms,
             ),
         )
 

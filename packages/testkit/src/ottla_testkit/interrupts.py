@@ -1,6 +1,7 @@
-"""Ctrl-C, put off for as long as a process is being started.
+"""Ctrl-C, put off while processes are started or ended.
 
-An interrupt inside `Popen` would lose the process that has just come into being: nobody could end it.
+An interrupt inside `Popen` would lose the process that has just come into being, and a second one during
+the clearing up after the first would leave the rest of it undone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Within the block SIGINT is only noted; it takes effect at the end. Other threads never see it anyway."""
+    """Within the block SIGINT is only noted; it takes effect at the end. Other threads never see it."""
     usual = signal.getsignal(signal.SIGINT)
     if usual is None or threading.current_thread() is not threading.main_thread():
         yield

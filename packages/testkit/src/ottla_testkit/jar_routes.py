@@ -81,9 +81,7 @@ def _ivy_jar() -> Path:
         for jar in sorted(Path(place, "jars").glob("ivy-*.jar")):
             return jar
     found = "PySpark is installed without its jars" if pyspark else "PySpark is not installed"
-    raise KafkaUnavailable(
-        f"nothing here can fetch Kafka's jars: no `mvn` on PATH, and {found}; install either"
-    )
+    raise KafkaUnavailable(f"nothing here can fetch Kafka's jars: no `mvn` on PATH, and {found}; install either")
 
 
 def _run(command: Sequence[str]) -> None:

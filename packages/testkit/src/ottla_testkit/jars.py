@@ -72,9 +72,7 @@ def _verify(version: str, folder: Path) -> None:
     names = sorted(jar.name for jar in folder.glob("*.jar"))
     missing = [a.name for a in broker_artifacts(version) if f"{a.name}-{a.version}.jar" not in names]
     if missing:
-        raise KafkaUnavailable(
-            f"the fetch of Kafka {version} brought no {', '.join(missing)} (found: {names})"
-        )
+        raise KafkaUnavailable(f"the fetch of Kafka {version} brought no {', '.join(missing)} (found: {names})")
 
 
 def _publish(fetched: Path, target: Path) -> None:

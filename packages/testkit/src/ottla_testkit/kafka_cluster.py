@@ -15,6 +15,7 @@ from typing import Self
 from ottla_testkit import wire
 from ottla_testkit.errors import ClusterError, PortTaken
 from ottla_testkit.free_ports import free_ports
+from ottla_testkit.interrupts import interrupts_deferred
 from ottla_testkit.jars import KAFKA_VERSION, kafka_jars
 from ottla_testkit.java import java_command
 from ottla_testkit.kafka_tools import dump_segments, format_nodes
@@ -66,12 +67,13 @@ class KafkaCluster:
 
     def close(self) -> None:
         """End every process and remove every file; done by leaving the `with` block."""
-        for node in self._nodes.values():
-            node.kill()
-        self._nodes = {}
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        with interrupts_deferred():
+            for node in self._nodes.values():
+                node.kill()
+            self._nodes = {}
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
 
     @property
     def folder(self) -> Path:

@@ -51,9 +51,7 @@ def load() -> ctypes.CDLL:
         try:
             function = getattr(library, "rd_kafka_" + name)
         except AttributeError:
-            raise MockUnavailable(
-                f"{place} lacks rd_kafka_{name}; upgrade: pip install -U confluent-kafka"
-            ) from None
+            raise MockUnavailable(f"{place} lacks rd_kafka_{name}; upgrade: pip install -U confluent-kafka") from None
         function.restype, function.argtypes = result, arguments
     return library
 
@@ -69,6 +67,4 @@ def library_path() -> str:
             return str(library)
     if system := ctypes.util.find_library("rdkafka"):
         return system
-    raise MockUnavailable(
-        f"no librdkafka beside {package} nor in the system; install a wheel of confluent-kafka"
-    )
+    raise MockUnavailable(f"no librdkafka beside {package} nor in the system; install a wheel of confluent-kafka")

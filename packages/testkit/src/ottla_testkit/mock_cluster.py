@@ -127,9 +127,7 @@ class MockCluster:
         trouble = ctypes.create_string_buffer(512)
         configuration = self._library.rd_kafka_conf_new()
         self._library.rd_kafka_conf_set(configuration, b"log_level", b"2", trouble, len(trouble))
-        client: int | None = self._library.rd_kafka_new(
-            librdkafka.PRODUCER, configuration, trouble, len(trouble)
-        )
+        client: int | None = self._library.rd_kafka_new(librdkafka.PRODUCER, configuration, trouble, len(trouble))
         if not client:
             raise MockError(f"librdkafka made no client: {trouble.value.decode()}")
         return client

@@ -61,9 +61,7 @@ def create_topic(
     settings = b"".join(_string(key) + _string(value) for key, value in config.items())
     wanted = _string(topic) + struct.pack(">ihii", partitions, replication, 0, len(config)) + settings
     within = struct.pack(">ib", int(ANSWER_WITHIN * 1000), 0)
-    answer = _Fields(
-        _call(address, CREATE_TOPICS, 4, struct.pack(">i", 1) + wanted + within, 2 * ANSWER_WITHIN)
-    )
+    answer = _Fields(_call(address, CREATE_TOPICS, 4, struct.pack(">i", 1) + wanted + within, 2 * ANSWER_WITHIN))
     answer.number("i")  # throttle time
     answer.number("i")  # one topic
     answer.string()
@@ -97,9 +95,7 @@ def _call(address: Address, api_key: int, version: int, body: bytes, timeout: fl
 
 def _exactly(length: int, received: bytes) -> bytes:
     if len(received) != length:
-        raise ConnectionResetError(
-            f"the broker closed the connection after {len(received)} of {length} bytes"
-        )
+        raise ConnectionResetError(f"the broker closed the connection after {len(received)} of {length} bytes")
     return received
 
 

@@ -39,7 +39,8 @@ def beyond(limit: int, *, codec: str) -> ProtocolError:
 def missing(codec: str, library: str) -> PluginMissing:
     """The error for a codec whose library is not installed."""
     return PluginMissing(
-        f'compression.type={codec} needs the library {library}, which is not installed; try: pip install "ottla[{codec}]"'
+        f"compression.type={codec} needs the library {library}, which is not installed; "
+        f'try: pip install "ottla[{codec}]"'
     )
 
 

@@ -19,7 +19,7 @@ PIECE: Final = 256
 
 
 class ZstdCompressor:
-    """Needs the module `zstandard`. Its contexts are costly and serve one thread each, so every thread keeps its own."""
+    """Needs the module `zstandard`. Its contexts are costly and serve one thread each: every thread has its own."""
 
     codec_id = 4
 

@@ -41,9 +41,7 @@ class ConfigDraft:
     _claimed: dict[str, object] = attrs.Factory(dict)
 
     @classmethod
-    def read(
-        cls, settings: Mapping[str, object], keywords: Mapping[str, object] | None = None
-    ) -> ConfigDraft:
+    def read(cls, settings: Mapping[str, object], keywords: Mapping[str, object] | None = None) -> ConfigDraft:
         """Read the core's keys. In *keywords* an underscore stands for a dot: `linger_ms` is `linger.ms`."""
         problems: list[str] = []
         reading = read_core(merge(settings, keywords or {}, problems=problems))

@@ -46,9 +46,7 @@ def partitioner() -> ValueType:
 def serializer() -> ValueType:
     """A plugin's name, a callable, or one of Java's serializers."""
     allowed = "the name of a serializer plugin, or a function that returns bytes"
-    remedy = (
-        'write the name of a plugin of the group ottla.serializers instead, such as "string", or a function'
-    )
+    remedy = 'write the name of a plugin of the group ottla.serializers instead, such as "string", or a function'
 
     def parse(raw: object) -> Any:
         if isinstance(raw, str):

@@ -63,9 +63,7 @@ REFUSED: Final[Mapping[str, Refusal]] = {
         ),
         Refusal(
             key="client.dns.lookup",
-            type=choice(
-                {name: name for name in ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")}
-            ),
+            type=choice({name: name for name in ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")}),
             harmless="use_all_dns_ips",
             remedy="only use_all_dns_ips is in this version; leave it out",
         ),

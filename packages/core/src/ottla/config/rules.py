@@ -54,9 +54,7 @@ def _keep_at_most(rule: AtMost, reading: Reading) -> None:
     elif rule.raises and not reading.given(rule.high):
         reading.adjust(rule.high, low, because=f"{rule.low}={low}")
     else:
-        reading.problems.append(
-            f"{rule.low}={low} is above {rule.high}={high}; lower it or raise {rule.high}"
-        )
+        reading.problems.append(f"{rule.low}={low} is above {rule.high}={high}; lower it or raise {rule.high}")
 
 
 def _keep_delivery_possible(reading: Reading) -> None:

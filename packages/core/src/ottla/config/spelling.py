@@ -25,9 +25,7 @@ _OTHER_CLIENTS: Final = {
 """What librdkafka, kafka-python or aiokafka call it, and what Kafka does."""
 
 
-def merge(
-    settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]
-) -> dict[str, object]:
+def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]) -> dict[str, object]:
     """Both spellings in one mapping of dotted names; None, as in Java, is nothing said."""
     merged: dict[str, object] = {}
     for name, value in settings.items():

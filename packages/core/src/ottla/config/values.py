@@ -9,9 +9,7 @@ from typing import Any, Final
 HIDDEN: Final = "[hidden]"
 
 _LONGEST: Final = 80
-_SECRET: Final = re.compile(
-    r"passw|passphrase|secret|jaas|token|credential|(?:^|[._-])key(?:[._-]|$)", re.IGNORECASE
-)
+_SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|token|credential|(?:^|[._-])key(?:[._-]|$)", re.IGNORECASE)
 
 
 def is_secret(key: str) -> bool:

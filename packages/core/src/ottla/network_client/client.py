@@ -220,9 +220,7 @@ class NetworkClient:
         error: OttlaError | None = None,
         written: bool = True,
     ) -> None:
-        self._completions.append(
-            (request, Completion(node=node, answer=answer, error=error, now=now, written=written))
-        )
+        self._completions.append((request, Completion(node=node, answer=answer, error=error, now=now, written=written)))
 
     def _run_completions(self) -> None:
         while self._completions:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from ottla.cluster import Broker, Topic
 from ottla.errors import BrokerError, ErrorCode, NetworkError, error_code
 from ottla.network_client.request import Completion, Request
-from ottla.protocol import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from ottla.protocol import (
+    METADATA,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 
 
 def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion], object]) -> Request:

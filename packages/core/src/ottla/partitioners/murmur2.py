@@ -107,7 +107,8 @@ class Murmur2Partitioner:
         bounds = list(accumulate(longest + 1 - size for size in queued))
         point = self._random() * bounds[-1]
         return next(
-            (candidate for candidate, bound in zip(candidates, bounds, strict=True) if point < bound), candidates[-1]
+            (candidate for candidate, bound in zip(candidates, bounds, strict=True) if point < bound),
+            candidates[-1],
         )
 
 
@@ -117,7 +118,10 @@ def _boolean(raw: Any) -> bool:
 
 
 BATCH_SIZE: Final = ConfigKey(
-    name="batch.size", type=int, default=16_384, meaning="After so many bytes another partition gets its turn."
+    name="batch.size",
+    type=int,
+    default=16_384,
+    meaning="After so many bytes another partition gets its turn.",
 )
 IGNORE_KEYS: Final = ConfigKey(
     name="partitioner.ignore.keys", type=_boolean, default=False, meaning="Whether keys have no say."

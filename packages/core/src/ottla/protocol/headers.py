@@ -18,9 +18,7 @@ _REQUEST: Final = struct.Struct(">hhih")
 _CORRELATION_ID: Final = struct.Struct(">i")
 
 
-def request_header(
-    message: Message[Any, Any], version: int, correlation_id: int, client_id: str | None
-) -> bytes:
+def request_header(message: Message[Any, Any], version: int, correlation_id: int, client_id: str | None) -> bytes:
     """The header of a request, without the length that goes before it."""
     # Header 2 keeps the client id's 2-byte length, so that an old broker can read any ApiVersions request.
     client = b"" if client_id is None else client_id.encode()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Buffer, Columns, ColumnsKind, Encoded, Header, PluginConfig, RecordEncoder
+from ottla.interfaces import Columns, ColumnsKind, Encoded, Header, PluginConfig, RecordEncoder
 from ottla.protocol.primitives import VARINT, varint
 
 NULL: Final = varint(-1)

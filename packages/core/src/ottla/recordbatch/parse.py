@@ -77,9 +77,7 @@ def parse_batches(
     return batches
 
 
-def _batch(
-    data: bytes, start: int, compressors: Mapping[int, Compressor], limit: int
-) -> tuple[RecordBatch, int]:
+def _batch(data: bytes, start: int, compressors: Mapping[int, Compressor], limit: int) -> tuple[RecordBatch, int]:
     if len(data) - start < HEADER_SIZE:
         raise CorruptBatch(f"{len(data) - start} bytes are no batch: its header alone takes {HEADER_SIZE}")
     base_offset, length, leader_epoch, magic, checksum = BEFORE_CRC.unpack_from(data, start)
@@ -90,9 +88,11 @@ def _batch(
         raise CorruptBatch(f"a batch of length {length} where {len(data) - start - LENGTH_STARTS_AT} bytes are left")
     content = memoryview(data)[start + BEFORE_CRC.size : end]
     if crc32c(content) != checksum:
-        raise CorruptBatch(f"the batch at offset {base_offset} has checksum {crc32c(content):#010x}, not {checksum:#010x}")
-    attributes, last_delta, base_timestamp, max_timestamp, producer_id, epoch, sequence, count = (
-        AFTER_CRC.unpack_from(content)
+        raise CorruptBatch(
+            f"the batch at offset {base_offset} has checksum {crc32c(content):#010x}, not {checksum:#010x}"
+        )
+    attributes, last_delta, base_timestamp, max_timestamp, producer_id, epoch, sequence, count = AFTER_CRC.unpack_from(
+        content
     )
     log_append_time = bool(attributes & LOG_APPEND_TIME_BIT)
     codec_id = attributes & CODEC_BITS
@@ -178,7 +178,11 @@ class _Records:
             raise CorruptBatch(f"a record says that it has {length} bytes and has {self._at - end + length}")
         timestamp = self._append_time if self._append_time is not None else self._base_timestamp + delta
         return Record(
-            offset=self._base_offset + offset_delta, timestamp_ms=timestamp, key=key, value=value, headers=headers
+            offset=self._base_offset + offset_delta,
+            timestamp_ms=timestamp,
+            key=key,
+            value=value,
+            headers=headers,
         )
 
     def _header(self) -> Header:

@@ -55,9 +55,7 @@ class Plugin:
         if made is None:
             raise PluginBroken(f"{self} cannot be used: {hook} returned nothing; it must return an object")
         if isinstance(made, type):
-            raise PluginBroken(
-                f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object"
-            )
+            raise PluginBroken(f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object")
         lacking = missing_attributes(made, self.info.kind.protocol)
         if lacking:
             raise PluginBroken(
@@ -71,9 +69,7 @@ class Plugin:
         if declared is None:
             return ()
         if not isinstance(declared, Sequence) or not all(isinstance(key, ConfigKey) for key in declared):
-            raise PluginBroken(
-                f"{self} cannot be used: ottla_config_keys must return a sequence of ConfigKey"
-            )
+            raise PluginBroken(f"{self} cannot be used: ottla_config_keys must return a sequence of ConfigKey")
         return tuple(declared)
 
     def _call(self, hook: str, **arguments: object) -> Any:
@@ -117,9 +113,7 @@ def _check_spec(info: EntryInfo, loaded: object) -> None:
         older = f"upgrade {info.distribution}"
         newer = f"upgrade ottla, or install an older {info.distribution}"
         remedy = newer if isinstance(spec, int) and spec > SPEC_VERSION else older
-        raise PluginBroken(
-            f"{info} is made for hook specs {spec!r}, this ottla speaks {SPEC_VERSION}; {remedy}"
-        )
+        raise PluginBroken(f"{info} is made for hook specs {spec!r}, this ottla speaks {SPEC_VERSION}; {remedy}")
 
 
 def _said(error: Exception) -> str:

@@ -174,14 +174,11 @@ class Selector:
         except OttlaError as error:
             self._end(connection.node, error)
         except OSError as cause:
-            error = ConnectionFailed(f"the connection to {connection.peer} was lost: {cause}")
-            error.__cause__ = cause
-            self._end(connection.node, error)
+            self._end(connection.node, _lost(f"the connection to {connection.peer} was lost: {cause}", cause))
         except Exception as cause:
             logger.exception("the transport failed on the connection to %s", connection.peer)
-            error = ConnectionFailed(f"the transport failed on the connection to {connection.peer}: {cause!r}")
-            error.__cause__ = cause
-            self._end(connection.node, error)
+            what = f"the transport failed on the connection to {connection.peer}: {cause!r}"
+            self._end(connection.node, _lost(what, cause))
 
     def _step(self, connection: _Connection, mask: int) -> None:
         channel = connection.channel
@@ -272,3 +269,9 @@ class Selector:
 
 def _refused(connection: _Connection, number: int) -> ConnectionFailed:
     return ConnectionFailed(f"could not connect to {connection.peer}: {errno.errorcode.get(number, number)}")
+
+
+def _lost(what: str, cause: Exception) -> ConnectionFailed:
+    error = ConnectionFailed(what)
+    error.__cause__ = cause
+    return error
