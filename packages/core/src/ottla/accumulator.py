@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from ottla import io_threads
 from ottla.backoff import Backoff
 from ottla.batch import Failed, OnDelivery, Outcome, ProducerBatch, Sealed
 from ottla.buffer_pool import BufferPool
@@ -118,7 +119,8 @@ class RecordAccumulator:
                     return Delivery(batch, index)
         reserved = min(max(self._batch_size, charge), self._pool.capacity)
         if not self._pool.try_reserve(reserved):
-            self._pool.reserve(reserved, timeout=self._max_block, on_wait=self._wake)
+            patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
+            self._pool.reserve(reserved, timeout=patience, on_wait=self._wake)
         with self._lock:
             if self._refusal is not None:
                 self._pool.release(reserved)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
+from ottla import io_threads
 from ottla.errors import DeliveryFailed, OttlaError, WrongCall
 from ottla.interfaces import Buffer, Columns, Header
 from ottla.records import RecordMetadata
@@ -20,9 +21,6 @@ from ottla.records import RecordMetadata
 logger = logging.getLogger(__name__)
 
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
-
-IO_THREADS: set[int] = set()
-"""Identifiers of the running I/O threads: a wait on one of them would be a wait for itself."""
 
 
 @attrs.frozen(kw_only=True)
@@ -153,7 +151,7 @@ class ProducerBatch:
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until the batch is settled; False: time ran out."""
-        if self.outcome is None and threading.get_ident() in IO_THREADS:
+        if self.outcome is None and io_threads.here():
             raise WrongCall("waiting for a delivery inside a delivery callback would never end; use a callback")
         return self._settled.wait(timeout)
 

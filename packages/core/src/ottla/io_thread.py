@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from ottla import io_threads
 from ottla.accumulator import RecordAccumulator
-from ottla.batch import IO_THREADS
 from ottla.errors import OttlaError, ProducerClosed, ProducerFailed
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
@@ -48,9 +48,9 @@ class IoThread:
 
     def begin_close(self, timeout: float) -> None:
         """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest; returns at once."""
+        self._refuse(ProducerClosed("the producer is closed"))  # first, or a record might come after the end
         deadline = self._clock() + timeout
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
-        self._refuse(ProducerClosed("the producer is closed"))
         self._client.wakeup()
 
     def join(self) -> None:
@@ -58,8 +58,7 @@ class IoThread:
         self._thread.join()
 
     def _run(self) -> None:
-        ident = threading.get_ident()
-        IO_THREADS.add(ident)
+        io_threads.enter()
         try:
             self._run_rounds()
             self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
@@ -71,7 +70,7 @@ class IoThread:
             self._accumulator.abort(failure)
         finally:
             self._client.shutdown()
-            IO_THREADS.discard(ident)
+            io_threads.leave()
             self.on_end()
 
     def _run_rounds(self) -> None:

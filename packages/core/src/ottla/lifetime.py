@@ -8,11 +8,10 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import threading
 from typing import TypeAlias
 
+from ottla import io_threads
 from ottla.accumulator import RecordAccumulator
-from ottla.batch import IO_THREADS
 from ottla.errors import DeliveryFailed, OttlaError, ProducerClosed
 from ottla.io_thread import IoThread
 from ottla.reports import DeliveryReport
@@ -52,7 +51,7 @@ class Lifetime:
         self.check_process()
         _living.discard(self)
         self._refusal = ProducerClosed("the producer is closed")
-        if threading.get_ident() in IO_THREADS:
+        if io_threads.here():
             self._io_thread.begin_close(0.0)
         else:
             self._io_thread.begin_close(self._delivery_timeout if timeout is None else timeout)
@@ -110,7 +109,7 @@ def _fork_all() -> None:
     for life in list(_living):
         life.fork()
     _living.clear()
-    IO_THREADS.clear()
+    io_threads.forget()
 
 
 atexit.register(_end_all)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from ottla import assembly, lifetime
-from ottla.batch import IO_THREADS, OnDelivery
+from ottla import assembly, io_threads, lifetime
+from ottla.batch import OnDelivery
 from ottla.cluster import Cluster
 from ottla.delivery import Delivery
 from ottla.errors import (
@@ -107,7 +106,7 @@ class Producer:
         Raises FlushTimeout when time runs out (nothing is dropped), UndeliveredError when a record failed since the
         last report and nobody looked at its outcome, and WrongCall inside a delivery callback.
         """
-        if threading.get_ident() in IO_THREADS:
+        if io_threads.here():
             raise WrongCall("flush inside a delivery callback would wait for itself; call it from another thread")
         self._life.check_process()
         in_time = self._accumulator.flush(timeout=timeout)
@@ -149,7 +148,7 @@ class Producer:
         cluster = self._metadata.cluster
         known = cluster.topics.get(topic)
         if known is None or not known.leaders:
-            known = self._metadata.wait_for(topic, partition=None, timeout=self._engine.max_block)
+            known = self._metadata.wait_for(topic, partition=None, timeout=self._patience())
         view = TopicView(
             partitions=len(known.leaders),
             available=known.available,
@@ -161,7 +160,11 @@ class Producer:
     def _wait_for_partition(self, topic: str, partition: int) -> None:
         if partition < 0 or type(partition) is not int:
             raise InvalidRecord(f"partition must be an int of at least 0, not {partition!r}")
-        self._metadata.wait_for(topic, partition=partition, timeout=self._engine.max_block)
+        self._metadata.wait_for(topic, partition=partition, timeout=self._patience())
+
+    def _patience(self) -> float:
+        """How long to wait for metadata: not at all inside a callback, where nothing could bring it."""
+        return 0.0 if io_threads.here() else self._engine.max_block
 
     def _too_large(self, topic: str, size: int) -> RecordTooLarge:
         engine = self._engine

@@ -1,1 +1,1 @@
-"""The built-in codecs. Each is a plugin of its own; its library is imported only when it is chosen."""
+"""The built-in codecs. Each module is a plugin; its library is imported when the codec is chosen."""

@@ -1,4 +1,4 @@
-"""The codec `gzip`, by the standard library."""
+"""gzip, codec 1: zlib of the standard library in gzip's framing, as one member."""
 
 from __future__ import annotations
 
@@ -6,48 +6,48 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.compressors.levels import bounded, level_key
-from ottla.errors import ProtocolError
+from ottla.compressors.levels import level_key
+from ottla.compressors.refusals import malformed, too_large
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
 
-DEFAULT_LEVEL: Final = -1
-LEVEL: Final = level_key("gzip", range(1, 10), default=DEFAULT_LEVEL)
-GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
+LEVEL: Final = level_key("gzip", least=1, most=9, default=-1, also=-1)
+
+_GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
 
 
-class GzipCompressor:
-    """Streams chunk by chunk, so nothing is joined first."""
+class Gzip:
+    """Chunks stream through; zlib lets the GIL go."""
 
     codec_id = 1
 
-    def __init__(self, level: int = DEFAULT_LEVEL) -> None:
+    def __init__(self, level: int) -> None:
         self._level = level
 
-    def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> bytes:
-        """One gzip member."""
-        stream = zlib.compressobj(self._level if level is None else level, zlib.DEFLATED, GZIP_FRAMING)
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        stream = zlib.compressobj(self._level if level is None else level, zlib.DEFLATED, _GZIP_FRAMING)
         return b"".join([*map(stream.compress, chunks), stream.flush()])
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
-        """The content of one gzip member, with its checksum verified."""
-        stream = zlib.decompressobj(GZIP_FRAMING)
+        stream = zlib.decompressobj(_GZIP_FRAMING)
         try:
-            data = bounded(stream.decompress(buffer, limit + 1), limit, codec="gzip")
-        except zlib.error as cause:
-            raise ProtocolError(f"not gzip data: {cause}") from cause
+            plain = stream.decompress(buffer, limit + 1)
+        except zlib.error as error:
+            raise malformed("gzip", error) from error
+        if len(plain) > limit:
+            raise too_large("gzip", limit)
         if not stream.eof:
-            raise ProtocolError("the gzip data ends too early")
-        return data
+            raise malformed("gzip", "it ends too early")
+        if stream.unused_data:
+            raise malformed("gzip", f"{len(stream.unused_data)} bytes follow its end")
+        return plain
 
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Its level."""
     return [LEVEL]
 
 
 @hookimpl
 def ottla_compressor(config: PluginConfig) -> Compressor:
-    """The codec named `gzip`."""
-    return GzipCompressor(config[LEVEL.name])
+    return Gzip(config[LEVEL.name])

@@ -1,56 +1,33 @@
-"""Compression levels as configuration, and the bounds that every decompression keeps."""
+"""How hard a codec tries: the configuration key that each codec with levels declares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import operator
+from collections.abc import Callable
 
-from ottla.errors import PluginMissing, ProtocolError
-from ottla.interfaces import Buffer, ConfigKey
+from ottla.interfaces import ConfigKey
 
 
-def level_key(codec: str, allowed: range, *, default: int) -> ConfigKey:
-    """The key `compression.<codec>.level`; *default* is the codec's own way and may lie outside of the range."""
+def level_key(codec: str, *, least: int, most: int, default: int, also: int | None = None) -> ConfigKey:
+    """`compression.<codec>.level`, a whole number from *least* to *most*, or *also*."""
     return ConfigKey(
         name=f"compression.{codec}.level",
-        type=_level(allowed, default),
+        type=_whole_number(least, most, also),
         default=default,
-        meaning=f"How hard {codec} tries: {allowed.start} to {allowed.stop - 1}, or {default} for its default.",
+        meaning=f"How hard {codec} compresses: more is smaller and slower.",
     )
 
 
-def joined(chunks: Sequence[Buffer]) -> Buffer:
-    """All chunks in a row, without a copy when there is only one: what an encoder gives as a rule."""
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+def _whole_number(least: int, most: int, also: int | None) -> Callable[[object], int]:
+    allowed = f"a whole number from {least} to {most}" + (f", or {also}" if also is not None else "")
 
-
-def bounded(data: bytes, limit: int, *, codec: str) -> bytes:
-    """The data, which is at most one byte longer than *limit* because decompressing stopped there."""
-    if len(data) > limit:
-        raise beyond(limit, codec=codec)
-    return data
-
-
-def beyond(limit: int, *, codec: str) -> ProtocolError:
-    """The error for data that would grow larger than *limit* bytes."""
-    return ProtocolError(f"{codec} data grows beyond the limit of {limit} bytes")
-
-
-def missing(codec: str, library: str) -> PluginMissing:
-    """The error for a codec whose library is not installed."""
-    return PluginMissing(
-        f"compression.type={codec} needs the library {library}, which is not installed; "
-        f'try: pip install "ottla[{codec}]"'
-    )
-
-
-def _level(allowed: range, default: int) -> Callable[[Any], int]:
-    def level(raw: Any) -> int:
-        if isinstance(raw, bool):
-            raise TypeError("a level is a whole number")
-        value = int(raw)
-        if value != default and value not in allowed:
-            raise ValueError(f"must be {allowed.start} to {allowed.stop - 1}, or {default}")
-        return value
+    def level(raw: object) -> int:
+        try:
+            number = int(raw) if isinstance(raw, str) else operator.index(raw)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ValueError(f"must be {allowed}") from None
+        if isinstance(raw, bool) or not (least <= number <= most or number == also):
+            raise ValueError(f"must be {allowed}")
+        return number
 
     return level

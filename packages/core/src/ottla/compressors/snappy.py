@@ -1,83 +1,79 @@
-"""The codec `snappy`, in the framing of xerial's Java library, which Kafka took over.
-
-A header of sixteen bytes, then blocks: a length of four bytes, and so much raw snappy. The format has no end mark.
-"""
+"""Snappy, codec 2: raw blocks of 32 kB in the framing of xerial's snappy-java, which is what Kafka knows as snappy."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
-from ottla.compressors.levels import beyond, joined, missing
-from ottla.errors import ProtocolError
+from ottla.compressors.refusals import library_missing, malformed, too_large
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Buffer, Compressor, PluginConfig
 
-MAGIC: Final = b"\x82SNAPPY\0"
-HEADER: Final = MAGIC + struct.pack(">ii", 1, 1)  # its version, and the oldest that can read it
-BLOCK_SIZE: Final = 32 * 1024
+_MAGIC: Final = b"\x82SNAPPY\0"
+_HEADER: Final = _MAGIC + struct.pack(">ii", 1, 1)
+_BLOCK_SIZE: Final = 32 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
+_MOST_EXPANSION: Final = 22
+"""A copy of 64 bytes, the longest, takes 3 bytes; a block that promises more is lying about its size."""
 
-class SnappyCompressor:
-    """Needs the module `cramjam.snappy`."""
+
+class Snappy:
+    """Has no levels. Chunks are joined, for blocks do not end where chunks do."""
 
     codec_id = 2
 
-    def __init__(self, snappy: Any) -> None:
-        self._snappy = snappy
+    def __init__(self, raw: ModuleType) -> None:
+        self._raw = raw
 
-    def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> bytes:
-        """Blocks of 32 kB; the codec has no levels."""
-        data = memoryview(joined(chunks))
-        pieces = [HEADER]
-        for start in range(0, len(data), BLOCK_SIZE):
-            block = bytes(self._snappy.compress_raw(data[start : start + BLOCK_SIZE]))
-            pieces += _LENGTH.pack(len(block)), block
-        return b"".join(pieces)
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        plain = memoryview(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+        parts = [_HEADER]
+        for start in range(0, len(plain), _BLOCK_SIZE):
+            block = bytes(self._raw.compress_raw(plain[start : start + _BLOCK_SIZE]))
+            parts += (_LENGTH.pack(len(block)), block)
+        return b"".join(parts)
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
-        """Framed or, as some clients send it, bare snappy."""
-        data = bytes(buffer)
         pieces: list[bytes] = []
         room = limit
-        for block in _blocks(data) if data.startswith(MAGIC) else [data]:
-            pieces.append(self._plain(block, room, limit))
-            room -= len(pieces[-1])
+        for block in _blocks(memoryview(buffer)):
+            try:
+                declared = self._raw.decompress_raw_len(block)
+                if declared > _MOST_EXPANSION * len(block):
+                    raise malformed("snappy", f"{len(block)} bytes cannot unpack to {declared}")
+                room -= declared
+                if room < 0:
+                    raise too_large("snappy", limit)
+                pieces.append(bytes(self._raw.decompress_raw(block)))
+            except self._raw.DecompressionError as error:
+                raise malformed("snappy", error) from error
         return b"".join(pieces)
 
-    def _plain(self, block: bytes, room: int, limit: int) -> bytes:
-        try:
-            if self._snappy.decompress_raw_len(block) > room:
-                raise beyond(limit, codec="snappy")
-            return bytes(self._snappy.decompress_raw(block))
-        except ProtocolError:
-            raise
-        except Exception as cause:  # the library's own class is not exported for every kind of failure
-            raise ProtocolError(f"not snappy data: {cause}") from cause
 
-
-def _blocks(data: bytes) -> Iterator[bytes]:
-    at = len(HEADER)
-    if len(data) < at:
-        raise ProtocolError("the snappy data ends inside its header")
-    while at < len(data):
-        if at + _LENGTH.size > len(data):
-            raise ProtocolError("the snappy data ends inside a block's length")
-        [size] = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size
-        if not 0 <= size <= len(data) - at:
-            raise ProtocolError(f"a snappy block of {size} bytes where {len(data) - at} are left")
-        yield data[at : at + size]
-        at += size
+def _blocks(view: memoryview) -> Iterator[memoryview]:
+    if view[: len(_MAGIC)] != _MAGIC:
+        yield view  # Java also reads a lone raw block, which some clients write.
+        return
+    if len(view) < len(_HEADER):
+        raise malformed("snappy", "it ends inside its header")
+    rest = view[len(_HEADER) :]
+    while rest:
+        if len(rest) < _LENGTH.size:
+            raise malformed("snappy", "it ends inside the length of a block")
+        end = _LENGTH.size + _LENGTH.unpack_from(rest)[0]
+        if not _LENGTH.size < end <= len(rest):
+            raise malformed("snappy", f"a block of {end - _LENGTH.size} bytes does not end within it")
+        yield rest[_LENGTH.size : end]
+        rest = rest[end:]
 
 
 @hookimpl
 def ottla_compressor(config: PluginConfig) -> Compressor:
-    """The codec named `snappy`."""
     try:
         import cramjam
-    except ImportError as cause:
-        raise missing("snappy", "cramjam") from cause
-    return SnappyCompressor(cramjam.snappy)
+    except ImportError:
+        raise library_missing("snappy", "cramjam") from None
+    return Snappy(cramjam)

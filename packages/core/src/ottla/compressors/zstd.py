@@ -1,74 +1,85 @@
-"""The codec `zstd`, which only record batches v2 can carry."""
+"""Zstandard, codec 4: one frame. Only record batches of format v2 may carry it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ottla.compressors.levels import beyond, joined, level_key, missing
-from ottla.errors import ProtocolError
+from ottla.compressors.levels import level_key
+from ottla.compressors.refusals import library_missing, malformed, too_large
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
 
-DEFAULT_LEVEL: Final = 3
-LEVEL: Final = level_key("zstd", range(-131072, 23), default=DEFAULT_LEVEL)
+if TYPE_CHECKING:
+    from types import ModuleType
 
-PIECE: Final = 256
-"""The library has no bound for what one call returns; so few bytes cannot become more than some megabytes."""
+    from zstandard import ZstdCompressor
+
+LEVEL: Final = level_key("zstd", least=-131072, most=22, default=3)
+
+_PIECE: Final = 512
+"""Input given at once when unpacking: four bytes can unpack to 128 kB, so this is at most 16 MB too many."""
+
+_MOST_WINDOW: Final = 1 << 27
+"""The window of level 22; a frame that asks for more memory is refused."""
 
 
-class ZstdCompressor:
-    """Needs the module `zstandard`. Its contexts are costly and serve one thread each: every thread has its own."""
+class Zstd:
+    """The library's compressors must not be shared: one for each thread and level, for a new one costs 10 us."""
 
     codec_id = 4
 
-    def __init__(self, zstandard: Any, level: int = DEFAULT_LEVEL) -> None:
+    def __init__(self, zstandard: ModuleType, level: int) -> None:
         self._zstandard = zstandard
         self._level = level
-        self._contexts = threading.local()
+        self._local = threading.local()
 
-    def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> bytes:
-        """One frame."""
-        compressed: bytes = self._context(self._level if level is None else level).compress(joined(chunks))
-        return compressed
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        compressor = self._compressor(self._level if level is None else level)
+        # Joining is faster than streaming chunks: 406 against 434 us for 1 MB.
+        return compressor.compress(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
-        """The content of one frame; a content size that it declares is not believed."""
-        stream = self._zstandard.ZstdDecompressor().decompressobj(read_across_frames=False)
+        view = memoryview(buffer)
+        # Not `decompress`, which trusts the size that the frame declares.
+        stream = self._zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()
         pieces: list[bytes] = []
-        size = 0
+        room = limit
+        position = 0
         try:
-            for start in range(0, len(buffer), PIECE):
-                pieces.append(stream.decompress(buffer[start : start + PIECE]))
-                size += len(pieces[-1])
-                if size > limit:
-                    raise beyond(limit, codec="zstd")
-        except self._zstandard.ZstdError as cause:
-            raise ProtocolError(f"not zstd data: {cause}") from cause
+            while not stream.eof and position < len(view):
+                piece = stream.decompress(view[position : position + _PIECE])
+                position += _PIECE
+                pieces.append(piece)
+                room -= len(piece)
+                if room < 0:
+                    raise too_large("zstd", limit)
+        except self._zstandard.ZstdError as error:
+            raise malformed("zstd", error) from error
         if not stream.eof:
-            raise ProtocolError("the zstd data ends too early")
+            raise malformed("zstd", "it ends too early")
+        if stream.unused_data or position < len(view):
+            raise malformed("zstd", "bytes follow its end")
         return b"".join(pieces)
 
-    def _context(self, level: int) -> Any:
-        contexts: dict[int, Any] = self._contexts.__dict__.setdefault("by_level", {})
-        context = contexts.get(level)
-        if context is None:
-            context = contexts[level] = self._zstandard.ZstdCompressor(level=level)
-        return context
+    def _compressor(self, level: int) -> ZstdCompressor:
+        compressors: dict[int, ZstdCompressor] = self._local.__dict__
+        compressor = compressors.get(level)
+        if compressor is None:
+            compressor = compressors[level] = self._zstandard.ZstdCompressor(level=level)
+        return compressor
 
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Its level."""
     return [LEVEL]
 
 
 @hookimpl
 def ottla_compressor(config: PluginConfig) -> Compressor:
-    """The codec named `zstd`."""
     try:
         import zstandard
-    except ImportError as cause:
-        raise missing("zstd", "zstandard") from cause
-    return ZstdCompressor(zstandard, config[LEVEL.name])
+    except ImportError:
+        raise library_missing("zstd", "zstandard") from None
+    return Zstd(zstandard, config[LEVEL.name])

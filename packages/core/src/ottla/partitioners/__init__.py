@@ -1,1 +1,1 @@
-"""The built-in partitioners."""
+"""The built-in partitioners. Each module with a hook is a plugin."""

@@ -1,150 +1,123 @@
-"""The default partitioner: by the key's hash, as Java's; without a key, sticky and fair to slow brokers (KIP-794)."""
+"""Java's default: a key's murmur2 hash decides, and records without a key stick to a partition for a while.
+
+Where those go is `sticky`'s business.
+"""
 
 from __future__ import annotations
 
-import functools
-import random
 import struct
-from collections.abc import Callable, Sequence
-from itertools import accumulate
+from collections.abc import Sequence
+from random import Random
 from typing import Any, Final
-
-import attrs
 
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, Partitioner, PluginConfig, TopicView
-
-RECORD_OVERHEAD: Final = 16
-"""What the record format adds to a small record: a batch that is full by this count is full."""
-
-HASHES_KEPT: Final = 16_384
-"""Keys come again and again: a known one takes 70 ns, a new one of 16 bytes 1,400 (CPython 3.11)."""
+from ottla.partitioners.sticky import StickyChoice
 
 _SEED: Final = 0x9747B28C
-_M: Final = 0x5BD1E995
-_MASK: Final = 0xFFFFFFFF
+_WORDS: Final = tuple(struct.Struct(f"<{words}I").unpack_from for words in range(64))
+"""Readers of all whole words of a key, for keys of less than 256 bytes."""
+
+_REMEMBERED: Final = 8192
+_REMEMBERED_SIZE: Final = 64
 
 
+# 1300 ns for a key of 16 bytes, CPython 3.11, dominated by 32-bit arithmetic on Python's integers. Reading the words
+# with a Struct from a table is 1.15 times as fast as making the format each time, 1.1 times as memoryview.cast.
 def murmur2(data: bytes) -> int:
-    """The hash that Kafka gives keys, as an unsigned number of 32 bits."""
-    h = _SEED ^ len(data)
-    for word in _words(len(data) >> 2).unpack_from(data):
-        word = word * _M & _MASK
-        h = h * _M & _MASK ^ (word ^ word >> 24) * _M & _MASK
-    tail = data[len(data) & ~3 :]
-    if tail:
-        h = (h ^ int.from_bytes(tail, "little")) * _M & _MASK
-    h = (h ^ h >> 13) * _M & _MASK
-    return h ^ h >> 15
+    """The hash that Java's producer uses, as an unsigned 32-bit number."""
+    size = len(data)
+    words = size >> 2
+    hashed = _SEED ^ size
+    for word in (_WORDS[words] if words < 64 else struct.Struct(f"<{words}I").unpack_from)(data):
+        word = word * 0x5BD1E995 & 0xFFFFFFFF
+        hashed = (hashed * 0x5BD1E995 ^ (word ^ word >> 24) * 0x5BD1E995) & 0xFFFFFFFF
+    if size & 3:
+        hashed = (hashed ^ int.from_bytes(data[size & ~3 :], "little")) * 0x5BD1E995 & 0xFFFFFFFF
+    hashed = (hashed ^ hashed >> 13) * 0x5BD1E995 & 0xFFFFFFFF
+    return hashed ^ hashed >> 15
 
 
-@functools.lru_cache(maxsize=256)
-def _words(count: int) -> struct.Struct:
-    return struct.Struct(f"<{count}I")
+def positive(hashed: int) -> int:
+    """A hash without its sign bit: what Java calls `toPositive`."""
+    return hashed & 0x7FFFFFFF
 
 
-@functools.lru_cache(maxsize=HASHES_KEPT)
-def positive_hash(key: bytes) -> int:
-    """The hash without its sign bit; its remainder by the number of partitions is Java's choice."""
-    return murmur2(key) & 0x7FFFFFFF
-
-
-@attrs.define
-class _Sticky:
-    """The partition that a topic's records without keys go to for now."""
-
-    partition: int
-    produced: int = 0
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """Where Java's producer puts this key."""
+    return positive(murmur2(key)) % partitions
 
 
 class Murmur2Partitioner:
-    """Keys by their hash. Without one, a partition until about `batch.size` bytes went to it, then another.
+    """Keys by their hash, over all partitions whether available or not; the rest by *choice*.
 
-    Many threads call it at once: a race may cost balance, never a record.
+    Remembers the hashes of short keys: one it has seen takes 90 ns instead of 1300, one it has not 150 ns more.
     """
 
-    def __init__(
-        self,
-        *,
-        batch_size: int,
-        ignore_keys: bool = False,
-        adaptive: bool = True,
-        random: Callable[[], float] = random.random,
-    ) -> None:
-        self._batch_size = batch_size
+    def __init__(self, choice: StickyChoice, *, ignore_keys: bool = False) -> None:
         self._ignore_keys = ignore_keys
-        self._adaptive = adaptive
-        self._random = random
-        self._sticky: dict[str, _Sticky] = {}
+        self._hashes: dict[bytes, int] = {}
+        self._unkeyed = choice.partition
+        self.appended = choice.appended
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
-        """The key's partition, or the one whose turn it is."""
-        if key is not None and not self._ignore_keys:
-            return positive_hash(key) % view.partitions
-        sticky = self._sticky.get(topic)
-        if sticky is None or sticky.produced >= self._batch_size or sticky.partition >= view.partitions:
-            sticky = self._sticky[topic] = _Sticky(self._choose(view))
-        return sticky.partition
+        """A partition in `range(view.partitions)`."""
+        if key is None or self._ignore_keys:
+            return self._unkeyed(topic, view)
+        hashed = self._hashes.get(key)
+        if hashed is None:
+            hashed = self._remember(key)
+        return hashed % view.partitions
 
-    def appended(self, topic: str, partition: int, size: int) -> None:
-        """Count what went to the sticky partition; it is left when another record like this one would not fit."""
-        sticky = self._sticky.get(topic)
-        if sticky is not None and sticky.partition == partition:
-            size += RECORD_OVERHEAD
-            sticky.produced += size
-            if sticky.produced + size > self._batch_size:
-                sticky.produced = self._batch_size
+    def _remember(self, key: bytes) -> int:
+        hashed = positive(murmur2(key))
+        if len(key) <= _REMEMBERED_SIZE:
+            if len(self._hashes) >= _REMEMBERED:
+                self._hashes.clear()
+            self._hashes[key] = hashed
+        return hashed
 
-    def _choose(self, view: TopicView) -> int:
-        candidates = [p for p in view.available if p not in view.slow] or view.available or range(view.partitions)
-        if self._adaptive:
-            return self._weighted(candidates, [view.queued_bytes[p] for p in candidates])
-        return candidates[int(self._random() * len(candidates))]
 
-    def _weighted(self, candidates: Sequence[int], queued: Sequence[int]) -> int:
-        """The shorter a partition's queue, the likelier it is chosen; equal queues are equally likely."""
-        longest = max(queued)
-        bounds = list(accumulate(longest + 1 - size for size in queued))
-        point = self._random() * bounds[-1]
-        return next(
-            (candidate for candidate, bound in zip(candidates, bounds, strict=True) if point < bound),
-            candidates[-1],
-        )
+def _size(raw: Any) -> int:
+    size = int(raw)
+    if size < 0:
+        raise ValueError("must be at least 0")
+    return size
 
 
 def _boolean(raw: Any) -> bool:
-    """What the core has checked already, as the bool or the word that the user wrote."""
-    return raw if isinstance(raw, bool) else str(raw).strip().lower() == "true"
+    word = str(raw).strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return word == "true"
 
 
 BATCH_SIZE: Final = ConfigKey(
     name="batch.size",
-    type=int,
+    type=_size,
     default=16_384,
-    meaning="After so many bytes another partition gets its turn.",
+    meaning="Records without a key move on to another partition after about so many bytes.",
 )
 IGNORE_KEYS: Final = ConfigKey(
-    name="partitioner.ignore.keys", type=_boolean, default=False, meaning="Whether keys have no say."
+    name="partitioner.ignore.keys",
+    type=_boolean,
+    default=False,
+    meaning="Records with a key are spread as if they had none.",
 )
 ADAPTIVE: Final = ConfigKey(
     name="partitioner.adaptive.partitioning.enable",
     type=_boolean,
     default=True,
-    meaning="Whether partitions with short queues get more of the records without a key.",
+    meaning="Records without a key go more often to partitions whose queues are short.",
 )
 
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Keys of the core that it reads too."""
     return [BATCH_SIZE, IGNORE_KEYS, ADAPTIVE]
 
 
 @hookimpl
 def ottla_partitioner(config: PluginConfig) -> Partitioner:
-    """The partitioner named `murmur2`, the default."""
-    return Murmur2Partitioner(
-        batch_size=config[BATCH_SIZE.name],
-        ignore_keys=config[IGNORE_KEYS.name],
-        adaptive=config[ADAPTIVE.name],
-    )
+    choice = StickyChoice(batch_size=config[BATCH_SIZE.name], adaptive=config[ADAPTIVE.name], random=Random())
+    return Murmur2Partitioner(choice, ignore_keys=config[IGNORE_KEYS.name])

@@ -1,30 +1,29 @@
-"""One partition after the other, record by record, whatever the key."""
+"""Each record to the next available partition of its topic, keys or not."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
+from itertools import count
 
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Partitioner, PluginConfig, TopicView
+from ottla.interfaces import Partitioner, TopicView
 
 
-class RoundRobinPartitioner:
-    """Counts each topic's records; partitions without a leader are passed over while others have one."""
+class RoundRobin:
+    """One counter for each topic; `next` on it cannot be torn by other threads."""
 
     def __init__(self) -> None:
         self._turns: dict[str, Iterator[int]] = {}
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
-        """The next one."""
+        """A partition in `range(view.partitions)`."""
         turns = self._turns.get(topic)
         if turns is None:
-            turns = self._turns.setdefault(topic, itertools.count())
+            turns = self._turns.setdefault(topic, count())
         candidates = view.available or range(view.partitions)
         return candidates[next(turns) % len(candidates)]
 
 
 @hookimpl
-def ottla_partitioner(config: PluginConfig) -> Partitioner:
-    """The partitioner named `round_robin`."""
-    return RoundRobinPartitioner()
+def ottla_partitioner() -> Partitioner:
+    return RoundRobin()

@@ -1,10 +1,11 @@
-"""Record batches v2 back from bytes: for read-back, for tests, and for whoever must take a batch apart.
+"""Record batches of format v2 read back: for tests, for the command line, and to split a batch.
 
-The bytes may come from anywhere: every length is checked against what is left, and whatever is wrong is CorruptBatch.
+Nothing in the bytes is trusted: whatever is wrong with them is a CorruptBatch, and what they unpack to is bounded.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -15,24 +16,24 @@ from ottla.errors import CorruptBatch, ProtocolError
 from ottla.interfaces import Buffer, Compressor, Header
 from ottla.protocol.primitives import read_varint, read_varlong
 from ottla.recordbatch.v2 import (
-    AFTER_CRC,
-    BEFORE_CRC,
-    CODEC_BITS,
-    CONTROL_BIT,
+    CHECKED,
+    CHECKED_FROM,
+    CODEC_MASK,
+    COUNTED_FROM,
     HEADER_SIZE,
-    LENGTH_STARTS_AT,
-    LOG_APPEND_TIME_BIT,
+    LENGTH_OFFSET,
     MAGIC,
-    TRANSACTIONAL_BIT,
+    UNCHECKED,
+    Attributes,
 )
 
-LARGEST_RECORDS_SECTION: Final = 128 * 1024 * 1024
-SMALLEST_RECORD: Final = 7  # a length, attributes, two deltas, two nulls and no headers
+UNPACKED_LIMIT: Final = 128 * 1024 * 1024
+"""What the records section of one batch may unpack to, unless the caller says otherwise."""
 
 
 @attrs.frozen(kw_only=True)
 class Record:
-    """One record as the log holds it."""
+    """One record as the log holds it; `timestamp_ms` is the broker's when the batch has LogAppendTime."""
 
     offset: int
     timestamp_ms: int
@@ -41,167 +42,173 @@ class Record:
     headers: tuple[Header, ...] = ()
 
 
+class ControlMarker(enum.Enum):
+    """What a control batch ends a transaction with."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
 @attrs.frozen(kw_only=True)
 class RecordBatch:
-    """One batch as the log holds it. `last_offset` may lie behind the last record: compaction leaves gaps."""
+    """One batch with its records. After compaction it may have fewer than its offsets, or none."""
 
     base_offset: int
     last_offset: int
-    partition_leader_epoch: int
+    leader_epoch: int
     codec_id: int
     log_append_time: bool
     transactional: bool
     control: bool
-    base_timestamp_ms: int
-    max_timestamp_ms: int
+    first_timestamp: int
+    max_timestamp: int
     producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    checksum: int
+    epoch: int
+    sequence: int
+    size: int
     records: tuple[Record, ...]
+
+    @property
+    def marker(self) -> ControlMarker | None:
+        """How the transaction ended, if this is a control batch that we understand."""
+        key = self.records[0].key if self.control and self.records else None
+        if key is None or len(key) < 4 or key[:2] != b"\0\0":
+            return None
+        kind = int.from_bytes(key[2:4], "big", signed=True)
+        return ControlMarker(kind) if kind in (0, 1) else None
 
 
 def parse_batches(
-    buffer: Buffer, *, compressors: Mapping[int, Compressor], limit: int = LARGEST_RECORDS_SECTION
-) -> list[RecordBatch]:
-    """Every batch in a buffer, which must hold whole ones. A records section above *limit* bytes is refused.
+    buffer: Buffer,
+    *,
+    compressors: Mapping[int, Compressor],
+    limit: int = UNPACKED_LIMIT,
+    partial_tail: bool = False,
+) -> Iterator[RecordBatch]:
+    """The batches of *buffer*, one after the other; *compressors* by codec id.
 
-    Raises CorruptBatch.
+    With *partial_tail* an incomplete last batch is left out: brokers cut what they answer to a Fetch.
     """
-    data = bytes(buffer)
-    batches = []
-    offset = 0
-    while offset < len(data):
-        batch, offset = _batch(data, offset, compressors, limit)
-        batches.append(batch)
-    return batches
+    view = memoryview(buffer)
+    while view:
+        size = _complete_size(view)
+        if size is None:
+            if partial_tail:
+                return
+            raise CorruptBatch(f"the last batch is cut off: only {len(view)} bytes of it are here")
+        yield _batch(view[:size], compressors, limit)
+        view = view[size:]
 
 
-def _batch(data: bytes, start: int, compressors: Mapping[int, Compressor], limit: int) -> tuple[RecordBatch, int]:
-    if len(data) - start < HEADER_SIZE:
-        raise CorruptBatch(f"{len(data) - start} bytes are no batch: its header alone takes {HEADER_SIZE}")
-    base_offset, length, leader_epoch, magic, checksum = BEFORE_CRC.unpack_from(data, start)
-    if magic != MAGIC:
-        raise CorruptBatch(f"a batch of magic {magic} where {MAGIC} is read")
-    end = start + LENGTH_STARTS_AT + length
-    if not start + HEADER_SIZE <= end <= len(data):
-        raise CorruptBatch(f"a batch of length {length} where {len(data) - start - LENGTH_STARTS_AT} bytes are left")
-    content = memoryview(data)[start + BEFORE_CRC.size : end]
-    if crc32c(content) != checksum:
-        raise CorruptBatch(
-            f"the batch at offset {base_offset} has checksum {crc32c(content):#010x}, not {checksum:#010x}"
-        )
-    attributes, last_delta, base_timestamp, max_timestamp, producer_id, epoch, sequence, count = AFTER_CRC.unpack_from(
-        content
-    )
-    log_append_time = bool(attributes & LOG_APPEND_TIME_BIT)
-    codec_id = attributes & CODEC_BITS
-    section = _plain(content[AFTER_CRC.size :], codec_id, compressors, limit)
-    if not 0 <= count <= len(section) // SMALLEST_RECORD:
-        raise CorruptBatch(f"a batch of {count} records in {len(section)} bytes")
-    records = _Records(
-        section,
-        base_offset=base_offset,
-        base_timestamp=base_timestamp,
-        append_time=max_timestamp if log_append_time else None,
-    )
-    batch = RecordBatch(
+def _complete_size(view: memoryview) -> int | None:
+    """The size of the first batch, None if its end is missing."""
+    if len(view) < COUNTED_FROM:
+        return None
+    size = COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
+    if len(view) > UNCHECKED.size and view[16] != MAGIC:
+        raise CorruptBatch(f"format v{view[16]} is not read here, only v{MAGIC}")
+    if size < HEADER_SIZE:
+        raise CorruptBatch(f"a batch of {size} bytes is shorter than its header")
+    return size if size <= len(view) else None
+
+
+def _batch(view: memoryview, compressors: Mapping[int, Compressor], limit: int) -> RecordBatch:
+    base_offset, _length, leader_epoch, _magic, crc = UNCHECKED.unpack_from(view)
+    if crc32c(view[CHECKED_FROM:]) != crc:
+        raise CorruptBatch(f"the checksum of the batch at offset {base_offset} is wrong")
+    checked = CHECKED.unpack_from(view, CHECKED_FROM)
+    bits, last_delta, first_timestamp, max_timestamp, producer_id, epoch, sequence, count = checked
+    codec_id = bits & CODEC_MASK
+    log_append_time = bool(bits & Attributes.LOG_APPEND_TIME)
+    try:
+        section = _plain(view[HEADER_SIZE:], codec_id, compressors, limit)
+        records = tuple(_records(section, count, base_offset, first_timestamp))
+    except ProtocolError as error:
+        raise CorruptBatch(f"the batch at offset {base_offset}: {error}") from error
+    offsets = (base_offset - 1, *(record.offset for record in records), base_offset + last_delta + 1)
+    if any(offset >= after for offset, after in zip(offsets, offsets[1:], strict=False)):
+        raise CorruptBatch(f"the batch at offset {base_offset} has records out of order or behind its end")
+    if log_append_time:
+        records = tuple(attrs.evolve(record, timestamp_ms=max_timestamp) for record in records)
+    return RecordBatch(
         base_offset=base_offset,
         last_offset=base_offset + last_delta,
-        partition_leader_epoch=leader_epoch,
+        leader_epoch=leader_epoch,
         codec_id=codec_id,
         log_append_time=log_append_time,
-        transactional=bool(attributes & TRANSACTIONAL_BIT),
-        control=bool(attributes & CONTROL_BIT),
-        base_timestamp_ms=base_timestamp,
-        max_timestamp_ms=max_timestamp,
+        transactional=bool(bits & Attributes.TRANSACTIONAL),
+        control=bool(bits & Attributes.CONTROL),
+        first_timestamp=first_timestamp,
+        max_timestamp=max_timestamp,
         producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-        checksum=checksum,
-        records=tuple(records.take(count)),
+        epoch=epoch,
+        sequence=sequence,
+        size=len(view),
+        records=records,
     )
-    return batch, end
 
 
-def _plain(section: memoryview, codec_id: int, compressors: Mapping[int, Compressor], limit: int) -> bytes:
-    if codec_id == 0:
-        return bytes(section)
+def _plain(section: memoryview, codec_id: int, compressors: Mapping[int, Compressor], limit: int) -> memoryview:
+    if not codec_id:
+        return section
     compressor = compressors.get(codec_id)
     if compressor is None:
-        raise CorruptBatch(f"a batch in codec {codec_id}, for which there is no compressor")
+        raise CorruptBatch(f"there is no compressor for codec {codec_id} (here: {sorted(compressors) or 'none'})")
+    return memoryview(compressor.decompress(section, limit=limit))
+
+
+def _records(section: memoryview, count: int, base_offset: int, first_timestamp: int) -> Iterator[Record]:
+    if count < 0:
+        raise CorruptBatch(f"it claims {count} records")
+    position = 0
+    for _ in range(count):
+        length, start = read_varint(section, position)
+        position = start + length
+        if length < 0 or position > len(section):
+            raise CorruptBatch(f"a record of {length} bytes does not end within the batch")
+        yield _record(section[start:position], base_offset, first_timestamp)
+    if position != len(section):
+        raise CorruptBatch(f"{len(section) - position} bytes follow the last of {count} records")
+
+
+def _record(view: memoryview, base_offset: int, first_timestamp: int) -> Record:
+    timestamp_delta, position = read_varlong(view, 1)  # no attribute of a record is in use
+    offset_delta, position = read_varint(view, position)
+    key, position = _read_bytes(view, position)
+    value, position = _read_bytes(view, position)
+    count, position = read_varint(view, position)
+    if count < 0:
+        raise CorruptBatch(f"a record claims {count} headers")
+    headers: list[Header] = []
+    for _ in range(count):
+        name, position = _read_bytes(view, position)
+        content, position = _read_bytes(view, position)
+        headers.append((_text(name), content))
+    if position != len(view):
+        raise CorruptBatch(f"a record has {len(view) - position} bytes behind its headers")
+    return Record(
+        offset=base_offset + offset_delta,
+        timestamp_ms=first_timestamp + timestamp_delta,
+        key=key,
+        value=value,
+        headers=tuple(headers),
+    )
+
+
+def _read_bytes(view: memoryview, position: int) -> tuple[bytes | None, int]:
+    size, start = read_varint(view, position)
+    if size == -1:
+        return None, start
+    end = start + size
+    if size < 0 or end > len(view):
+        raise CorruptBatch(f"{size} bytes of a key, value or header do not end within the record")
+    return bytes(view[start:end]), end
+
+
+def _text(name: bytes | None) -> str:
+    if name is None:
+        raise CorruptBatch("a header has no name")
     try:
-        return compressor.decompress(section, limit=limit)
-    except CorruptBatch:
-        raise
-    except ProtocolError as cause:
-        raise CorruptBatch(f"the batch cannot be decompressed: {cause}") from cause
-
-
-class _Records:
-    """Reads records one after the other; knows where it is."""
-
-    def __init__(self, section: bytes, *, base_offset: int, base_timestamp: int, append_time: int | None) -> None:
-        self._section = section
-        self._base_offset = base_offset
-        self._base_timestamp = base_timestamp
-        self._append_time = append_time
-        self._at = 0
-
-    def take(self, count: int) -> Iterator[Record]:
-        """Exactly *count* records, with nothing left behind them."""
-        try:
-            for _ in range(count):
-                yield self._record()
-        except CorruptBatch:
-            raise
-        except (ProtocolError, UnicodeDecodeError) as cause:
-            raise CorruptBatch(f"a record cannot be read at byte {self._at}: {cause}") from cause
-        if self._at != len(self._section):
-            raise CorruptBatch(f"{len(self._section) - self._at} bytes are left behind the last record")
-
-    def _record(self) -> Record:
-        length = self._varint()
-        end = self._at + length
-        if length < 0 or end > len(self._section):
-            raise CorruptBatch(f"a record of {length} bytes where {len(self._section) - self._at} are left")
-        self._at += 1  # attributes, unused
-        delta, self._at = read_varlong(self._section, self._at)
-        offset_delta = self._varint()
-        key = self._bytes()
-        value = self._bytes()
-        count = self._varint()
-        if not 0 <= count <= end - self._at:
-            raise CorruptBatch(f"a record with {count} headers in {end - self._at} bytes")
-        headers = tuple(self._header() for _ in range(count))
-        if self._at != end:
-            raise CorruptBatch(f"a record says that it has {length} bytes and has {self._at - end + length}")
-        timestamp = self._append_time if self._append_time is not None else self._base_timestamp + delta
-        return Record(
-            offset=self._base_offset + offset_delta,
-            timestamp_ms=timestamp,
-            key=key,
-            value=value,
-            headers=headers,
-        )
-
-    def _header(self) -> Header:
-        name = self._bytes()
-        if name is None:
-            raise CorruptBatch("a header without a name")
-        return name.decode(), self._bytes()
-
-    def _varint(self) -> int:
-        value, self._at = read_varint(self._section, self._at)
-        return value
-
-    def _bytes(self) -> bytes | None:
-        size = self._varint()
-        if size == -1:
-            return None
-        end = self._at + size
-        if size < 0 or end > len(self._section):
-            raise CorruptBatch(f"{size} bytes where {len(self._section) - self._at} are left")
-        data = self._section[self._at : end]
-        self._at = end
-        return data
+        return name.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptBatch(f"a header's name is not UTF-8: {error}") from error

@@ -1,11 +1,12 @@
-"""Record batch format v2 (magic 2): the 61 bytes before the records section.
+"""The 61 bytes before the records section of format v2: what a batch says of itself.
 
-The checksum (CRC-32C) covers everything from the attributes on, so a batch that is stamped anew needs a new header,
-never a new encoding.
+The checksum covers all but the first 21 bytes, so a new producer id, epoch or sequence is a new header over the
+same chunks: nothing is encoded, compressed or copied again.
 """
 
 from __future__ import annotations
 
+import enum
 import struct
 from collections.abc import Sequence
 from typing import Final
@@ -16,19 +17,29 @@ from ottla.interfaces import Buffer
 
 MAGIC: Final = 2
 HEADER_SIZE: Final = 61
+LENGTH_OFFSET: Final = 8
+"""Where the length stands, after the base offset."""
+COUNTED_FROM: Final = 12
+"""The length counts what follows it."""
+CHECKED_FROM: Final = 21
+"""The checksum covers what follows it."""
+NO_LEADER_EPOCH: Final = -1
 
-BEFORE_CRC: Final = struct.Struct(">qiibI")
-"""Base offset, length of what follows it, partition leader epoch, magic, CRC."""
+UNCHECKED: Final = struct.Struct(">qiibI")
+"""Base offset, length, partition leader epoch, magic, CRC-32C."""
+CHECKED: Final = struct.Struct(">hiqqqhii")
+"""Attributes, last offset delta, first and max timestamp, producer id, epoch, first sequence, record count."""
 
-AFTER_CRC: Final = struct.Struct(">hiqqqhii")
-"""Attributes, last offset delta, base timestamp, max timestamp, producer id, epoch, base sequence, record count."""
 
-LENGTH_STARTS_AT: Final = 12
-CODEC_BITS: Final = 0x07
-LOG_APPEND_TIME_BIT: Final = 0x08
-TRANSACTIONAL_BIT: Final = 0x10
-CONTROL_BIT: Final = 0x20
-NO_PRODUCER: Final = -1
+class Attributes(enum.IntFlag):
+    """The flags above the codec id, which takes the three lowest bits."""
+
+    LOG_APPEND_TIME = 0x08
+    TRANSACTIONAL = 0x10
+    CONTROL = 0x20
+
+
+CODEC_MASK: Final = 0x07
 
 
 def batch_header(
@@ -38,14 +49,14 @@ def batch_header(
     first_timestamp: int,
     max_timestamp: int,
     count: int,
-    producer_id: int = NO_PRODUCER,
-    epoch: int = NO_PRODUCER,
-    sequence: int = NO_PRODUCER,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """The header for a records section, which stays where it is. Offsets start at 0: the broker moves them."""
-    after = AFTER_CRC.pack(
-        codec_id | (TRANSACTIONAL_BIT if transactional else 0),
+    """The header of a batch whose records section is *chunks* in a row, already compressed with *codec_id*."""
+    checked = CHECKED.pack(
+        codec_id | (Attributes.TRANSACTIONAL.value if transactional else 0),
         count - 1,
         first_timestamp,
         max_timestamp,
@@ -54,9 +65,9 @@ def batch_header(
         sequence,
         count,
     )
-    checksum = crc32c(after)
-    size = HEADER_SIZE - LENGTH_STARTS_AT
+    crc = crc32c(checked)
+    length = HEADER_SIZE - COUNTED_FROM
     for chunk in chunks:
-        checksum = crc32c(chunk, checksum)
-        size += len(chunk)
-    return BEFORE_CRC.pack(0, size, -1, MAGIC, checksum) + after
+        crc = crc32c(chunk, crc)
+        length += len(chunk)
+    return UNCHECKED.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc) + checked
