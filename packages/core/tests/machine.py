@@ -11,7 +11,7 @@ from ottla.delivery import Delivery
 from ottla.interfaces import Columns, ColumnsKind
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
-from ottla.recordbatch.objects import ottla_encoder
+from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sealing import sealer
 from ottla.sender import Sender
 from ottla_testkit.manual_clock import ManualClock
@@ -21,7 +21,7 @@ CONSTANT = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5)
 
 
 def columns(limit: int) -> Columns:
-    made = ottla_encoder({}).columns(ColumnsKind.OBJECTS, limit)
+    made = ObjectEncoder().columns(ColumnsKind.OBJECTS, limit)
     assert made is not None
     return made
 

@@ -35,11 +35,7 @@ def find_columns(schema: StructType, *, topic: str | None, problems: list[str]) 
     go to, the column of that name is ignored too.
     """
     names = schema.fieldNames()
-    wanted = {
-        name: column
-        for name, column in COLUMNS.items()
-        if name in names and (topic is None or name != "topic")
-    }
+    wanted = {name: column for name, column in COLUMNS.items() if name in names and (topic is None or name != "topic")}
     if "value" not in wanted:
         problems.append(
             f"required column 'value' not found; it must be {COLUMNS['value'].allowed}, and names are "

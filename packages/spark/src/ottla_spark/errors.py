@@ -12,9 +12,7 @@ class WriteRefused(OttlaError, ValueError):
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
-        lines = (
-            self.problems if len(self.problems) == 1 else ("", *(f"- {problem}" for problem in self.problems))
-        )
+        lines = self.problems if len(self.problems) == 1 else ("", *(f"- {problem}" for problem in self.problems))
         super().__init__("cannot write this DataFrame to Kafka: " + "\n".join(lines))
 
 

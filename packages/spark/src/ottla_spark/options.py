@@ -67,11 +67,7 @@ def _without_serializers(settings: Mapping[str, str], problems: list[str]) -> di
 
 
 def _unknown(key: str) -> str:
-    names = {
-        written.lower(): written for written in (*OWN.values(), *(PREFIX + row.key for row in describe()))
-    }
-    prefixed = PREFIX + key.lower()
-    near = [prefixed] if prefixed in names else difflib.get_close_matches(key.lower(), names, n=1)
-    near = near or difflib.get_close_matches(prefixed, names, n=1)
+    names = OWN | {row.key: PREFIX + row.key for row in describe()}
+    near = difflib.get_close_matches(key.lower(), names, n=1)
     hint = f"did you mean {names[near[0]]!r}?" if near else "the producer's own options begin with 'kafka.'"
     return f"option {key!r} is not known; {hint}"

@@ -17,7 +17,7 @@ from ottla.registry import KindName, Registry
 
 @attrs.frozen(kw_only=True)
 class Default:
-    """A value for a key that nobody set; not used when one of `beside`, which it would have to fit, was set."""
+    """A value for a key that nobody set; left out when one of `beside` was set, which it might not fit."""
 
     key: str
     value: str
@@ -26,18 +26,16 @@ class Default:
 
 DEFAULTS: Final = (
     # A task sends as fast as it can and flushes at its end, so waiting for fuller batches delays nothing.
+    # 64 partitions: 120 -> 164 thousand rows/s (two tasks on two cores shared with the broker, 116-byte rows).
     Default(key="linger.ms", value="50", beside=("delivery.timeout.ms", "request.timeout.ms")),
+    # 4 partitions: 304 -> 362 thousand rows/s.
     Default(key="batch.size", value="131072", beside=("buffer.memory", "max.request.size")),
 )
 
 
 def with_defaults(settings: Mapping[str, str]) -> PluginValues:
     """The user's settings, and the defaults that do not touch them."""
-    added = {
-        default.key: default.value
-        for default in DEFAULTS
-        if not settings.keys() & {default.key, *default.beside}
-    }
+    added = {default.key: default.value for default in DEFAULTS if not settings.keys() & {default.key, *default.beside}}
     return PluginValues({**added, **settings})
 
 

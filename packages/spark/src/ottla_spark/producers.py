@@ -1,4 +1,4 @@
-"""Producers that outlive a task: Spark keeps its Python workers, and the next task with equal settings goes on.
+"""Producers that outlive a task: Spark keeps a Python worker, and its next task with equal settings goes on.
 
 They are made only in the process that sends, never before a fork. What is still open when a worker ends is
 closed by the core; nothing is lost then, because each task waits for its own records.

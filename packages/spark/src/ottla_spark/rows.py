@@ -94,7 +94,10 @@ def _refuse(wrong: Any, place: RowPlace, problem: str) -> None:
 
 
 def _bytes(column: Any) -> Any:
-    return column.cast(pa.binary()) if column is not None and pa.types.is_string(column.type) else column
+    if column is None or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return column
+    # Large where spark.sql.execution.arrow.useLargeVarTypes is set. Neither cast copies the text.
+    return column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
 
 
 def _milliseconds(column: Any) -> Any:

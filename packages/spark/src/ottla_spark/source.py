@@ -15,8 +15,13 @@ from ottla_spark.writer import OttlaWriter
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("ottla")` known to this session, where Spark does not find `pyspark_ottla` by itself."""
+    """Make `format("ottla")` known to this session, where Spark does not find `pyspark_ottla` by itself.
+
+    A thread that did not make the session must call it, too: Spark looks for data sources written in Python only
+    in the thread's active session.
+    """
     spark.dataSource.register(OttlaDataSource)
+    spark.createDataFrame([], "nothing int")  # what PySpark offers to make a session the thread's active one
 
 
 class OttlaDataSource(DataSource):
@@ -40,6 +45,4 @@ class OttlaDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
         """Raises WriteRefused: streams are not in this version."""
-        raise WriteRefused(
-            ["streams are not in this version; write each micro-batch from writeStream.foreachBatch"]
-        )
+        raise WriteRefused(["streams are not in this version; write each micro-batch from writeStream.foreachBatch"])

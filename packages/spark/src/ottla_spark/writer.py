@@ -59,9 +59,7 @@ class OttlaWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Say that records may be in Kafka all the same; they cannot be taken back."""
-        _log.warning(
-            "the write failed; records that its tasks had sent until then are in Kafka and stay there"
-        )
+        _log.warning("the write failed; records that its tasks had sent until then are in Kafka and stay there")
 
     def _write(self, batches: Iterator[pa.RecordBatch], *, task: str) -> TaskWritten:
         options = self._options
@@ -95,9 +93,7 @@ def _undelivered(error: UndeliveredError, records: int, *, task: str) -> str:
         if topic.failed
     )
     first = error.__cause__
-    where = (
-        f" topic {first.topic!r}, partition {first.partition}:" if isinstance(first, DeliveryFailed) else ""
-    )
+    where = f" topic {first.topic!r}, partition {first.partition}:" if isinstance(first, DeliveryFailed) else ""
     return f"{task}: of {records} records these failed: {counts}; the first:{where} {first or error}"
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.compressors.refusals import library_missing, malformed, too_large
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Buffer, Compressor, PluginConfig
+from ottla.interfaces import Buffer, Compressor
 
 _MAGIC: Final = b"\x82SNAPPY\0"
 _HEADER: Final = _MAGIC + struct.pack(">ii", 1, 1)
@@ -54,7 +54,7 @@ class Snappy:
 
 
 def _blocks(view: memoryview) -> Iterator[memoryview]:
-    if view[: len(_MAGIC)] != _MAGIC:
+    if bytes(view[: len(_MAGIC)]) != _MAGIC:
         yield view  # Java also reads a lone raw block, which some clients write.
         return
     if len(view) < len(_HEADER):
@@ -71,7 +71,7 @@ def _blocks(view: memoryview) -> Iterator[memoryview]:
 
 
 @hookimpl
-def ottla_compressor(config: PluginConfig) -> Compressor:
+def ottla_compressor() -> Compressor:
     try:
         import cramjam
     except ImportError:

@@ -64,11 +64,12 @@ class Zstd:
         return b"".join(pieces)
 
     def _compressor(self, level: int) -> ZstdCompressor:
-        compressors: dict[int, ZstdCompressor] = self._local.__dict__
-        compressor = compressors.get(level)
-        if compressor is None:
-            compressor = compressors[level] = self._zstandard.ZstdCompressor(level=level)
-        return compressor
+        compressors: dict[int, ZstdCompressor] | None = getattr(self._local, "compressors", None)
+        if compressors is None:
+            compressors = self._local.compressors = {}
+        if level not in compressors:
+            compressors[level] = self._zstandard.ZstdCompressor(level=level)
+        return compressors[level]
 
 
 @hookimpl

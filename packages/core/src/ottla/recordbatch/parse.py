@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -126,7 +127,7 @@ def _batch(view: memoryview, compressors: Mapping[int, Compressor], limit: int) 
     except ProtocolError as error:
         raise CorruptBatch(f"the batch at offset {base_offset}: {error}") from error
     offsets = (base_offset - 1, *(record.offset for record in records), base_offset + last_delta + 1)
-    if any(offset >= after for offset, after in zip(offsets, offsets[1:], strict=False)):
+    if last_delta < 0 or any(offset >= after for offset, after in pairwise(offsets)):
         raise CorruptBatch(f"the batch at offset {base_offset} has records out of order or behind its end")
     if log_append_time:
         records = tuple(attrs.evolve(record, timestamp_ms=max_timestamp) for record in records)

@@ -1,0 +1,196 @@
+"""What a record costs on its way to a request, without a network: `python benchmarks/append.py`.
+
+The steps one by one, in nanoseconds per record, the best of some repetitions: for tuning, not for comparing
+machines. `RecordAccumulator.append` contains `Columns.append`.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+from workload import DISTINCT_KEYS, Workload
+
+from ottla.accumulator import RecordAccumulator
+from ottla.backoff import Backoff
+from ottla.buffer_pool import BufferPool
+from ottla.interfaces import Columns, ColumnsKind, RecordEncoder, TopicView
+from ottla.recordbatch.v2 import batch_header
+from ottla.registry import Plugin, Registry
+from ottla.sealing import sealer
+
+NOW_MS: Final = 1_700_000_000_000
+REGISTRY: Final = Registry()
+
+
+class SendPath:
+    """The steps. Each method takes all records through its step and returns the seconds that it took."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._records = list(zip(workload.keys(workload.records), workload.values(workload.records), strict=True))
+        self._headers = workload.header_list or ()
+
+    def empty_loop(self) -> float:
+        """The loop alone, which the others up to the accumulator contain."""
+        started = time.perf_counter()
+        for _key, _value in self._records:
+            pass
+        return time.perf_counter() - started
+
+    def partition(self) -> float:
+        """Choose a partition, and tell the partitioner that it was used."""
+        partitioner = made(REGISTRY.plugin("partitioner", "murmur2"))
+        partition, appended = partitioner.partition, partitioner.appended
+        size = self._workload.value_size
+        partitions = self._workload.partitions
+        view = TopicView(partitions=partitions, available=range(partitions), queued_bytes=[0] * partitions)
+        started = time.perf_counter()
+        for key, _value in self._records:
+            appended("t", partition("t", key, view), size)
+        return time.perf_counter() - started
+
+    def append_to_columns(self) -> float:
+        """Put records into columns, new ones when they are full."""
+        started = time.perf_counter()
+        self._filled()
+        return time.perf_counter() - started
+
+    def append_to_accumulator(self) -> float:
+        """Put records into batches of one partition that nobody drains."""
+        append = accumulator(self._workload).append
+        headers = self._headers
+        started = time.perf_counter()
+        for key, value in self._records:
+            append("t", 0, key, value, headers, NOW_MS, None, self._workload.value_size)
+        return time.perf_counter() - started
+
+    def encode(self) -> float:
+        """Make records sections."""
+        batches = self._filled()
+        started = time.perf_counter()
+        for batch in batches:
+            batch.encode(2)
+        return time.perf_counter() - started
+
+    def make_header(self) -> float:
+        """Make the headers of batches, checksums included."""
+        batches = [batch.encode(2) for batch in self._filled()]
+        started = time.perf_counter()
+        for batch in batches:
+            batch_header(
+                batch.chunks,
+                codec_id=0,
+                first_timestamp=batch.first_timestamp,
+                max_timestamp=batch.max_timestamp,
+                count=batch.count,
+            )
+        return time.perf_counter() - started
+
+    def _filled(self) -> Sequence[Columns]:
+        headers, limit = self._headers, self._workload.batch_size
+        full = [columns(limit)]
+        append = full[-1].append
+        for key, value in self._records:
+            if append(key, value, headers, NOW_MS) is None:
+                full.append(columns(limit))
+                append = full[-1].append
+                append(key, value, headers, NOW_MS)
+        return full
+
+
+def made(plugin: Plugin) -> Any:
+    """What a plugin makes when nothing is configured."""
+    return plugin.create({key.name: key.default for key in plugin.config_keys()})
+
+
+@functools.cache
+def encoder() -> RecordEncoder:
+    """The installed encoder of the highest priority."""
+    return REGISTRY.create_encoders((plugin, {}) for plugin in REGISTRY.encoders())[0]
+
+
+def columns(limit: int) -> Columns:
+    """The encoder's columns for `send`."""
+    columns = encoder().columns(ColumnsKind.OBJECTS, limit)
+    assert columns is not None
+    return columns
+
+
+def accumulator(workload: Workload) -> RecordAccumulator:
+    """An accumulator with room for everything."""
+    return RecordAccumulator(
+        batch_size=workload.batch_size,
+        linger=1.0,
+        delivery_timeout=120.0,
+        max_block=0.0,
+        retry_backoff=Backoff(initial=0.1, maximum=1.0),
+        pool=BufferPool(2**40, clock=time.monotonic),
+        columns=columns,
+        seal=sealer(None),
+        wake=lambda: None,
+        clock=time.monotonic,
+    )
+
+
+def best_of(repeats: int, step: Callable[[], float]) -> float:
+    """The shortest of some repetitions, without the garbage collector's pauses."""
+    gc.collect()
+    gc.disable()
+    try:
+        return min(step() for _ in range(repeats))
+    finally:
+        gc.enable()
+
+
+def table(rows: Iterable[tuple[str, float]]) -> Table:
+    """Names and nanoseconds."""
+    shown = Table()
+    shown.add_column("step")
+    shown.add_column("ns per record", justify="right")
+    for name, nanoseconds in rows:
+        shown.add_row(name, f"{nanoseconds:,.0f}")
+    return shown
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--records", default=100_000)
+@click.option("--value-size", default=100, help="Bytes of a value.")
+@click.option("--keyed", is_flag=True)
+@click.option("--distinct-keys", default=DISTINCT_KEYS)
+@click.option("--headers", is_flag=True)
+@click.option("--repeats", default=7)
+def main(records: int, value_size: int, keyed: bool, distinct_keys: int, headers: bool, repeats: int) -> None:
+    """Time the steps of the send path one by one."""
+    workload = Workload(
+        records=records,
+        value_size=value_size,
+        partitions=4,
+        keyed=keyed,
+        distinct_keys=distinct_keys,
+        headers=headers,
+        callback=False,
+        compression="none",
+        acks="all",
+    )
+    path = SendPath(workload)
+    steps = {
+        "an empty loop": path.empty_loop,
+        "Partitioner.partition": path.partition,
+        "Columns.append": path.append_to_columns,
+        "RecordAccumulator.append": path.append_to_accumulator,
+        "Columns.encode": path.encode,
+        "batch_header": path.make_header,
+    }
+    rows = [(name, best_of(repeats, step) * 1e9 / records) for name, step in steps.items()]
+    Console().print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""One run in a process of its own: `python peers.py PEER SERVERS TOPIC WORKLOAD` prints what it took.
+
+Every peer sends the same records with the same settings, in the fastest way that its documentation shows.
+Making the producer, its connections and the data is not timed; sending and the flush that ends it are.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from asyncio import Runner
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+from stopwatch import Measurement, Stopwatch, peak_memory
+from workload import Workload
+
+WARM_UP: Final = 2_000
+"""Records sent before the clock starts: connections are made, metadata is known, code has run once."""
+
+POLL_EVERY: Final = 1_000
+
+
+class Peer(Protocol):
+    """A producer under test."""
+
+    def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
+        """Send these records and wait until all are acknowledged."""
+
+    def close(self) -> None:
+        """End the producer."""
+
+
+class Counter:
+    """A delivery callback that does next to nothing."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, *outcome: object) -> None:
+        """One record was delivered."""
+        self.count += 1
+
+
+class OttlaPeer:
+    """`send`, then `flush`."""
+
+    def __init__(self, workload: Workload, servers: str, topic: str, counter: Counter | None) -> None:
+        from ottla import Producer
+
+        self._topic = topic
+        self._headers = workload.header_list or ()
+        self._counter = counter
+        self._producer = Producer(
+            bootstrap_servers=servers,
+            acks=workload.acks,
+            linger_ms=workload.linger_ms,
+            batch_size=workload.batch_size,
+            compression_type=workload.compression,
+            max_in_flight_requests_per_connection=workload.max_in_flight,
+        )
+
+    def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
+        """Send and flush; flush raises when a record failed."""
+        send, topic, headers, counter = self._producer.send, self._topic, self._headers, self._counter
+        for value, key in zip(values, keys, strict=True):
+            send(topic, value, key, headers=headers, on_delivery=counter)
+        self._producer.flush()
+
+    def close(self) -> None:
+        """End the producer."""
+        self._producer.close()
+
+
+class ConfluentPeer:
+    """`produce` with `poll(0)` now and then; its queue has no limit, so that it never raises BufferError."""
+
+    def __init__(self, workload: Workload, servers: str, topic: str, counter: Counter | None) -> None:
+        from confluent_kafka import Producer
+
+        self._topic = topic
+        self._headers = workload.header_list
+        self._counter = counter
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "acks": workload.acks,
+                "linger.ms": workload.linger_ms,
+                "batch.size": workload.batch_size,
+                "compression.type": workload.compression,
+                "max.in.flight.requests.per.connection": workload.max_in_flight,
+                "enable.idempotence": False,
+                "partitioner": "murmur2_random",
+                "queue.buffering.max.messages": 0,
+                "queue.buffering.max.kbytes": 2**31 - 1,
+            }
+        )
+
+    def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
+        """Send and flush."""
+        produce, topic, headers, counter = self._producer.produce, self._topic, self._headers, self._counter
+        for start in range(0, len(values), POLL_EVERY):
+            part = slice(start, start + POLL_EVERY)
+            for value, key in zip(values[part], keys[part], strict=True):
+                produce(topic, value, key, headers=headers, on_delivery=counter)
+            self._producer.poll(0)
+        self._producer.flush()
+
+    def close(self) -> None:
+        """It has no end of its own."""
+
+
+class KafkaPythonPeer:
+    """`send`, then `flush`."""
+
+    def __init__(self, workload: Workload, servers: str, topic: str, counter: Counter | None) -> None:
+        from kafka import KafkaProducer
+
+        self._topic = topic
+        self._headers = workload.header_list
+        self._counter = counter
+        self._producer = KafkaProducer(
+            bootstrap_servers=servers,
+            acks=_acks(workload),
+            linger_ms=workload.linger_ms,
+            batch_size=workload.batch_size,
+            compression_type=_codec(workload),
+            max_in_flight_requests_per_connection=workload.max_in_flight,
+            enable_idempotence=False,
+        )
+
+    def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
+        """Send and flush."""
+        send, topic, headers, counter = self._producer.send, self._topic, self._headers, self._counter
+        for value, key in zip(values, keys, strict=True):
+            future = send(topic, value, key, headers=headers)
+            if counter is not None:
+                future.add_callback(counter)
+        self._producer.flush()
+
+    def close(self) -> None:
+        """End the producer."""
+        self._producer.close()
+
+
+class AiokafkaPeer:
+    """`await send`, which returns once the record is queued, then `flush`.
+
+    It has no setting for requests in flight: one for each partition.
+    """
+
+    def __init__(self, workload: Workload, servers: str, topic: str, counter: Counter | None) -> None:
+        self._topic = topic
+        self._headers = workload.header_list
+        self._counter = counter
+        self._runner = Runner()
+        self._producer = self._runner.run(_started_aiokafka(workload, servers))
+
+    def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
+        """Send and flush."""
+        self._runner.run(self._send(values, keys))
+
+    async def _send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
+        send, topic, headers, counter = self._producer.send, self._topic, self._headers, self._counter
+        for value, key in zip(values, keys, strict=True):
+            future = await send(topic, value, key, headers=headers)
+            if counter is not None:
+                future.add_done_callback(counter)
+        await self._producer.flush()
+
+    def close(self) -> None:
+        """End the producer and its loop."""
+        self._runner.run(self._producer.stop())
+        self._runner.close()
+
+
+PEERS: Final[Mapping[str, Callable[[Workload, str, str, Counter | None], Peer]]] = {
+    "ottla": OttlaPeer,
+    "confluent-kafka": ConfluentPeer,
+    "aiokafka": AiokafkaPeer,
+    "kafka-python": KafkaPythonPeer,
+}
+
+
+async def _started_aiokafka(workload: Workload, servers: str) -> Any:
+    from aiokafka import AIOKafkaProducer
+
+    producer = AIOKafkaProducer(
+        bootstrap_servers=servers,
+        acks=_acks(workload),
+        linger_ms=workload.linger_ms,
+        max_batch_size=workload.batch_size,
+        compression_type=_codec(workload),
+        enable_idempotence=False,
+    )
+    await producer.start()
+    return producer
+
+
+def _acks(workload: Workload) -> str | int:
+    return "all" if workload.acks == "all" else int(workload.acks)
+
+
+def _codec(workload: Workload) -> str | None:
+    return None if workload.compression == "none" else workload.compression
+
+
+def run(name: str, servers: str, topic: str, workload: Workload) -> Measurement:
+    """Warm up, then time one run."""
+    counter = Counter() if workload.callback else None
+    values, keys = workload.values(workload.records), workload.keys(workload.records)
+    peer = PEERS[name](workload, servers, topic, counter)
+    peer.send(values[:WARM_UP], keys[:WARM_UP])
+    with Stopwatch() as watch:
+        peer.send(values, keys)
+    peer.close()
+    return Measurement(
+        sent=len(values[:WARM_UP]) + len(values),
+        called_back=counter.count if counter else None,
+        seconds=watch.seconds,
+        cpu_seconds=watch.cpu_seconds,
+        peak_memory=peak_memory(),
+    )
+
+
+if __name__ == "__main__":
+    name, servers, topic, workload = sys.argv[1:]
+    print(json.dumps(attrs.asdict(run(name, servers, topic, Workload(**json.loads(workload))))))

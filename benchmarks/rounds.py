@@ -1,0 +1,156 @@
+"""Rounds of runs against one broker: a fresh process and a fresh topic for each, and a check of what arrived.
+
+In every round each peer runs once, and each time another one goes first: what disturbs the machine for
+a while disturbs all.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+import click
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from stopwatch import Measurement
+from workload import Workload
+
+ANSWER_SECONDS: Final = 30.0
+PEERS_SCRIPT: Final = Path(__file__).with_name("peers.py")
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """One run. A run with a `problem` counts for nothing."""
+
+    peer: str
+    round: int
+    records: int
+    measurement: Measurement | None = None
+    problem: str | None = None
+
+    @property
+    def rate(self) -> float:
+        """Records per second."""
+        assert self.measurement is not None
+        return self.records / self.measurement.seconds
+
+    @property
+    def cpu_per_million(self) -> float:
+        """Seconds of processor time for a million records."""
+        assert self.measurement is not None
+        return self.measurement.cpu_seconds * 1e6 / self.records
+
+
+class Broker:
+    """What the benchmark itself asks of the cluster under the runs."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        self._consumer = Consumer({"bootstrap.servers": servers, "group.id": "ottla-bench", "log_level": 0})
+
+    def create_topic(self, partitions: int) -> str:
+        """A new, empty topic; returns its name once it has leaders."""
+        topic = f"ottla-bench-{uuid.uuid4().hex[:12]}"
+        created = self._admin.create_topics(
+            [NewTopic(topic, num_partitions=partitions)], operation_timeout=ANSWER_SECONDS
+        )
+        created[topic].result(ANSWER_SECONDS)
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                self.held(topic, partitions)
+                return topic
+            except KafkaException as error:  # the leaders are not there yet
+                if time.monotonic() > deadline:
+                    raise click.ClickException(f"the new topic {topic} is not served: {error}") from error
+            time.sleep(0.1)
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove a topic, so that runs do not fill the disk."""
+        self._admin.delete_topics([topic])[topic].result(ANSWER_SECONDS)
+
+    def held(self, topic: str, partitions: int) -> int:
+        """How many records the topic holds, by its end offsets."""
+        ends = (
+            self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_SECONDS)
+            for partition in range(partitions)
+        )
+        return sum(end[1] for end in ends if end is not None)
+
+    def close(self) -> None:
+        """End the connections."""
+        self._consumer.close()
+
+
+def run_rounds(
+    broker: Broker,
+    workloads: Mapping[str, Workload],
+    *,
+    rounds: int,
+    timeout: float,
+    tell: Callable[[Run], object],
+) -> Sequence[Run]:
+    """Every peer's workload, *rounds* times after one that only warms the broker up.
+
+    A run may take *timeout* seconds.
+    """
+    runs = []
+    for number, peer in _order(list(workloads), rounds):
+        run = run_once(broker, peer, workloads[peer], number=number, timeout=timeout)
+        tell(run)
+        if number:
+            runs.append(run)
+    return runs
+
+
+def run_once(broker: Broker, peer: str, workload: Workload, *, number: int, timeout: float) -> Run:
+    """One run from its topic's creation to its removal."""
+    topic = broker.create_topic(workload.partitions)
+    run = Run(peer=peer, round=number, records=workload.records)
+    try:
+        measurement = _measure(broker.servers, peer, topic, workload, timeout)
+        problem = _mismatch(broker, topic, workload, measurement)
+        return attrs.evolve(run, measurement=measurement, problem=problem)
+    except (subprocess.SubprocessError, ValueError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        return attrs.evolve(run, problem=(said if isinstance(said, str) else said.decode()).strip()[-1_000:])
+    finally:
+        broker.delete_topic(topic)
+
+
+def _order(peers: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
+    for number in range(rounds + 1):
+        first = number % len(peers)
+        for peer in (*peers[first:], *peers[:first]):
+            yield number, peer
+
+
+def _measure(servers: str, peer: str, topic: str, workload: Workload, timeout: float) -> Measurement:
+    command = [sys.executable, str(PEERS_SCRIPT), peer, servers, topic, json.dumps(attrs.asdict(workload))]
+    ended = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=True
+    )
+    return Measurement(**json.loads(ended.stdout))
+
+
+def _mismatch(broker: Broker, topic: str, workload: Workload, measurement: Measurement) -> str | None:
+    """Why a run is invalid: sent, held by the broker and called back must be one number."""
+    sent, called_back = measurement.sent, measurement.called_back
+    deadline = time.monotonic() + (ANSWER_SECONDS if workload.acks == "0" else 0.0)  # nobody waited for the broker
+    while (held := broker.held(topic, workload.partitions)) < sent and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if held != sent:
+        return f"{sent} records were sent, the topic holds {held}"
+    if called_back is not None and called_back != sent:
+        return f"{sent} records were sent, {called_back} callbacks ran"
+    return None

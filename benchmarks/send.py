@@ -1,0 +1,128 @@
+"""Ottla beside the other Python producers, on one real broker: `python benchmarks/send.py --help`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+from figures import Figures, figures, table
+from peers import PEERS
+from rich.console import Console
+from rounds import Broker, Run, run_rounds
+from workload import DISTINCT_KEYS, Workload
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+
+SHARES: Final = {"aiokafka": 0.5, "kafka-python": 0.2}
+"""The slow peers send fewer records: it is the rate that is compared."""
+
+TABLE_WIDTH: Final = 126
+CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def environment() -> Mapping[str, Any]:
+    """What the figures depend on beside the settings."""
+    return {
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "processors": os.cpu_count(),
+        "load_average": os.getloadavg(),
+        "versions": {peer: version(peer) for peer in PEERS},
+    }
+
+
+def scaled(workload: Workload, peers: Sequence[str]) -> dict[str, Workload]:
+    """Each peer's share of the workload."""
+    return {
+        peer: attrs.evolve(workload, records=max(1, int(workload.records * SHARES.get(peer, 1.0)))) for peer in peers
+    }
+
+
+def tell(run: Run) -> None:
+    """One line for a run that ended."""
+    name = f"round {run.round}" if run.round else "warm-up"
+    said = f"INVALID: {run.problem}" if run.problem else f"{run.rate:>9,.0f} records/s"
+    click.echo(f"{name}  {run.peer:<16} {said}", err=True)
+
+
+def save(
+    file: Path, workload: Workload, before: Mapping[str, Any], runs: Sequence[Run], rows: Sequence[Figures]
+) -> None:
+    """Everything that was measured, as JSON."""
+    content = {
+        "workload": attrs.asdict(workload),
+        "environment": before,
+        "load_average_after": os.getloadavg(),
+        "figures": [attrs.asdict(row) for row in rows],
+        "runs": [attrs.asdict(run) for run in runs],
+    }
+    file.write_text(json.dumps(content, indent=2) + "\n")
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--bootstrap-servers", help="A cluster that runs already; default: one is started for the benchmark.")
+@click.option("--records", default=300_000, help="Records in a run; aiokafka sends half, kafka-python a fifth.")
+@click.option("--value-size", default=100, help="Bytes of a value.")
+@click.option("--partitions", default=4)
+@click.option("--keyed", is_flag=True, help="Give records keys.")
+@click.option("--distinct-keys", default=DISTINCT_KEYS, help="How many different keys there are; they take turns.")
+@click.option("--headers", is_flag=True, help="Give records two headers.")
+@click.option("--callback", is_flag=True, help="Have every record's delivery called back.")
+@click.option("--compression", type=click.Choice(CODECS), default="none")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all")
+@click.option("--linger-ms", default=5)
+@click.option("--batch-size", default=16_384)
+@click.option("--max-in-flight", default=5)
+@click.option("--rounds", default=5, help="Rounds that count; one more goes before them.")
+@click.option("--peers", "names", default=",".join(PEERS), help="Who runs, by commas.")
+@click.option("--timeout", default=120.0, help="Seconds that one run may take.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there, too.")
+def main(
+    bootstrap_servers: str | None, rounds: int, names: str, timeout: float, file: Path | None, **settings: Any
+) -> None:
+    """Send the same records with every peer, one after the other, in rounds, and compare the rates."""
+    workload = Workload(**settings)
+    peers = [name.strip() for name in names.split(",")]
+    if unknown := set(peers) - set(PEERS):
+        raise click.BadParameter(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    before = environment()
+    with contextlib.ExitStack() as stack:
+        servers = bootstrap_servers or stack.enter_context(KafkaCluster()).bootstrap_servers
+        broker = Broker(servers)
+        stack.callback(broker.close)
+        runs = run_rounds(broker, scaled(workload, peers), rounds=rounds, timeout=timeout, tell=tell)
+    rows = [row for peer in peers if (row := figures(runs, peer))]
+    console = Console()
+    console.width = max(console.width, TABLE_WIDTH)
+    console.print(table(rows, title=_title(workload, before)))
+    if file is not None:
+        save(file, workload, before, runs, rows)
+    if any(run.problem for run in runs):
+        sys.exit("some runs are invalid; they count for nothing")
+
+
+def _title(workload: Workload, before: Mapping[str, Any]) -> str:
+    parts = [
+        f"{workload.value_size}-byte values",
+        f"{workload.distinct_keys:,} keys" if workload.keyed else "no keys",
+        *(["headers"] if workload.headers else []),
+        *(["callbacks"] if workload.callback else []),
+        f"{workload.partitions} partitions",
+        f"acks={workload.acks}",
+        f"compression {workload.compression}",
+    ]
+    load = f"load {before['load_average'][0]:.1f} before, {os.getloadavg()[0]:.1f} after"
+    return f"{', '.join(parts)}\nPython {before['python']}, {before['processors']} processors, {load}"
+
+
+if __name__ == "__main__":
+    main()

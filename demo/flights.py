@@ -1,0 +1,184 @@
+"""336,776 real flights through PySpark into a real Kafka, read back by another client and compared.
+
+    python demo/flights.py                                      a Kafka of its own, for as long as it takes
+    python demo/flights.py --bootstrap-servers host:9092        yours
+
+Ends with exit code 1, and a sentence for each thing that is not as it should be.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import attrs
+import click
+from flights_input import InputMissing, records, unpack
+from flights_job import prepare, session, write
+from flights_tally import ReadBack, Tally, tally_of
+from flights_topic import Offsets, Topic, TopicTrouble
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.kafka_cluster import KafkaCluster
+
+LOOK_EVERY: Final = 0.2  # seconds
+SHOWN: Final = 5
+
+
+@click.command(help="Send 336,776 flights through PySpark to Kafka with Ottla, read them back and compare.")
+@click.option("--bootstrap-servers", help="Your cluster (PLAINTEXT). Without it, one is started for the demo.")
+@click.option("--topic", help="Made if it does not exist. Without it, one with a name of its own is made.")
+@click.option("--partitions", type=click.IntRange(min=1), default=6, show_default=True, help="Of a new topic.")
+@click.option("--compression", default="lz4", show_default=True, help="The producer's compression.type.")
+def main(bootstrap_servers: str | None, topic: str | None, partitions: int, compression: str) -> None:
+    name = topic or ("flights" if bootstrap_servers is None else f"flights-{uuid.uuid4().hex[:8]}")
+    console = Console()
+    try:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="ottla-demo-")))
+            servers = bootstrap_servers or stack.enter_context(_own_kafka(console)).bootstrap_servers
+            frame, expected = _flights(console, stack, folder)
+            place = Topic(servers, name)
+            place.make(partitions)
+            starts = place.ends()
+            sent = _send(console, expected, place, partial(write, frame, servers, name, compression))
+            found, read = _read(console, place, starts)
+    except (InputMissing, KafkaUnavailable, PySparkException, TopicTrouble) as error:
+        raise click.ClickException(str(error)) from error
+    console.print(_comparison(expected, found), _rates(sent, read), f"Topic: {name} on {servers}", sep="\n")
+    problems = list(_problems(expected, found))
+    for problem in problems:
+        click.echo(f"Error: {problem}.", err=True)
+    if not problems:
+        console.print("[green]Every flight arrived, once, unchanged, and where Java would have put it.")
+    sys.exit(1 if problems else 0)
+
+
+@attrs.frozen(kw_only=True)
+class Pace:
+    """How much passed in how long."""
+
+    records: int
+    size: int
+    seconds: float
+
+
+@contextmanager
+def _own_kafka(console: Console) -> Iterator[KafkaCluster]:
+    with ExitStack() as stack:
+        with console.status("Starting Kafka (the first time, its jars are fetched)"):
+            cluster = stack.enter_context(KafkaCluster())
+        yield cluster
+
+
+def _flights(console: Console, stack: ExitStack, folder: Path) -> tuple[DataFrame, Tally]:
+    with console.status("Starting Spark"):
+        spark = stack.enter_context(session(folder))
+    with console.status("Reading the flights, once with Spark and once without"):
+        flights = unpack(folder)
+        return prepare(spark, flights), tally_of(records(flights))
+
+
+def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], None]) -> Pace:
+    """Run the job, and show how many records the topic holds while it runs."""
+    before = sum(place.ends().values())
+    over = threading.Event()
+    with _progress(console) as progress, ThreadPoolExecutor(1) as pool:
+        bar = progress.add_task("Writing", total=expected.records)
+
+        def watch() -> None:
+            while not over.wait(LOOK_EVERY):
+                progress.update(bar, completed=sum(place.ends().values()) - before)
+
+        watching = pool.submit(watch)
+        began = time.perf_counter()
+        try:
+            job()
+        finally:
+            seconds = time.perf_counter() - began
+            over.set()
+        watching.result()
+        progress.update(bar, completed=sum(place.ends().values()) - before)
+    return Pace(records=expected.records, size=expected.size, seconds=seconds)
+
+
+def _read(console: Console, place: Topic, starts: Offsets) -> tuple[ReadBack, Pace]:
+    ends = place.ends()
+    found = ReadBack(partitions=len(ends))
+    with _progress(console) as progress:
+        bar = progress.add_task("Reading back", total=sum(ends.values()) - sum(starts.values()))
+        began = time.perf_counter()
+        for record in place.read(starts, ends, progress=partial(progress.advance, bar)):
+            found.add(record)
+        seconds = time.perf_counter() - began
+    return found, Pace(records=found.tally.records, size=found.tally.size, seconds=seconds)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
+def _comparison(expected: Tally, found: ReadBack) -> Table:
+    table = Table("", "in the CSV file", "in the topic")
+    arrived = found.tally
+    placed = len(found.places) - sum(1 for _ in found.misplaced())
+    for what, wanted, got in (
+        ("records", f"{expected.records:,}", f"{arrived.records:,}"),
+        ("without a key", f"{expected.without_key:,}", f"{arrived.without_key:,}"),
+        ("different keys", f"{len(expected.keys):,}", f"{len(arrived.keys):,}"),
+        (f"keys where Java puts them, of {found.partitions} partitions", f"{len(expected.keys):,}", f"{placed:,}"),
+        ("checksum", expected.checksum_text, arrived.checksum_text),
+    ):
+        table.add_row(what, wanted, got if got == wanted else f"[red]{got}")
+    return table
+
+
+def _rates(sent: Pace, read: Pace) -> Table:
+    table = Table("", "seconds", "records/s", "MB/s")
+    for what, pace in (("written by Spark with Ottla", sent), ("read back by confluent-kafka", read)):
+        each_second = f"{pace.records / pace.seconds:,.0f}"
+        table.add_row(what, f"{pace.seconds:.2f}", each_second, f"{pace.size / pace.seconds / 1e6:.1f}")
+    return table
+
+
+def _problems(expected: Tally, found: ReadBack) -> Iterator[str]:
+    arrived = found.tally
+    if arrived.records != expected.records:
+        yield (
+            f"{expected.records:,} records were written, but {arrived.records:,} are in the topic; more can come "
+            "from a batch that was sent again, or from somebody else who writes there"
+        )
+    if arrived.without_key != expected.without_key:
+        yield f"{arrived.without_key:,} records have no key; it should be {expected.without_key:,}"
+    if arrived.keys != expected.keys:
+        yield f"{len(arrived.keys ^ expected.keys):,} keys are in the file or the topic, but not in both"
+    if arrived.checksum != expected.checksum:
+        yield f"the checksum is {arrived.checksum_text}; it should be {expected.checksum_text}"
+    misplaced = list(found.misplaced())
+    yield from misplaced[:SHOWN]
+    if len(misplaced) > SHOWN:
+        yield f"and {len(misplaced) - SHOWN:,} more keys are not where Java would have put them"
+
+
+if __name__ == "__main__":
+    main()

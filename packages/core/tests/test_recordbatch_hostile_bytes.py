@@ -1,0 +1,183 @@
+"""Whatever bytes claim to be record batches: they are read, or a CorruptBatch says why not."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.errors import CorruptBatch
+from ottla.interfaces import Buffer, Compressor
+from ottla.protocol.primitives import varint
+from ottla.recordbatch.objects import ObjectColumns
+from ottla.recordbatch.parse import RecordBatch, parse_batches
+from ottla.recordbatch.v2 import batch_header
+
+
+def batch(section: bytes, *, count: int, codec_id: int = 0) -> bytes:
+    chunks: list[Buffer] = [section]
+    header = batch_header(chunks, codec_id=codec_id, first_timestamp=0, max_timestamp=0, count=count)
+    return header + section
+
+
+def section(count: int = 3) -> bytes:
+    columns = ObjectColumns(1 << 20)
+    for index in range(count):
+        columns.append(b"key", b"value" * 5, [("name", b"x"), ("null", None)], 1000 - index)
+    return bytes(columns.encode(2).chunks[0])
+
+
+def read(buffer: Buffer, compressors: dict[int, Compressor] | None = None) -> list[RecordBatch]:
+    return list(parse_batches(buffer, compressors=compressors or {}, limit=1 << 20))
+
+
+def with_right_checksum(broken: bytearray) -> bytes:
+    broken[17:21] = struct.pack(">I", crc32c(broken[21:]))
+    return bytes(broken)
+
+
+@pytest.mark.parametrize("codec_id", range(5))
+def test_a_batch_cut_anywhere_is_corrupt(codec_id: int, compressors: dict[int, Compressor]) -> None:
+    packed = compressors[codec_id].compress([section()], level=None) if codec_id else section()
+    whole = batch(packed, count=3, codec_id=codec_id)
+
+    for size in range(1, len(whole)):
+        with pytest.raises(CorruptBatch, match="cut off"):
+            read(whole[:size], compressors)
+
+
+@pytest.mark.parametrize("codec_id", range(5))
+def test_a_records_section_cut_anywhere_is_corrupt(codec_id: int, compressors: dict[int, Compressor]) -> None:
+    packed = compressors[codec_id].compress([section()], level=None) if codec_id else section()
+
+    for size in range(len(packed)):
+        with pytest.raises(CorruptBatch):
+            read(batch(packed[:size], count=3, codec_id=codec_id), compressors)
+
+
+def test_every_flipped_bit_behind_the_checksum_is_found() -> None:
+    whole = batch(section(), count=3)
+
+    for position in range(17, len(whole)):
+        for bit in range(8):
+            flipped = bytearray(whole)
+            flipped[position] ^= 1 << bit
+            with pytest.raises(CorruptBatch):
+                read(flipped)
+
+
+@pytest.mark.parametrize("codec_id", range(5))
+def test_flipped_bits_under_a_right_checksum_are_read_or_corrupt(
+    codec_id: int, compressors: dict[int, Compressor]
+) -> None:
+    packed = compressors[codec_id].compress([section()], level=None) if codec_id else section()
+    whole = batch(packed, count=3, codec_id=codec_id)
+    corrupt = 0
+    for position in range(21, len(whole)):
+        for bit in range(8):
+            flipped = bytearray(whole)
+            flipped[position] ^= 1 << bit
+            try:
+                read(with_right_checksum(flipped), compressors)
+            except CorruptBatch:
+                corrupt += 1
+
+    assert corrupt > len(whole)
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_read_or_corrupt(noise: bytes) -> None:
+    try:
+        read(noise)
+    except CorruptBatch:
+        assert noise
+
+
+@given(st.binary(max_size=100), st.integers(-(2**31), 2**31 - 1), st.integers(0, 7))
+@settings(deadline=None)
+def test_random_sections_are_read_or_corrupt(noise: bytes, count: int, codec_id: int) -> None:
+    whole = bytearray(batch(noise, count=1, codec_id=codec_id))
+    whole[57:61] = struct.pack(">i", count)
+    try:
+        batches = read(with_right_checksum(whole))
+    except CorruptBatch:
+        return
+    assert len(batches[0].records) == count
+
+
+def test_two_thousand_random_changes_end_in_a_batch_or_a_corrupt_one(compressors: dict[int, Compressor]) -> None:
+    dice = random.Random(20)
+    whole = batch(section(), count=3)
+    for _ in range(2000):
+        changed = bytearray(whole)
+        for _ in range(dice.randrange(1, 5)):
+            changed[dice.randrange(21, len(changed))] = dice.randrange(256)
+        try:
+            read(with_right_checksum(changed), compressors)
+        except CorruptBatch:
+            continue
+
+
+def record(*, offset: int = 0, key: bytes = b"\1", value: bytes = b"\1", headers: bytes = b"\0") -> bytes:
+    body = b"\0\0" + varint(offset) + key + value + headers
+    return varint(len(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("broken", "count", "said"),
+    [
+        pytest.param(record(), 2, "variable-length", id="fewer records than claimed"),
+        pytest.param(record() * 2, 1, "bytes follow the last", id="more records than claimed"),
+        pytest.param(record() * 2, 2, "out of order", id="an offset twice"),
+        pytest.param(record(offset=-1), 1, "out of order", id="an offset before the first"),
+        pytest.param(record(offset=1), 1, "behind its end", id="an offset behind the last"),
+        pytest.param(varint(-1), 1, "does not end within", id="a record of negative length"),
+        pytest.param(varint(100), 1, "does not end within", id="a record behind the end"),
+        pytest.param(record(key=varint(-2)), 1, "do not end within", id="a key of negative length"),
+        pytest.param(record(value=varint(2**31 - 1)), 1, "do not end within", id="a huge value"),
+        pytest.param(record(headers=b"\0\0"), 1, "behind its headers", id="bytes behind the headers"),
+        pytest.param(record(headers=varint(-1)), 1, "headers", id="a negative number of headers"),
+        pytest.param(record(headers=b"\2\1\1"), 1, "no name", id="a header without a name"),
+        pytest.param(record(headers=b"\2\2\xff\1"), 1, "not UTF-8", id="a header name that is no text"),
+    ],
+)
+def test_a_wrong_record_is_named(broken: bytes, count: int, said: str) -> None:
+    with pytest.raises(CorruptBatch, match=said):
+        read(batch(broken, count=count))
+
+
+def test_an_older_format_is_refused_by_its_number() -> None:
+    with pytest.raises(CorruptBatch, match="format v1"):
+        read(bytes.fromhex("0000000000000000000000220000000001") + bytes(40))
+
+
+def test_a_length_below_the_header_is_refused() -> None:
+    whole = bytearray(batch(section(), count=3))
+    whole[8:12] = struct.pack(">i", -1)
+
+    with pytest.raises(CorruptBatch, match="shorter than its header"):
+        read(whole)
+
+
+def test_a_codec_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(CorruptBatch, match="no compressor for codec 5"):
+        read(batch(section(), count=3, codec_id=5))
+
+
+def test_an_incomplete_last_batch_is_left_out_on_request() -> None:
+    whole = batch(section(), count=3)
+
+    for size in range(len(whole)):
+        batches = parse_batches(whole + whole[:size], compressors={}, partial_tail=True)
+        assert len(list(batches)) == 1
+
+
+def test_a_section_that_unpacks_to_too_much_is_corrupt(compressors: dict[int, Compressor]) -> None:
+    for codec_id, compressor in compressors.items():
+        bomb = compressor.compress([bytes(4 << 20)], level=None)
+        with pytest.raises(CorruptBatch, match="more than the 1048576 bytes"):
+            read(batch(bomb, count=1, codec_id=codec_id), compressors)

@@ -1,0 +1,168 @@
+"""What `send` puts into the columns of a batch comes out of its bytes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.errors import InvalidRecord
+from ottla.interfaces import ColumnsKind, Header
+from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, ObjectEncoder
+from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
+from ottla.recordbatch.v2 import batch_header
+
+NOW = 1_700_000_000_000
+
+small = st.binary(max_size=40)
+parts = st.none() | small | st.builds(lambda size: b"x" * size, st.sampled_from((63, 64, 4090, 8150, 8191, 8192, 20_000)))
+headers = st.lists(st.tuples(st.text(max_size=5), st.none() | small), max_size=3)
+no_headers: st.SearchStrategy[list[Header]] = st.just([])
+timestamps = st.one_of(
+    st.integers(NOW - 70, NOW + 70),
+    st.integers(NOW - 9000, NOW + 9000),
+    st.integers(NOW - 2**21, NOW + 2**21),
+    st.integers(0, TIMESTAMP_MAX),
+)
+rows = st.one_of(
+    st.lists(st.tuples(st.none(), small, no_headers, timestamps), min_size=1, max_size=200),
+    st.lists(st.tuples(small, small, no_headers, timestamps), min_size=1, max_size=200),
+    st.lists(st.tuples(parts, parts, headers, timestamps), min_size=1, max_size=30),
+)
+Row = tuple[bytes | None, bytes | None, list[Header], int]
+
+
+def filled(rows: list[Row], *, limit: int = 1 << 24) -> ObjectColumns:
+    columns = ObjectColumns(limit)
+    for index, row in enumerate(rows):
+        assert columns.append(*row) == index
+    return columns
+
+
+def sealed(columns: ObjectColumns) -> bytes:
+    section = columns.encode(2)
+    header = batch_header(
+        section.chunks,
+        codec_id=0,
+        first_timestamp=section.first_timestamp,
+        max_timestamp=section.max_timestamp,
+        count=section.count,
+    )
+    return header + b"".join(section.chunks)
+
+
+def read(batch: bytes) -> RecordBatch:
+    [parsed] = parse_batches(batch, compressors={})
+    return parsed
+
+
+@given(rows)
+@settings(deadline=None)
+def test_whatever_is_appended_is_read_back(rows: list[Row]) -> None:
+    batch = read(sealed(filled(rows)))
+
+    assert [
+        Record(offset=index, timestamp_ms=timestamp_ms, key=key, value=value, headers=tuple(headers))
+        for index, (key, value, headers, timestamp_ms) in enumerate(rows)
+    ] == list(batch.records)
+    assert max(row[3] for row in rows) == batch.max_timestamp
+
+
+@given(rows)
+@settings(deadline=None)
+def test_the_size_estimate_is_never_below_the_encoded_size(rows: list[Row]) -> None:
+    columns = filled(rows)
+    estimate = columns.size_estimate()
+
+    assert len(b"".join(columns.encode(2).chunks)) <= estimate
+
+
+@given(rows, st.integers(0, 3000))
+@settings(deadline=None)
+def test_a_batch_stays_within_its_limit_unless_a_lone_record_is_larger(rows: list[Row], limit: int) -> None:
+    columns = ObjectColumns(limit)
+    taken = 0
+    for row in rows:
+        if columns.append(*row) is None:
+            break
+        taken += 1
+
+    assert taken >= 1
+    assert taken == 1 or columns.size_estimate() <= limit
+    assert len(read(sealed(columns)).records) == taken
+
+
+def test_the_size_estimate_is_tight_for_records_of_100_bytes() -> None:
+    columns = ObjectColumns(16_384)
+    while columns.append(None, bytes(100), (), NOW) is not None:
+        pass
+    estimate = columns.size_estimate()
+
+    assert 16_384 - 112 < estimate <= 16_384
+    assert estimate <= 1.03 * len(columns.encode(2).chunks[0])
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+@pytest.mark.parametrize("count", [63, 64, 65, 8191, 8192, 8193, 20_000])
+def test_offsets_are_right_where_their_varints_grow(count: int, key: bytes | None) -> None:
+    columns = filled([(key, b"v", [], NOW + index) for index in range(count)])
+
+    assert list(range(count)) == [record.offset for record in read(sealed(columns)).records]
+
+
+def test_the_first_key_or_header_of_a_batch_may_come_late() -> None:
+    columns = filled([(None, b"0", [], NOW), (b"k", b"1", [], NOW), (None, None, [("h", b"x")], NOW), (b"", b"", [], NOW)])
+
+    records = read(sealed(columns)).records
+
+    assert [None, b"k", None, b""] == [record.key for record in records]
+    assert [b"0", b"1", None, b""] == [record.value for record in records]
+    assert [(), (), (("h", b"x"),), ()] == [record.headers for record in records]
+
+
+@given(rows)
+@settings(deadline=None)
+def test_the_facts_of_a_record_are_the_same_before_and_after_encoding(rows: list[Row]) -> None:
+    expected = [
+        (timestamp_ms, -1 if key is None else len(key), -1 if value is None else len(value))
+        for key, value, _headers, timestamp_ms in rows
+    ]
+    columns = filled(rows)
+
+    assert expected == [columns.facts(index) for index in range(len(rows))]
+    columns.encode(2)
+    assert expected == [columns.facts(index) for index in range(len(rows))]
+
+
+@pytest.mark.parametrize("bad", [-2, TIMESTAMP_MAX + 1])
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_a_timestamp_that_the_format_cannot_hold_is_refused_alone(bad: int, earlier: int) -> None:
+    columns = filled([(None, b"v", [], TIMESTAMP_MAX)] * earlier)
+
+    with pytest.raises(InvalidRecord, match="timestamp_ms"):
+        columns.append(None, b"bad", (), bad)
+
+    assert earlier == columns.append(None, b"good", (), 5)
+    assert earlier + 1 == len(read(sealed(columns)).records)
+
+
+def test_a_header_name_that_utf8_cannot_hold_is_refused_alone() -> None:
+    columns = filled([(None, b"v", [], NOW)])
+
+    with pytest.raises(InvalidRecord, match="UTF-8"):
+        columns.append(None, b"bad", [("\ud800", b"x")], NOW)
+
+    assert len(read(sealed(columns)).records) == 1
+
+
+def test_the_records_themselves_are_let_go_when_they_are_encoded() -> None:
+    columns = filled([(b"key", b"value", [], NOW)])
+    columns.encode(2)
+
+    assert not columns._values
+    assert columns._keys is None
+
+
+def test_only_objects_are_taken() -> None:
+    assert isinstance(ObjectEncoder().columns(ColumnsKind.OBJECTS, 100), ObjectColumns)
+    assert ObjectEncoder().columns(ColumnsKind.ARROW, 100) is None

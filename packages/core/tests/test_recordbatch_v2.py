@@ -1,0 +1,67 @@
+"""The header of a batch can be written anew without its records."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.interfaces import Buffer, Compressor
+from ottla.recordbatch.objects import ObjectColumns
+from ottla.recordbatch.parse import RecordBatch, parse_batches
+from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
+
+
+def stamped(chunks: list[Buffer], *, codec_id: int = 0, producer_id: int = -1, epoch: int = -1) -> bytes:
+    return batch_header(
+        chunks,
+        codec_id=codec_id,
+        first_timestamp=5,
+        max_timestamp=5,
+        count=2,
+        producer_id=producer_id,
+        epoch=epoch,
+        sequence=2**31 - 1,
+        transactional=True,
+    )
+
+
+def read(header: bytes, chunks: list[Buffer], compressors: dict[int, Compressor]) -> RecordBatch:
+    [batch] = parse_batches(header + b"".join(chunks), compressors=compressors)
+    return batch
+
+
+@pytest.fixture
+def section() -> bytes:
+    columns = ObjectColumns(1000)
+    columns.append(None, b"one", (), 5)
+    columns.append(b"key", b"two", (), 5)
+    return bytes(columns.encode(2).chunks[0])
+
+
+def test_a_new_stamp_is_a_new_header_over_the_same_chunks(section: bytes) -> None:
+    chunks: list[Buffer] = [section]
+
+    before = read(stamped(chunks, producer_id=7, epoch=1), chunks, {})
+    after = read(stamped(chunks, producer_id=2**63 - 1, epoch=32767), chunks, {})
+
+    assert before.records == after.records
+    assert (7, 1, 2**31 - 1) == (before.producer_id, before.epoch, before.sequence)
+    assert (2**63 - 1, 32767, 2**31 - 1) == (after.producer_id, after.epoch, after.sequence)
+    assert after.transactional
+    assert not after.control
+
+
+def test_the_header_is_the_same_however_the_records_are_cut_into_chunks(section: bytes) -> None:
+    pieces: list[Buffer] = [memoryview(section)[:3], bytearray(section[3:9]), section[9:]]
+
+    assert stamped([section]) == stamped(pieces)
+    assert len(stamped(pieces)) == HEADER_SIZE
+
+
+def test_the_header_names_the_codec(section: bytes, compressors: dict[int, Compressor]) -> None:
+    for codec_id, compressor in compressors.items():
+        chunks: list[Buffer] = [compressor.compress([section], level=None)]
+
+        batch = read(stamped(chunks, codec_id=codec_id), chunks, compressors)
+
+        assert codec_id == batch.codec_id
+        assert [b"one", b"two"] == [record.value for record in batch.records]

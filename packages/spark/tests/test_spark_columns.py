@@ -1,0 +1,129 @@
+"""Which DataFrames are taken, and what is said about the others."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ottla_spark.columns import ColumnPositions, find_columns
+
+TEXT, BYTES, INT, LONG, DOUBLE, TIME = (
+    StringType(),
+    BinaryType(),
+    IntegerType(),
+    LongType(),
+    DoubleType(),
+    TimestampType(),
+)
+HEADERS = ArrayType(StructType().add("key", TEXT).add("value", BYTES))
+
+
+def schema(**columns: DataType) -> StructType:
+    made = StructType()
+    for name, found in columns.items():
+        made.add(name, found)
+    return made
+
+
+def found(topic: str | None = "t", **columns: DataType) -> tuple[ColumnPositions, list[str]]:
+    """The columns that are sent of a DataFrame with these, and the problems."""
+    problems: list[str] = []
+    return find_columns(schema(**columns), topic=topic, problems=problems), problems
+
+
+@pytest.mark.parametrize("value", [TEXT, BYTES], ids=str)
+@pytest.mark.parametrize("key", [TEXT, BYTES], ids=str)
+def test_all_columns_are_found_where_they_are(key: DataType, value: DataType) -> None:
+    problems: list[str] = []
+    columns = schema(id=LONG, headers=HEADERS, partition=INT, topic=TEXT, timestamp=TIME, key=key, value=value)
+    positions = find_columns(columns, topic=None, problems=problems)
+
+    assert problems == []
+    assert positions == {"headers": 1, "partition": 2, "topic": 3, "timestamp": 4, "key": 5, "value": 6}
+
+
+def test_a_value_is_all_that_is_needed_beside_the_topic_option() -> None:
+    assert found(value=BYTES) == ({"value": 0}, [])
+
+
+def test_columns_of_other_names_are_ignored_whatever_their_type() -> None:
+    assert found(offset=MapType(INT, INT), value=TEXT, Key=DOUBLE) == ({"value": 1}, [])
+
+
+def test_the_topic_option_makes_the_topic_column_meaningless() -> None:
+    problems: list[str] = []
+    positions = find_columns(schema(topic=DOUBLE, value=TEXT), topic="t", problems=problems)
+
+    assert (positions, problems) == ({"value": 1}, [])
+
+
+def test_without_any_topic_both_ways_to_name_one_are_told() -> None:
+    _, problems = found(None, value=TEXT)
+
+    assert problems == ["there is no topic: set option 'topic', or have a column 'topic' of type string"]
+
+
+def test_a_missing_value_is_told_with_what_is_there() -> None:
+    _, problems = found(Value=TEXT, key=TEXT)
+
+    assert problems == [
+        "required column 'value' not found; it must be string or binary, and names are case-sensitive "
+        "(found: Value, key)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "type_", "allowed"),
+    [
+        ("value", StructType().add("a", INT), "string or binary"),
+        ("key", LONG, "string or binary"),
+        ("topic", BYTES, "string"),
+        ("partition", LONG, "int"),
+        ("headers", MapType(TEXT, BYTES), "array<struct<key:string,value:binary>>"),
+        ("headers", ArrayType(TEXT), "array<struct<key:string,value:binary>>"),
+        (
+            "headers",
+            ArrayType(StructType().add("key", TEXT).add("value", TEXT)),
+            "array<struct<key:string,value:binary>>",
+        ),
+        (
+            "headers",
+            ArrayType(StructType().add("name", TEXT).add("value", BYTES)),
+            "array<struct<key:string,value:binary>>",
+        ),
+        ("timestamp", LONG, "timestamp"),
+        ("timestamp", TimestampNTZType(), "timestamp"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else part.simpleString(),
+)
+def test_a_wrong_type_is_told_with_column_type_and_what_is_allowed(column: str, type_: DataType, allowed: str) -> None:
+    problems: list[str] = []
+    columns = {"topic": TEXT, "value": TEXT, column: type_}
+    find_columns(schema(**columns), topic=None, problems=problems)
+
+    assert problems == [f"column {column!r} has the unsupported type {type_.simpleString()}; it must be {allowed}"]
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    problems: list[str] = []
+    find_columns(schema(value=TEXT).add("value", BYTES), topic="t", problems=problems)
+
+    assert problems == ["column 'value' is there 2 times; keep one"]
+
+
+def test_everything_wrong_is_told_at_once() -> None:
+    _, problems = found(None, key=INT, partition=TEXT)
+
+    assert len(problems) == 4

@@ -1,0 +1,151 @@
+"""What is read from the options of a write, and what is refused before any task exists."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StringType, StructType
+
+from ottla_spark import OttlaDataSource, WriteRefused
+from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.producer_settings import DEFAULTS
+from ottla_spark.writer import OttlaWriter
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def read(**options: str) -> tuple[WriteOptions, list[str]]:
+    """The options, with servers and a topic unless these say otherwise, and the problems; `_` is a `.`."""
+    given = {key.replace("_", "."): value for key, value in options.items()}
+    problems: list[str] = []
+    return read_options({**SERVERS, "topic": "t", **given}, problems=problems), problems
+
+
+def planned(options: dict[str, str], *, column: str = "value", overwrite: bool = False) -> OttlaWriter:
+    """What Spark does on the driver, for a DataFrame of this one column."""
+    source = OttlaDataSource({"topic": "t", **options})
+    return source.writer(StructType().add(column, StringType()), overwrite)
+
+
+def test_the_prefix_is_taken_from_the_producers_settings() -> None:
+    options, problems = read(kafka_acks="1")
+
+    assert problems == []
+    assert options.producer["acks"] == "1"
+    assert options.producer["bootstrap.servers"] == "localhost:9092"
+
+
+def test_the_topic_is_trimmed() -> None:
+    options, _ = read(topic="  orders ")
+
+    assert options.topic == "orders"
+
+
+def test_an_empty_topic_is_refused() -> None:
+    _, problems = read(topic=" ")
+
+    assert problems == ["option topic is empty; name a topic, or leave it out and have a column 'topic'"]
+
+
+@pytest.mark.parametrize("key", ["includeheaders", "path"])
+def test_what_sparks_sink_takes_without_effect_is_taken(key: str) -> None:
+    assert read(**{key: "true"})[1] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("bootstrap.servers", "kafka.bootstrap.servers"),
+        ("linger.ms", "kafka.linger.ms"),
+        ("topics", "topic"),
+        ("includeheader", "includeHeaders"),
+        ("compression.typ", "kafka.compression.type"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_one_that_was_meant(key: str, meant: str) -> None:
+    assert read(**{key: "x"})[1] == [f"option {key!r} is not known; did you mean {meant!r}?"]
+
+
+def test_an_option_like_no_other_is_refused_all_the_same() -> None:
+    assert read(zzz="x")[1] == ["option 'zzz' is not known; the producer's own options begin with 'kafka.'"]
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_serializers_are_refused_with_the_reason(part: str) -> None:
+    _, problems = read(**{f"kafka.{part}.serializer": "org.apache.kafka.common.serialization.StringSerializer"})
+
+    assert problems == [
+        f"option kafka.{part}.serializer cannot be set: the bytes of column {part!r} are sent as they are; "
+        "serialize with DataFrame functions and leave the option out"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("kafka.transactional.id", "job-1", "transactional.id: transactions are not in this version"),
+        ("kafka.enable.idempotence", "true", "enable.idempotence: idempotence is not in this version"),
+        ("kafka.linger.mss", "1", "did you mean 'linger.ms'?"),
+        ("kafka.acks", "2", "acks"),
+        ("kafka.compression.type", "zippy", "no compressor is named 'zippy'"),
+        ("kafka.partitioner.class", "nobodys", "no partitioner is named 'nobodys'"),
+    ],
+)
+def test_what_the_producer_would_refuse_is_refused_on_the_driver(key: str, value: str, said: str) -> None:
+    with pytest.raises(WriteRefused, match=re.escape(said)):
+        planned({**SERVERS, key: value})
+
+
+def test_servers_are_required() -> None:
+    with pytest.raises(WriteRefused, match=r"kafka\.\* options, bootstrap\.servers: required"):
+        planned({})
+
+
+def test_overwriting_is_refused_with_the_mode_that_works() -> None:
+    with pytest.raises(WriteRefused, match=r'use \.mode\("append"\)'):
+        planned(SERVERS, overwrite=True)
+
+
+def test_everything_wrong_is_told_at_once() -> None:
+    with pytest.raises(WriteRefused) as refused:
+        planned({"bogus": "1", "kafka.transactional.id": "x"}, column="key", overwrite=True)
+
+    assert len(refused.value.problems) == 5
+
+
+def test_streams_are_refused_with_another_way() -> None:
+    source = OttlaDataSource({**SERVERS, "topic": "t"})
+    with pytest.raises(WriteRefused, match="foreachBatch"):
+        source.streamWriter(StructType().add("value", StringType()), overwrite=False)
+
+
+@pytest.mark.parametrize("default", DEFAULTS, ids=lambda default: default.key)
+def test_a_default_of_ours_yields_to_the_user(default: Any) -> None:
+    assert read()[0].producer[default.key] == default.value
+    assert read(**{f"kafka.{default.key}": "7"})[0].producer[default.key] == "7"
+
+
+@pytest.mark.parametrize(("default", "key"), [(default, key) for default in DEFAULTS for key in default.beside])
+def test_a_default_of_ours_steps_back_for_a_setting_that_it_might_not_fit(default: Any, key: str) -> None:
+    options, problems = read(**{f"kafka.{key}": "35000"})
+
+    assert default.key not in options.producer
+    assert problems == []
+
+
+def test_what_goes_to_the_tasks_keeps_its_settings_and_shows_no_secret() -> None:
+    options, _ = read(kafka_ssl_key_password="hunter2")
+    arrived = pickle.loads(pickle.dumps(options))
+
+    assert arrived.producer["ssl.key.password"] == "hunter2"
+    assert "hunter2" not in repr(arrived)
+
+
+def test_a_refused_secret_is_not_quoted() -> None:
+    with pytest.raises(WriteRefused) as refused:
+        planned({**SERVERS, "kafka.sasl.jaas.confi": "password=hunter2", "kafka.ssl.key.passwor": "hunter2"})
+
+    assert "hunter2" not in str(refused.value)

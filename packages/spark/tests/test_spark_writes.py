@@ -1,0 +1,347 @@
+"""Whole writes: a real Spark, a real Kafka, and confluent-kafka to read what arrived."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import ottla_spark
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+WITHIN = 60.0  # seconds
+
+
+@attrs.frozen(kw_only=True)
+class Arrived:
+    """A record as another client reads it."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = -1
+
+
+class Write(Protocol):
+    """Writes a DataFrame to the session's Kafka; `_` in an option stands for `.`."""
+
+    def __call__(self, frame: DataFrame, **options: str) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores of Spark, with the Python of these tests; the data source is not registered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+            .getOrCreate()
+        )
+        yield session
+        session.stop()
+
+
+@pytest.fixture
+def write(kafka: KafkaCluster) -> Write:
+    def write_to_kafka(frame: DataFrame, **options: str) -> None:
+        writer = frame.write.format("ottla").mode("append")
+        writer = writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        writer.options(**{key.replace("_", "."): value for key, value in options.items()}).save()
+
+    return write_to_kafka
+
+
+def arrived(kafka: KafkaCluster, topic: str) -> list[Arrived]:
+    """Everything in a topic, partition by partition, in order."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "reader", "log_level": 0}
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=WITHIN).topics[topic].partitions
+        return [record for partition in sorted(partitions) for record in _read(consumer, topic, partition)]
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Any, topic: str, partition: int) -> list[Arrived]:
+    place = confluent_kafka.TopicPartition(topic, partition, 0)
+    _, end = consumer.get_watermark_offsets(place, timeout=WITHIN)
+    consumer.assign([place])
+    found = consumer.consume(end, timeout=WITHIN) if end else []
+
+    assert len(found) == end
+    assert [message.error() for message in found] == [None] * end
+    return [
+        Arrived(
+            value=message.value(),
+            key=message.key(),
+            partition=partition,
+            headers=tuple(message.headers() or ()),
+            timestamp_ms=message.timestamp()[1],
+        )
+        for message in found
+    ]
+
+
+def values(records: list[Arrived]) -> list[bytes | None]:
+    return [record.value for record in records]
+
+
+def test_all_columns_arrive(spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=3)
+    moment = datetime(2013, 1, 1, 5, 0, 0, 123_000)
+    frame = spark.createDataFrame(
+        [
+            (
+                topic,
+                2,
+                "kö",
+                bytearray(b"\x00\xff"),
+                [("a", bytearray(b"1")), ("a", None)],
+                moment,
+                "ignored",
+            ),
+            (topic, 1, None, None, None, moment, "ignored"),
+        ],
+        "topic string, partition int, key string, value binary, "
+        "headers array<struct<key:string,value:binary>>, timestamp timestamp, note string",
+    )
+
+    write(frame)
+
+    sent_at = int(moment.replace(tzinfo=UTC).timestamp() * 1000)
+    assert arrived(kafka, topic) == [
+        Arrived(value=None, partition=1, timestamp_ms=sent_at),
+        Arrived(
+            value=b"\x00\xff",
+            key="kö".encode(),
+            partition=2,
+            headers=(("a", b"1"), ("a", None)),
+            timestamp_ms=sent_at,
+        ),
+    ]
+
+
+def test_many_rows_arrive_once_and_in_the_order_of_their_task(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    rows = 25_000  # more than Spark puts into one record batch
+
+    write(spark.range(0, rows, 1, 1).selectExpr("cast(id as string) as value"), topic=topic)
+
+    assert values(arrived(kafka, topic)) == [str(number).encode() for number in range(rows)]
+
+
+def test_every_task_sends_its_share(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=4)
+
+    write(spark.range(0, 1000, 1, 8).selectExpr("cast(id as string) as key", "'v' as value"), topic=topic)
+
+    records = arrived(kafka, topic)
+    assert sorted(int(record.key or b"") for record in records) == list(range(1000))
+    assert {record.partition for record in records} == {0, 1, 2, 3}
+
+
+def test_rows_go_to_the_topic_that_their_column_names(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    first, second = make_topic(), make_topic()
+
+    write(spark.createDataFrame([(first, "1"), (second, "2"), (first, "3")], "topic string, value string"))
+
+    assert sorted(values(arrived(kafka, first)), key=str) == [b"1", b"3"]
+    assert values(arrived(kafka, second)) == [b"2"]
+
+
+def test_the_topic_option_beats_the_column(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+
+    write(spark.createDataFrame([("elsewhere", "1"), (None, "2")], "topic string, value string"), topic=topic)
+
+    assert sorted(values(arrived(kafka, topic)), key=str) == [b"1", b"2"]
+
+
+def test_an_empty_frame_is_written_without_a_word_to_kafka(spark: SparkSession) -> None:
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
+
+    spark.range(0).selectExpr("'v' as value").write.format("ottla").options(**nobody).mode("append").save()
+
+
+def test_a_registered_source_writes_too(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    ottla_spark.register(spark)
+    topic = make_topic()
+
+    write(spark.range(1).selectExpr("'v' as value"), topic=topic)
+
+    assert values(arrived(kafka, topic)) == [b"v"]
+
+
+def test_a_registered_source_is_found_in_a_thread_of_the_users(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+
+    def job() -> None:
+        ottla_spark.register(spark)
+        write(spark.range(1).selectExpr("'v' as value"), topic=topic)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(job).result()
+
+    assert values(arrived(kafka, topic)) == [b"v"]
+
+
+def test_jobs_with_the_same_options_write_one_after_another(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    for job in ("1", "2", "3"):
+        write(spark.range(0, 1, 1, 1).selectExpr(f"'{job}' as value"), topic=topic, kafka_client_id="kept")
+
+    assert values(arrived(kafka, topic)) == [b"1", b"2", b"3"]
+
+
+def test_codecs_of_the_core_are_set_by_option(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+
+    write(spark.range(100).selectExpr("repeat('v', 100) as value"), topic=topic, kafka_compression_type="gzip")
+
+    assert values(arrived(kafka, topic)) == [b"v" * 100] * 100
+    assert "compresscodec: gzip" in kafka.dump_log(topic)
+
+
+def test_a_wrong_frame_is_refused_while_planning(spark: SparkSession, write: Write) -> None:
+    with pytest.raises(PySparkException) as refused:
+        write(spark.range(1).selectExpr("id as value", "id as partition"), bogus="1")
+
+    said = str(refused.value)
+    assert "column 'value' has the unsupported type bigint; it must be string or binary" in said
+    assert "column 'partition' has the unsupported type bigint; it must be int" in said
+    assert "there is no topic" in said
+    assert "option 'bogus' is not known" in said
+
+
+def test_overwriting_is_refused(spark: SparkSession, kafka: KafkaCluster) -> None:
+    writer = spark.range(1).selectExpr("'v' as value").write.format("ottla").option("topic", "t")
+    with pytest.raises(PySparkException, match=r'use \.mode\("append"\)'):
+        writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).mode("overwrite").save()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("kafka.transactional.id", "t-1", "transactions are not in this version"),
+        ("kafka.enable.idempotence", "true", "idempotence is not in this version"),
+        ("kafka.value.serializer", "s", "option kafka.value.serializer cannot be set"),
+    ],
+)
+def test_promises_that_are_not_kept_yet_are_refused(
+    spark: SparkSession, write: Write, key: str, value: str, said: str
+) -> None:
+    with pytest.raises(PySparkException, match=said):
+        write(spark.range(1).selectExpr("'v' as value"), topic="t", **{key: value})
+
+
+def test_a_null_topic_fails_the_job_with_its_row(spark: SparkSession, write: Write, make_topic: MakeTopic) -> None:
+    frame = spark.createDataFrame([(make_topic(), "1"), (None, "2")], "topic string, value string").coalesce(1)
+    with pytest.raises(PySparkException, match="row 2 of Spark partition 0 was refused: column 'topic' is null"):
+        write(frame)
+
+
+def test_a_negative_partition_fails_the_job_with_its_row(
+    spark: SparkSession, write: Write, make_topic: MakeTopic
+) -> None:
+    frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value", "-1 as partition")
+    with pytest.raises(PySparkException, match="row 1 of Spark partition 0 was refused: column 'partition'"):
+        write(frame, topic=make_topic())
+
+
+def test_a_partition_that_does_not_exist_fails_the_job(
+    spark: SparkSession, write: Write, make_topic: MakeTopic
+) -> None:
+    frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value", "7 as partition")
+    topic = make_topic()
+    with pytest.raises(PySparkException, match="row 1 of Spark partition 0 was refused") as failed:
+        write(frame, topic=topic, kafka_max_block_ms="300")
+
+    assert topic in str(failed.value)
+
+
+def test_a_topic_that_does_not_exist_fails_the_job(spark: SparkSession, write: Write) -> None:
+    frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value")
+    with pytest.raises(PySparkException, match="row 1 of Spark partition 0 was refused") as failed:
+        write(frame, topic="no-such-topic", kafka_max_block_ms="300")
+
+    assert "no-such-topic" in str(failed.value)
+
+
+def test_what_the_broker_refuses_fails_the_job_with_topic_partition_and_count(
+    spark: SparkSession, write: Write, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(max_message_bytes=1000)
+    frame = spark.range(0, 2, 1, 1).selectExpr("repeat('v', 5000) as value")
+    with pytest.raises(PySparkException) as failed:
+        write(frame, topic=topic)
+
+    said = str(failed.value)
+    assert f"Spark partition 0: of 2 records these failed: 2 for topic '{topic}'" in said
+    assert f"topic '{topic}', partition 0: " in said
+
+
+def test_a_failed_job_does_not_spoil_the_next(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    with pytest.raises(PySparkException):
+        write(spark.createDataFrame([(None, "1")], "topic string, value string"))
+
+    write(spark.range(1).selectExpr("'fine' as value"), topic=topic)
+
+    assert values(arrived(kafka, topic)) == [b"fine"]
+
+
+def test_each_micro_batch_can_be_written_as_a_frame(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    spark.range(10).selectExpr("cast(id as string) as value").write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("value string").parquet(str(tmp_path / "in"))
+    query = (
+        stream.writeStream.foreachBatch(lambda frame, _batch: write(frame, topic=topic))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+    assert query.awaitTermination(int(WITHIN))
+    assert sorted(values(arrived(kafka, topic)), key=str) == [str(number).encode() for number in range(10)]
