@@ -97,9 +97,7 @@ def main(
     before = environment()
     with contextlib.ExitStack() as stack:
         servers = bootstrap_servers or stack.enter_context(KafkaCluster()).bootstrap_servers
-        broker = Broker(servers)
-        stack.callback(broker.close)
-        runs = run_rounds(broker, scaled(workload, peers), rounds=rounds, timeout=timeout, tell=tell)
+        runs = run_rounds(Broker(servers), scaled(workload, peers), rounds=rounds, timeout=timeout, tell=tell)
     rows = [row for peer in peers if (row := figures(runs, peer))]
     console = Console()
     console.width = max(console.width, TABLE_WIDTH)

@@ -23,7 +23,7 @@ from typing import Final
 import attrs
 import click
 from flights_input import InputMissing, records, unpack
-from flights_job import prepare, session, write
+from flights_job import nothing_of, prepare, session, write
 from flights_tally import ReadBack, Tally, tally_of
 from flights_topic import Offsets, Topic, TopicTrouble
 from pyspark.errors import PySparkException
@@ -55,11 +55,18 @@ def main(bootstrap_servers: str | None, topic: str | None, partitions: int, comp
             place = Topic(servers, name)
             place.make(partitions)
             starts = place.ends()
+            with console.status("Warming up, without a record"):
+                write(nothing_of(frame), servers, name, compression)
             sent = _send(console, expected, place, partial(write, frame, servers, name, compression))
             found, read = _read(console, place, starts)
     except (InputMissing, KafkaUnavailable, PySparkException, TopicTrouble) as error:
         raise click.ClickException(str(error)) from error
-    console.print(_comparison(expected, found), _rates(sent, read), f"Topic: {name} on {servers}", sep="\n")
+    console.print(
+        _comparison(expected, found),
+        _rates(sent, read),
+        f"Topic {name!r} on {servers}, {found.partitions} partitions",
+        sep="\n",
+    )
     problems = list(_problems(expected, found))
     for problem in problems:
         click.echo(f"Error: {problem}.", err=True)
@@ -146,7 +153,7 @@ def _comparison(expected: Tally, found: ReadBack) -> Table:
         ("records", f"{expected.records:,}", f"{arrived.records:,}"),
         ("without a key", f"{expected.without_key:,}", f"{arrived.without_key:,}"),
         ("different keys", f"{len(expected.keys):,}", f"{len(arrived.keys):,}"),
-        (f"keys where Java puts them, of {found.partitions} partitions", f"{len(expected.keys):,}", f"{placed:,}"),
+        ("keys in Java's partition", f"{len(expected.keys):,}", f"{placed:,}"),
         ("checksum", expected.checksum_text, arrived.checksum_text),
     ):
         table.add_row(what, wanted, got if got == wanted else f"[red]{got}")

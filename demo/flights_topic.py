@@ -73,9 +73,12 @@ class Topic:
         consumer = Consumer({**self._client, "group.id": "ottla-demo", "enable.auto.commit": False})
         try:
             consumer.assign([TopicPartition(self.name, each, starts[each]) for each in missing])
+            deadline = time.monotonic() + WITHIN
             while missing:
-                messages: list[Any] = consumer.consume(AT_ONCE, timeout=WITHIN)
-                if not messages:
+                messages: list[Any] = consumer.consume(AT_ONCE, timeout=LOOK_AGAIN)
+                if messages:
+                    deadline = time.monotonic() + WITHIN
+                elif time.monotonic() > deadline:
                     raise TopicTrouble(f"nothing more came from partitions {sorted(missing)} for {WITHIN:.0f} s")
                 for message in messages:
                     yield _record(message)

@@ -5,17 +5,30 @@ from __future__ import annotations
 import random
 import struct
 
+import cramjam
+import lz4.frame
 import pytest
+import zstandard
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.compressors.gzip import Gzip
+from ottla.compressors.lz4 import Lz4
+from ottla.compressors.snappy import Snappy
+from ottla.compressors.zstd import Zstd
 from ottla.errors import CorruptBatch
 from ottla.interfaces import Buffer, Compressor
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
 from ottla.recordbatch.v2 import batch_header
+
+
+@pytest.fixture(scope="module")
+def compressors() -> dict[int, Compressor]:
+    made: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
+    return {compressor.codec_id: compressor for compressor in made}
 
 
 def batch(section: bytes, *, count: int, codec_id: int = 0) -> bytes:

@@ -15,7 +15,9 @@ from ottla.recordbatch.v2 import batch_header
 NOW = 1_700_000_000_000
 
 small = st.binary(max_size=40)
-parts = st.none() | small | st.builds(lambda size: b"x" * size, st.sampled_from((63, 64, 4090, 8150, 8191, 8192, 20_000)))
+parts = (
+    st.none() | small | st.builds(lambda size: b"x" * size, st.sampled_from((63, 64, 4090, 8150, 8191, 8192, 20_000)))
+)
 headers = st.lists(st.tuples(st.text(max_size=5), st.none() | small), max_size=3)
 no_headers: st.SearchStrategy[list[Header]] = st.just([])
 timestamps = st.one_of(
@@ -111,13 +113,15 @@ def test_offsets_are_right_where_their_varints_grow(count: int, key: bytes | Non
 
 
 def test_the_first_key_or_header_of_a_batch_may_come_late() -> None:
-    columns = filled([(None, b"0", [], NOW), (b"k", b"1", [], NOW), (None, None, [("h", b"x")], NOW), (b"", b"", [], NOW)])
+    columns = filled(
+        [(None, b"0", [], NOW), (b"k", b"1", [], NOW), (None, None, [("h", b"x")], NOW), (b"", b"", [], NOW)]
+    )
 
     records = read(sealed(columns)).records
 
-    assert [None, b"k", None, b""] == [record.key for record in records]
-    assert [b"0", b"1", None, b""] == [record.value for record in records]
-    assert [(), (), (("h", b"x"),), ()] == [record.headers for record in records]
+    assert [record.key for record in records] == [None, b"k", None, b""]
+    assert [record.value for record in records] == [b"0", b"1", None, b""]
+    assert [record.headers for record in records] == [(), (), (("h", b"x"),), ()]
 
 
 @given(rows)

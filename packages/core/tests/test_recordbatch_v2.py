@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import cramjam
+import lz4.frame
 import pytest
+import zstandard
 
+from ottla.compressors.gzip import Gzip
+from ottla.compressors.lz4 import Lz4
+from ottla.compressors.snappy import Snappy
+from ottla.compressors.zstd import Zstd
 from ottla.interfaces import Buffer, Compressor
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
 from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
+
+
+@pytest.fixture(scope="module")
+def compressors() -> dict[int, Compressor]:
+    made: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
+    return {compressor.codec_id: compressor for compressor in made}
 
 
 def stamped(chunks: list[Buffer], *, codec_id: int = 0, producer_id: int = -1, epoch: int = -1) -> bytes:
@@ -44,8 +57,8 @@ def test_a_new_stamp_is_a_new_header_over_the_same_chunks(section: bytes) -> Non
     after = read(stamped(chunks, producer_id=2**63 - 1, epoch=32767), chunks, {})
 
     assert before.records == after.records
-    assert (7, 1, 2**31 - 1) == (before.producer_id, before.epoch, before.sequence)
-    assert (2**63 - 1, 32767, 2**31 - 1) == (after.producer_id, after.epoch, after.sequence)
+    assert (before.producer_id, before.epoch, before.sequence) == (7, 1, 2**31 - 1)
+    assert (after.producer_id, after.epoch, after.sequence) == (2**63 - 1, 32767, 2**31 - 1)
     assert after.transactional
     assert not after.control
 
@@ -64,4 +77,4 @@ def test_the_header_names_the_codec(section: bytes, compressors: dict[int, Compr
         batch = read(stamped(chunks, codec_id=codec_id), chunks, compressors)
 
         assert codec_id == batch.codec_id
-        assert [b"one", b"two"] == [record.value for record in batch.records]
+        assert [record.value for record in batch.records] == [b"one", b"two"]

@@ -6,9 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import cramjam
+import lz4.frame
 import pytest
+import zstandard
 
 from ottla.compressors.gzip import Gzip
+from ottla.compressors.lz4 import Lz4
+from ottla.compressors.snappy import Snappy
+from ottla.compressors.zstd import Zstd
 from ottla.interfaces import Compressor, Header
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import ControlMarker, Record, parse_batches
@@ -19,6 +25,12 @@ CASES: list[dict[str, Any]] = json.loads((VECTORS / "batches.json").read_text())
 NOT_FROM_PRODUCERS = ("v2/control", "v2/empty-after-compaction", "v2/none/offset-gaps")
 OUTSIDE_THE_CHECKSUM = slice(0, 8), slice(12, 16)
 """Base offset and partition leader epoch: a broker's, who writes them into the producer's batch."""
+
+
+@pytest.fixture(scope="module")
+def compressors() -> dict[int, Compressor]:
+    made: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
+    return {compressor.codec_id: compressor for compressor in made}
 
 
 def cases(*, written: bool = False) -> list[Any]:

@@ -25,8 +25,9 @@ class Snappy:
 
     codec_id = 2
 
-    def __init__(self, raw: ModuleType) -> None:
-        self._raw = raw
+    def __init__(self, cramjam: ModuleType) -> None:
+        self._raw = cramjam.snappy
+        self._error = cramjam.DecompressionError
 
     def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
         plain = memoryview(chunks[0] if len(chunks) == 1 else b"".join(chunks))
@@ -48,7 +49,7 @@ class Snappy:
                 if room < 0:
                     raise too_large("snappy", limit)
                 pieces.append(bytes(self._raw.decompress_raw(block)))
-            except self._raw.DecompressionError as error:
+            except self._error as error:
                 raise malformed("snappy", error) from error
         return b"".join(pieces)
 

@@ -1,0 +1,98 @@
+"""From settings to a producer: plugins are found, problems are listed, nothing is started too early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+
+import pytest
+
+from ottla import assembly
+from ottla.errors import ConfigError, PluginMissing
+from ottla.partitioners.murmur2 import Murmur2Partitioner
+from ottla.partitioners.round_robin import RoundRobin
+from ottla.registry import Registry
+
+SERVERS = {"bootstrap.servers": "127.0.0.1:9"}
+
+
+@pytest.fixture
+def built() -> Iterator[list[assembly.Engine]]:
+    """Engines to be ended: their threads are not started, but their sockets are open."""
+    engines: list[assembly.Engine] = []
+    yield engines
+    for engine in engines:
+        engine.io_thread.start()
+        engine.io_thread.begin_close(0)
+        engine.io_thread.join()
+
+
+def without(*names: str) -> Registry:
+    """A registry from which these plugins are missing."""
+    groups = ("transports", "partitioners", "compressors", "encoders", "serializers")
+    found: list[EntryPoint] = [e for group in groups for e in entry_points(group=f"ottla.{group}")]
+    return Registry([entry for entry in found if entry.name not in names])
+
+
+def test_the_default_partitioner_is_javas(built: list[assembly.Engine]) -> None:
+    built.append(assembly.build(SERVERS, {}))
+
+    assert isinstance(built[0].partitioner, Murmur2Partitioner)
+    assert built[0].appended is not None
+
+
+def test_another_partitioner_is_a_name_away(built: list[assembly.Engine]) -> None:
+    built.append(assembly.build(SERVERS, {"partitioner_class": "round_robin"}))
+
+    assert isinstance(built[0].partitioner, RoundRobin)
+    assert built[0].appended is None
+
+
+def test_without_a_transport_the_error_has_the_line_that_installs_one() -> None:
+    with pytest.raises(PluginMissing, match="pip install ottla-transport-plaintext"):
+        assembly.build(SERVERS, {}, registry=without("plaintext"))
+
+
+def test_tls_without_its_plugin_names_the_plugin_to_install() -> None:
+    with pytest.raises(PluginMissing, match="pip install ottla-transport-ssl"):
+        assembly.build(SERVERS, {"security_protocol": "SSL"})
+
+
+def test_a_missing_plugin_and_a_wrong_value_are_told_together() -> None:
+    with pytest.raises(ConfigError) as caught:
+        assembly.build(SERVERS, {"linger_ms": -1, "compression_type": "brotli"}, registry=without())
+
+    assert len(caught.value.problems) == 2
+    assert "linger.ms" in caught.value.problems[0]
+    assert "brotli" in caught.value.problems[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("enable.idempotence", True), ("transactional.id", "mine"), ("security.protocol", "SASL_PLAINTEXT")],
+)
+def test_what_is_not_there_yet_is_refused_not_ignored(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=key):
+        assembly.build({**SERVERS, key: value}, {})
+
+
+def test_a_misspelt_key_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match=r"linger\.ms"):
+        assembly.build({**SERVERS, "linger.m": 5}, {})
+
+
+def test_a_function_may_serialize(built: list[assembly.Engine]) -> None:
+    built.append(assembly.build(SERVERS, {"value_serializer": lambda data: str(data).encode()}))
+
+    serializer = built[0].value_serializer
+    assert serializer is not None
+    assert serializer.serialize("t", 42, ()) == b"42"
+
+
+def test_a_function_that_gives_no_bytes_is_told_so(built: list[assembly.Engine]) -> None:
+    built.append(assembly.build(SERVERS, {"value_serializer": str}))
+
+    serializer = built[0].value_serializer
+    assert serializer is not None
+    with pytest.raises(TypeError, match="returned str, not bytes"):
+        serializer.serialize("t", 42, ())

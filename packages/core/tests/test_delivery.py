@@ -1,0 +1,174 @@
+"""A batch is settled once, and each delivery reads its own part of the outcome."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from machine import columns
+from ottla import io_threads
+from ottla.batch import Acknowledged, Failed, ProducerBatch
+from ottla.delivery import Delivery
+from ottla.errors import DeliveryFailed, OttlaError, WrongCall
+from ottla.records import RecordMetadata
+
+HANG_GUARD = 20.0
+
+
+def batch_of(count: int = 3) -> tuple[ProducerBatch, list[Delivery]]:
+    batch = ProducerBatch(topic="t", partition=7, columns=columns(10_000), now=0.0)
+    for number in range(count):
+        batch.append(b"key", b"v" * number, (), 1_000 + number, None)
+    return batch, [Delivery(batch, index) for index in range(count)]
+
+
+def error_of(batch: ProducerBatch, text: str = "refused") -> DeliveryFailed:
+    return DeliveryFailed(text, topic=batch.topic, partition=batch.partition, attempts=1, possibly_persisted=False)
+
+
+def test_each_record_has_its_own_place_size_and_timestamp() -> None:
+    batch, deliveries = batch_of(3)
+    batch.columns.encode(2)
+
+    batch.settle(Acknowledged(base_offset=100))
+
+    assert deliveries[2].result() == RecordMetadata(
+        topic="t", partition=7, offset=102, timestamp_ms=1_002, serialized_key_size=3, serialized_value_size=2
+    )
+
+
+def test_the_brokers_time_replaces_the_records_own_when_the_topic_says_so() -> None:
+    batch, deliveries = batch_of(1)
+
+    batch.settle(Acknowledged(base_offset=0, log_append_time_ms=5_000))
+
+    assert deliveries[0].result().timestamp_ms == 5_000
+
+
+def test_without_an_offset_from_the_broker_every_offset_is_unknown() -> None:
+    batch, deliveries = batch_of(2)
+
+    batch.settle(Acknowledged(base_offset=-1))
+
+    assert [delivery.result().offset for delivery in deliveries] == [-1, -1]
+
+
+def test_the_first_outcome_stays() -> None:
+    batch, deliveries = batch_of(1)
+
+    assert batch.settle(Acknowledged(base_offset=5))
+    assert not batch.settle(Failed(error=error_of(batch)))
+    assert deliveries[0].result().offset == 5
+
+
+def test_a_failure_is_raised_by_result_and_returned_by_exception() -> None:
+    batch, deliveries = batch_of(1)
+    error = error_of(batch)
+    batch.settle(Failed(error=error))
+
+    with pytest.raises(DeliveryFailed, match="refused"):
+        deliveries[0].result()
+    assert deliveries[0].exception() is error
+
+
+def test_records_that_the_broker_names_have_their_own_error() -> None:
+    batch, deliveries = batch_of(3)
+    own = error_of(batch, "no key")
+    batch.settle(Failed(error=error_of(batch, "because of others"), record_errors={1: own}))
+
+    assert [str(delivery.exception()) for delivery in deliveries] == [
+        "because of others",
+        "no key",
+        "because of others",
+    ]
+
+
+def test_waiting_for_too_long_is_a_timeout_that_names_the_record() -> None:
+    _batch, deliveries = batch_of(1)
+
+    with pytest.raises(TimeoutError, match="topic 't', partition 7 is still pending"):
+        deliveries[0].result(timeout=0)
+
+
+def test_a_waiting_thread_is_woken_by_the_outcome() -> None:
+    batch, deliveries = batch_of(1)
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(deliveries[0].result(HANG_GUARD).offset))
+    thread.start()
+
+    batch.settle(Acknowledged(base_offset=9))
+    thread.join(HANG_GUARD)
+
+    assert found == [9]
+
+
+def test_waiting_on_the_io_thread_is_refused_instead_of_never_ending() -> None:
+    _batch, deliveries = batch_of(1)
+    io_threads.enter()
+    try:
+        with pytest.raises(WrongCall):
+            deliveries[0].result()
+    finally:
+        io_threads.leave()
+
+
+def test_an_outcome_that_is_there_may_be_read_on_the_io_thread() -> None:
+    batch, deliveries = batch_of(1)
+    batch.settle(Acknowledged(base_offset=3))
+    io_threads.enter()
+    try:
+        assert deliveries[0].result().offset == 3
+    finally:
+        io_threads.leave()
+
+
+def test_a_callback_added_before_or_after_the_outcome_runs_once() -> None:
+    batch, deliveries = batch_of(1)
+    seen: list[Delivery] = []
+    deliveries[0].add_done_callback(seen.append)
+    assert seen == []
+
+    batch.settle(Acknowledged(base_offset=0))
+    assert seen == deliveries
+
+    deliveries[0].add_done_callback(seen.append)
+    assert seen == deliveries * 2
+
+
+def test_on_delivery_gets_the_metadata_or_the_error_and_never_both() -> None:
+    calls: list[tuple[RecordMetadata | None, OttlaError | None]] = []
+    outcomes = []
+    for outcome in ("good", "bad"):
+        batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+        batch.append(None, b"v", (), 0, lambda metadata, error: calls.append((metadata, error)))
+        outcomes.append(batch)
+        batch.settle(Acknowledged(base_offset=0) if outcome == "good" else Failed(error=error_of(batch)))
+
+    assert [(metadata is None, error is None) for metadata, error in calls] == [(False, True), (True, False)]
+
+
+@pytest.mark.parametrize("look", ["result", "exception", "callback"])
+def test_every_way_of_looking_at_a_failure_counts(look: str) -> None:
+    batch, deliveries = batch_of(2)
+    if look == "callback":
+        deliveries[0].add_done_callback(lambda _delivery: None)
+    batch.settle(Failed(error=error_of(batch)))
+    if look == "exception":
+        assert deliveries[0].exception() is not None
+    if look == "result":
+        with pytest.raises(DeliveryFailed):
+            deliveries[0].result()
+
+    assert batch.unseen() == 1
+
+
+def test_done_and_repr_say_where_a_record_stands() -> None:
+    batch, deliveries = batch_of(1)
+    assert not deliveries[0].done()
+    assert repr(deliveries[0]) == "<Delivery t-7 pending>"
+
+    batch.settle(Acknowledged(base_offset=4))
+
+    assert deliveries[0].done()
+    assert repr(deliveries[0]) == "<Delivery t-7 at offset 4>"

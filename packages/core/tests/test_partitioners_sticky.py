@@ -1,0 +1,188 @@
+"""Records without a key fill one batch, then move on to a partition that can take more."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import attrs
+import pytest
+
+from ottla.interfaces import TopicView
+from ottla.partitioners.sticky import StickyChoice
+from ottla.recordbatch.objects import ObjectColumns
+
+BATCH_SIZE = 1000
+
+
+def view(
+    partitions: int = 4,
+    *,
+    available: Sequence[int] | None = None,
+    queued: Sequence[int] | None = None,
+    slow: Sequence[int] = (),
+) -> TopicView:
+    return TopicView(
+        partitions=partitions,
+        available=range(partitions) if available is None else available,
+        queued_bytes=[0] * partitions if queued is None else queued,
+        slow=frozenset(slow),
+    )
+
+
+@pytest.fixture
+def choice() -> StickyChoice:
+    return StickyChoice(batch_size=BATCH_SIZE, adaptive=True, random=Random(7))
+
+
+def moves(choice: StickyChoice, topic_view: TopicView, count: int) -> Counter[int]:
+    """How often each partition was chosen, over *count* choices."""
+    chosen: Counter[int] = Counter()
+    for _ in range(count):
+        partition = choice.partition("t", topic_view)
+        chosen[partition] += 1
+        choice.appended("t", partition, BATCH_SIZE)
+    return chosen
+
+
+def test_records_stay_until_they_fill_a_batch(choice: StickyChoice) -> None:
+    same = view(1000)
+    stays: list[int] = []
+    for _ in range(90):
+        stays.append(choice.partition("t", same))
+        choice.appended("t", stays[-1], 88)  # 100 bytes in a batch
+
+    stretches = [stays[start : start + 10] for start in range(0, 90, 10)]
+    assert [len(set(stretch)) for stretch in stretches] == [1] * 9
+    assert len({stretch[0] for stretch in stretches}) > 5
+
+
+@pytest.mark.parametrize("size", [10, 100, 333, 5000])
+def test_a_stay_is_a_full_batch_and_leaves_no_record_over(size: int) -> None:
+    choice = StickyChoice(batch_size=16_384, adaptive=False, random=Random(1))
+    same = view(100_000)
+    first = choice.partition("t", same)
+    columns = ObjectColumns(16_384)
+    taken = 0
+    while choice.partition("t", same) == first:
+        assert columns.append(None, bytes(size), (), 5) == taken
+        choice.appended("t", first, size)
+        taken += 1
+
+    room_left = 16_384 - columns.size_estimate()
+    assert room_left < 3 * (size + 12)
+
+
+def test_a_record_larger_than_a_batch_moves_on_at_once(choice: StickyChoice) -> None:
+    assert len(moves(choice, view(1000), 50)) > 40
+
+
+def test_topics_do_not_disturb_each_other(choice: StickyChoice) -> None:
+    same = view(1000)
+    first = choice.partition("a", same)
+    for _ in range(50):
+        choice.appended("b", choice.partition("b", same), BATCH_SIZE)
+
+    assert first == choice.partition("a", same)
+
+
+def test_records_that_went_elsewhere_do_not_count(choice: StickyChoice) -> None:
+    same = view(1000)
+    first = choice.partition("t", same)
+    choice.appended("t", first + 1, 10 * BATCH_SIZE)
+    choice.appended("never asked", 0, 10 * BATCH_SIZE)
+
+    assert first == choice.partition("t", same)
+
+
+def test_equal_queues_are_chosen_equally_often(choice: StickyChoice) -> None:
+    chosen = moves(choice, view(4, queued=[500, 1000, 1, 900]), 4000)  # one batch each
+
+    assert all(850 < chosen[partition] < 1150 for partition in range(4))
+
+
+def test_shorter_queues_are_chosen_more_often(choice: StickyChoice) -> None:
+    chosen = moves(choice, view(3, queued=[0, 2000, 3000]), 7000)  # weights 4, 2, 1
+
+    assert 3800 < chosen[0] < 4200
+    assert 1850 < chosen[1] < 2150
+    assert 850 < chosen[2] < 1150
+
+
+def test_queues_do_not_matter_when_adaptive_partitioning_is_off() -> None:
+    choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=False, random=Random(7))
+
+    chosen = moves(choice, view(3, queued=[0, 2000, 300_000]), 3000)
+
+    assert all(850 < chosen[partition] < 1150 for partition in range(3))
+
+
+def test_queues_are_looked_at_when_moving(choice: StickyChoice) -> None:
+    queued = [0, 0]
+    live = view(2, queued=queued)
+    queued[0] = 10_000_000
+
+    assert moves(choice, live, 1000)[1] > 980
+
+
+def test_only_available_partitions_are_chosen(choice: StickyChoice) -> None:
+    assert {1, 3} == moves(choice, view(4, available=[1, 3]), 100).keys()
+
+
+def test_all_partitions_are_candidates_when_none_is_available(choice: StickyChoice) -> None:
+    assert {0, 1, 2, 3} == moves(choice, view(4, available=[], queued=[0, 10**6, 0, 0]), 400).keys()
+
+
+def test_slow_partitions_are_left_out_unless_all_are(choice: StickyChoice) -> None:
+    assert {0, 2} == moves(choice, view(3, slow=[1]), 100).keys()
+    assert {0, 2} == moves(choice, view(3, available=[0, 2], slow=[0, 2]), 100).keys()
+
+
+def test_a_partition_that_lost_its_leader_is_left_at_once(choice: StickyChoice) -> None:
+    before = view(4)
+    first = choice.partition("t", before)
+    rest = [partition for partition in range(4) if partition != first]
+
+    assert choice.partition("t", view(4, available=rest)) in rest
+
+
+def test_news_of_the_cluster_alone_moves_nothing(choice: StickyChoice) -> None:
+    first = choice.partition("t", view(100))
+
+    assert [first] * 50 == [choice.partition("t", view(100)) for _ in range(50)]
+
+
+def test_a_topic_made_anew_with_fewer_partitions_is_respected(choice: StickyChoice) -> None:
+    for _ in range(20):
+        choice.partition("t", view(1000))
+        assert choice.partition("t", view(2)) in (0, 1)
+
+
+def test_threads_that_race_always_get_a_partition_that_exists(choice: StickyChoice) -> None:
+    views = [view(3), view(5, available=[0, 4]), view(5, queued=[9000, 0, 0, 0, 1])]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for turn in range(3000):
+            topic_view = views[(number + turn // 100) % 3]
+            partition = choice.partition("t", topic_view)
+            if partition not in topic_view.available:
+                wrong.append(partition)
+            choice.appended("t", partition, 300)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not wrong
+
+
+def test_a_view_changed_with_attrs_is_a_new_view(choice: StickyChoice) -> None:
+    topic_view = view(2)
+    first = choice.partition("t", topic_view)
+
+    assert choice.partition("t", attrs.evolve(topic_view, slow=frozenset({first}))) == 1 - first
