@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 import click
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
 from confluent_kafka.cimpl import NewTopic
 from stopwatch import Measurement
@@ -65,14 +65,11 @@ class Broker:
         )
         created[topic].result(ANSWER_SECONDS)
         deadline = time.monotonic() + ANSWER_SECONDS
-        while True:
-            try:
-                self.held(topic, partitions)
-                return topic
-            except KafkaException as error:  # the leaders are not there yet
-                if time.monotonic() > deadline:
-                    raise click.ClickException(f"the new topic {topic} is not served: {error}") from error
+        while not self._led(topic, partitions):
+            if time.monotonic() > deadline:
+                raise click.ClickException(f"the new topic {topic} has no leaders after {ANSWER_SECONDS:g} s")
             time.sleep(0.1)
+        return topic
 
     def delete_topic(self, topic: str) -> None:
         """Remove a topic, so that runs do not fill the disk."""
@@ -84,6 +81,11 @@ class Broker:
         asked = {TopicPartition(topic, partition): latest for partition in range(partitions)}
         answers = self._admin.list_offsets(asked, request_timeout=ANSWER_SECONDS)
         return sum(answer.result(ANSWER_SECONDS).offset for answer in answers.values())
+
+    def _led(self, topic: str, partitions: int) -> bool:
+        # Not by asking for offsets: librdkafka remembers for half a minute that it found no leader.
+        known = self._admin.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions
+        return len(known) == partitions and all(partition.leader >= 0 for partition in known.values())
 
 
 def run_rounds(

@@ -51,10 +51,10 @@ def main(bootstrap_servers: str | None, topic: str | None, partitions: int, comp
         with ExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="ottla-demo-")))
             servers = bootstrap_servers or stack.enter_context(_own_kafka(console)).bootstrap_servers
-            frame, expected = _flights(console, stack, folder)
             place = Topic(servers, name)
             place.make(partitions)
             starts = place.ends()
+            frame, expected = _flights(console, stack, folder)
             with console.status("Warming up, without a record"):
                 write(nothing_of(frame), servers, name, compression)
             sent = _send(console, expected, place, partial(write, frame, servers, name, compression))
@@ -153,7 +153,7 @@ def _comparison(expected: Tally, found: ReadBack) -> Table:
         ("records", f"{expected.records:,}", f"{arrived.records:,}"),
         ("without a key", f"{expected.without_key:,}", f"{arrived.without_key:,}"),
         ("different keys", f"{len(expected.keys):,}", f"{len(arrived.keys):,}"),
-        ("keys in Java's partition", f"{len(expected.keys):,}", f"{placed:,}"),
+        ("keys placed as in Java", f"{len(expected.keys):,}", f"{placed:,}"),
         ("checksum", expected.checksum_text, arrived.checksum_text),
     ):
         table.add_row(what, wanted, got if got == wanted else f"[red]{got}")

@@ -11,7 +11,7 @@ from flights_input import KeyAndValue
 from flights_topic import Record
 from java_partition import java_partition
 
-DIGEST_BYTES: Final = 12
+DIGEST_BYTES: Final = 10
 
 
 @attrs.define
