@@ -171,9 +171,10 @@ def _rates(sent: Pace, read: Pace) -> Table:
 def _problems(expected: Tally, found: ReadBack) -> Iterator[str]:
     arrived = found.tally
     if arrived.records != expected.records:
+        more = "; a batch was sent again, or somebody else writes there"
         yield (
-            f"{expected.records:,} records were written, but {arrived.records:,} are in the topic; more can come "
-            "from a batch that was sent again, or from somebody else who writes there"
+            f"{expected.records:,} records were written, but {arrived.records:,} were read back"
+            f"{more if arrived.records > expected.records else ''}"
         )
     if arrived.without_key != expected.without_key:
         yield f"{arrived.without_key:,} records have no key; it should be {expected.without_key:,}"

@@ -52,7 +52,8 @@ class Topic:
             self._admin.create_topics([new], request_timeout=WITHIN)[self.name].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise TopicTrouble(f"topic {self.name!r} cannot be made: {error.args[0].str()}") from error
+                servers = self._client["bootstrap.servers"]
+                raise TopicTrouble(f"topic {self.name!r} cannot be made at {servers}: {error.args[0].str()}") from error
 
     def ends(self) -> Offsets:
         """The offset after the last record of each partition; waits until a new topic has its leaders."""

@@ -11,7 +11,7 @@ from machine import Queues, cluster_of, columns
 from ottla.accumulator import OBJECT_COST
 from ottla.batch import Acknowledged, ProducerBatch
 from ottla.cluster import NO_LEADER, Cluster
-from ottla.errors import BufferExhausted, DeliveryFailed, DeliveryTimeout, NetworkError, ProducerClosed
+from ottla.errors import BufferExhausted, DeliveryFailed, DeliveryTimeout, InvalidRecord, NetworkError, ProducerClosed
 
 ONE = cluster_of(1)
 HANG_GUARD = 20.0
@@ -190,6 +190,18 @@ def test_after_closing_an_append_is_refused() -> None:
 
     with pytest.raises(ProducerClosed):
         queues.append()
+
+
+def test_a_record_that_the_format_cannot_hold_leaves_no_trace() -> None:
+    queues = Queues()
+
+    with pytest.raises(InvalidRecord):
+        queues.accumulator.append("t", 0, None, b"v", (), 2**70, None, 1)
+
+    assert queues.pool.free == queues.pool.capacity
+    assert queues.accumulator.incomplete == 0
+    assert ready_now(queues) == set()
+    assert queues.append().done() is False
 
 
 def test_memory_counts_what_the_objects_cost() -> None:

@@ -76,6 +76,17 @@ def test_what_is_not_there_yet_is_refused_not_ignored(key: str, value: object) -
         assembly.build({**SERVERS, key: value}, {})
 
 
+@pytest.mark.parametrize(("codec", "level"), [("gzip", 0), ("gzip", 10), ("lz4", 18), ("zstd", 23), ("zstd", "high")])
+def test_a_level_that_the_codec_does_not_have_is_refused(codec: str, level: object) -> None:
+    with pytest.raises(ConfigError, match=rf"compression\.{codec}\.level"):
+        assembly.build(SERVERS, {"compression_type": codec, f"compression_{codec}_level": level})
+
+
+def test_a_codec_without_levels_has_no_key_for_one() -> None:
+    with pytest.raises(ConfigError, match=r"compression\.snappy\.level"):
+        assembly.build({**SERVERS, "compression.type": "snappy", "compression.snappy.level": 3}, {})
+
+
 def test_a_misspelt_key_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"linger\.ms"):
         assembly.build({**SERVERS, "linger.m": 5}, {})

@@ -46,7 +46,6 @@ DEFAULTS = [
     ("batching.max_request_size", 1048576),
     ("batching.max_block", 60.0),
     ("batching.compression_type", "none"),
-    ("batching.compression_level", None),
     ("delivery.acks", -1),
     ("delivery.retries", 2147483647),
     ("delivery.delivery_timeout", 120.0),
@@ -135,36 +134,6 @@ def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(key: str, w
 
 def test_a_long_value_is_cut_in_errors() -> None:
     assert len(refusal({"linger.ms": "x" * 10_000})) < 200
-
-
-@pytest.mark.parametrize(
-    ("compression", "key", "level"),
-    [
-        ("gzip", "compression.gzip.level", 9),
-        ("gzip", "compression.gzip.level", -1),
-        ("zstd", "compression.zstd.level", -131072),
-        ("lz4", "compression.lz4.level", 17),
-        ("brotli", "compression.brotli.level", 11),
-    ],
-)
-def test_the_level_is_that_of_the_codec_in_use(compression: str, key: str, level: int) -> None:
-    settings = {**SERVERS, "compression.type": compression, key: str(level)}
-
-    assert level == ConfigDraft.read(settings).finish().batching.compression_level
-
-
-@pytest.mark.parametrize(
-    ("compression", "key", "level"),
-    [("gzip", "compression.gzip.level", 0), ("zstd", "compression.zstd.level", 23)],
-)
-def test_a_level_that_the_codec_does_not_have_is_refused(compression: str, key: str, level: int) -> None:
-    assert refusal({"compression.type": compression, key: level}).startswith(key)
-
-
-def test_a_codec_without_levels_has_no_key_for_one() -> None:
-    problem = refusal({"compression.type": "snappy", "compression.snappy.level": 3})
-
-    assert "'compression.snappy.level' is not a known key" in problem
 
 
 @pytest.mark.parametrize(

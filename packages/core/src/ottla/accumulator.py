@@ -121,23 +121,47 @@ class RecordAccumulator:
         if not self._pool.try_reserve(reserved):
             patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
             self._pool.reserve(reserved, timeout=patience, on_wait=self._wake)
-        with self._lock:
-            if self._refusal is not None:
-                self._pool.release(reserved)
-                raise self._refusal
-            owner = self._topic(topic, partition + 1)
-            queue = owner.queues[partition]
-            batch = queue.open  # another thread may have made one meanwhile
-            index = batch.append(key, value, headers, timestamp_ms, on_delivery) if batch is not None else None
-            if batch is None or index is None:
-                batch = self._open(queue)
-                index = batch.append(key, value, headers, timestamp_ms, on_delivery)
-            assert index is not None, "an empty batch takes any record"
-            batch.held_bytes += reserved
-            batch.used_bytes += charge
-            owner.queued_bytes[partition] += charge
+        try:
+            with self._lock:
+                batch, index = self._append_to_new(topic, partition, key, value, headers, timestamp_ms, on_delivery)
+                batch.held_bytes += reserved
+                batch.used_bytes += charge
+                self._topics[topic].queued_bytes[partition] += charge
+        except BaseException:  # closed meanwhile, or a record that the format cannot hold
+            self._pool.release(reserved)
+            raise
         self._wake()
         return Delivery(batch, index)
+
+    def _append_to_new(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        timestamp_ms: int,
+        on_delivery: OnDelivery | None,
+    ) -> tuple[ProducerBatch, int]:
+        """Put a record on a new batch, or on one that another thread has made meanwhile."""
+        if self._refusal is not None:
+            raise self._refusal
+        queue = self._topic(topic, partition + 1).queues[partition]
+        if queue.open is not None:
+            index = queue.open.append(key, value, headers, timestamp_ms, on_delivery)
+            if index is not None:
+                return queue.open, index
+        batch = ProducerBatch(
+            topic=topic, partition=partition, columns=self._columns(self._batch_size), now=self._clock()
+        )
+        index = batch.append(key, value, headers, timestamp_ms, on_delivery)
+        assert index is not None, "an empty batch takes any record"
+        queue.close()
+        queue.batches.append(batch)
+        queue.open = batch
+        self._waiting.setdefault(queue)
+        self._incomplete[batch] = None
+        return batch, index
 
     def _afford(self, batch: ProducerBatch, charge: int) -> bool:
         """Whether the batch holds memory for one more record, taking some more when it is free."""
@@ -148,20 +172,6 @@ class RecordAccumulator:
             return False
         batch.held_bytes += more
         return True
-
-    def _open(self, queue: PartitionQueue) -> ProducerBatch:
-        queue.close()
-        batch = ProducerBatch(
-            topic=queue.topic.name,
-            partition=queue.partition,
-            columns=self._columns(self._batch_size),
-            now=self._clock(),
-        )
-        queue.batches.append(batch)
-        queue.open = batch
-        self._waiting.setdefault(queue)
-        self._incomplete[batch] = None
-        return batch
 
     def _topic(self, name: str, partitions: int) -> TopicQueues:
         topic = self._topics.get(name)

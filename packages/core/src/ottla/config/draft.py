@@ -50,7 +50,7 @@ class ConfigDraft:
         rest = {key: raw for key, raw in reading.raw.items() if key not in reading.read}
         # Until a plugin says which of its keys are secret, all are.
         plugin_values = PluginValues(rest, secrets=rest)
-        config = build(reading.values, level=reading.level, plugin_values=plugin_values)
+        config = build(reading.values, plugin_values=plugin_values)
         return cls(config=config, reading=reading)
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ottla.config.catalogue import OPTIONS, level_key
+from ottla.config.catalogue import OPTIONS
 from ottla.config.refused import REFUSED
 from ottla.config.value_types import ValueType
 
@@ -18,7 +18,6 @@ class Reading:
 
     raw: Mapping[str, object]
     values: dict[str, Any] = attrs.Factory(dict)
-    level: int | None = None
     read: set[str] = attrs.Factory(set)
     wrong: set[str] = attrs.Factory(set)
     adjusted: set[str] = attrs.Factory(set)
@@ -42,7 +41,6 @@ def read_core(raw: Mapping[str, object]) -> Reading:
     for option in OPTIONS.values():
         reading.values[option.key] = _value(reading, option.key, option.type, default=option.default)
     _require(reading, "bootstrap.servers", "required; name at least one server as host:port")
-    _read_level(reading)
     _refuse(reading)
     return reading
 
@@ -62,13 +60,6 @@ def _value(reading: Reading, key: str, value_type: ValueType, *, default: Any) -
 def _require(reading: Reading, key: str, reason: str) -> None:
     if not reading.given(key):
         reading.problems.append(f"{key}: {reason}")
-
-
-def _read_level(reading: Reading) -> None:
-    found = level_key(reading.values["compression.type"])
-    if found is not None:
-        key, value_type = found
-        reading.level = _value(reading, key, value_type, default=None)
 
 
 def _refuse(reading: Reading) -> None:

@@ -185,8 +185,6 @@ class BatchingConfig:
         default="none",
         meaning="The compressor plugin for batches: none, gzip, snappy, lz4, zstd or another one installed.",
     )
-    compression_level: int | None = None
-    """From `compression.<type>.level` of the type in use; None: the codec's own default."""
 
 
 @attrs.frozen(kw_only=True)
