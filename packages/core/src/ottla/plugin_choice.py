@@ -1,0 +1,136 @@
+"""Which plugins a configuration asks for: looked up, their keys claimed, and made once everything was found good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
+from ottla.errors import ConfigError, PluginBroken, PluginError
+from ottla.interfaces import (
+    ColumnsKind,
+    Compressor,
+    Header,
+    Partitioner,
+    PluginConfig,
+    RecordEncoder,
+    Serializer,
+    Transport,
+)
+from ottla.registry import KindName, Plugin, Registry
+
+
+@attrs.frozen(kw_only=True)
+class Plugins:
+    """The plugins that a configuration asks for, made."""
+
+    transport: Transport
+    partitioner: Partitioner
+    compressor: Compressor | None
+    encoder: RecordEncoder
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+
+
+class _Claims:
+    """Looks plugins up and claims their keys, collecting what goes wrong until everything was looked at."""
+
+    def __init__(self, draft: ConfigDraft, registry: Registry) -> None:
+        self._draft = draft
+        self._registry = registry
+        self.errors: list[PluginError] = []
+
+    def plugin(self, kind: KindName, name: str) -> Callable[..., Any]:
+        """A function that makes the plugin's object once the whole configuration has been found good."""
+        try:
+            plugin = self._registry.plugin(kind, name)
+            return self.of(plugin)
+        except PluginError as error:
+            self.errors.append(error)
+            return _never
+
+    def of(self, plugin: Plugin) -> Callable[..., Any]:
+        """The same for a plugin that was looked up already."""
+        values = self._draft.claim(plugin.config_keys(), plugin=str(plugin))
+        return lambda **extra: plugin.create(values, **extra)
+
+
+def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
+    """The checked configuration and its plugins, made. Raises ConfigError, or PluginError when that is all."""
+    wanted = draft.config
+    claims = _Claims(draft, registry)
+    if wanted.connection.security_protocol.sasl:
+        draft.object_to(
+            f"security.protocol={wanted.connection.security_protocol}: this version cannot authenticate yet; "
+            "use PLAINTEXT or SSL"
+        )
+    transport = claims.plugin("transport", wanted.connection.security_protocol.transport)
+    via = wanted.connection.connection_via
+    outer = claims.plugin("transport", via) if via else None
+    partitioner = claims.plugin("partitioner", wanted.partitioning.partitioner)
+    codec = wanted.batching.compression_type
+    compressor = claims.plugin("compressor", codec) if codec != "none" else None
+    key = _serializer(claims, wanted.serialization.key_serializer, is_key=True)
+    value = _serializer(claims, wanted.serialization.value_serializer, is_key=False)
+    encoders: list[tuple[Plugin, PluginConfig]] = [
+        (plugin, draft.claim(plugin.config_keys(), plugin=str(plugin))) for plugin in registry.encoders()
+    ]
+    config = _finish(draft, registry, claims.errors)
+    inner = transport(inner=None)
+    return config, Plugins(
+        transport=outer(inner=inner) if outer else inner,
+        partitioner=partitioner(),
+        compressor=compressor() if compressor else None,
+        encoder=_encoder(registry.create_encoders(encoders)),
+        key_serializer=key(),
+        value_serializer=value(),
+    )
+
+
+def _finish(draft: ConfigDraft, registry: Registry, errors: Sequence[PluginError]) -> ProducerConfig:
+    """The checked configuration. One missing plugin, and nothing else, is raised as what it is."""
+    try:
+        config = draft.finish(installed_keys=registry.declared_keys)
+    except ConfigError as error:
+        raise ConfigError([*error.problems, *map(str, errors)]) from None
+    if len(errors) > 1:
+        raise ConfigError([str(error) for error in errors])
+    if errors:
+        raise errors[0]
+    return config
+
+
+def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> Callable[[], Serializer | None]:
+    if not isinstance(choice, str):
+        return lambda: _CallableSerializer(choice)
+    if choice == "bytes":
+        return lambda: None
+    make = claims.plugin("serializer", choice)
+    return lambda: make(is_key=is_key)
+
+
+def _encoder(encoders: Sequence[RecordEncoder]) -> RecordEncoder:
+    for encoder in encoders:
+        if encoder.columns(ColumnsKind.OBJECTS, 1) is not None:
+            return encoder
+    raise PluginBroken("no installed record encoder takes records of `send`; is ottla itself installed completely?")
+
+
+@attrs.frozen
+class _CallableSerializer:
+    """A plain function of one argument, given as `key.serializer` or `value.serializer`."""
+
+    function: Callable[[Any], bytes | None]
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        """The function's result, which must be bytes or None."""
+        result = self.function(data)
+        if result is not None and not isinstance(result, bytes):
+            raise TypeError(f"the serializer function returned {type(result).__name__}, not bytes")
+        return result
+
+
+def _never(**_extra: object) -> Any:
+    raise AssertionError("a plugin that was not found is never made")
