@@ -33,13 +33,13 @@ class Lifetime:
         self._io_thread = io_thread
         self._accumulator = accumulator
         self._delivery_timeout = delivery_timeout
-        self._refusal: OttlaError | None = None
+        self.refusal: OttlaError | None = None
         self._forked = False
 
     def check(self) -> None:
         """Raise ProducerClosed when the producer takes no more records."""
-        if self._refusal is not None:
-            raise self._refusal.with_traceback(None)
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
 
     def check_process(self) -> None:
         """Raise ProducerClosed in a forked child, where the I/O thread does not exist."""
@@ -50,7 +50,7 @@ class Lifetime:
         """Close, and wait for it unless this is the I/O thread itself, which is then forced."""
         self.check_process()
         _living.discard(self)
-        self._refusal = ProducerClosed("the producer is closed")
+        self.refusal = ProducerClosed("the producer is closed")
         if io_threads.here():
             self._io_thread.begin_close(0.0)
         else:
@@ -79,7 +79,7 @@ class Lifetime:
     def fork(self) -> None:
         """This is a child process: the I/O thread and its sockets belong to the parent."""
         self._forked = True
-        self._refusal = ProducerClosed(
+        self.refusal = ProducerClosed(
             "the producer belongs to the process that this one was forked from; make a new one after the fork"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,8 @@ from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.reports import DeliveryReport
 
 UNSEEN: tuple[Cluster | None, TopicView] = (None, TopicView(partitions=0, available=(), queued_bytes=()))
+
+TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 RECORD_OVERHEAD = HEADER_SIZE + 21
 """What a lone record can take beside its key, value and headers: the batch's header, lengths and deltas."""
@@ -69,7 +72,8 @@ class Producer:
         queued. *on_delivery* is called on the I/O thread with a RecordMetadata or an error, the other one None.
         """
         engine = self._engine
-        self._life.check()
+        if self._life.refusal is not None:
+            self._life.check()
         if type(value) is not bytes or engine.value_serializer is not None:
             value = _serialized(engine.value_serializer, "value", topic, value, headers)
         if key is not None and (type(key) is not bytes or engine.key_serializer is not None):
@@ -82,7 +86,7 @@ class Producer:
         if size + RECORD_OVERHEAD > self._max_record_size:
             raise self._too_large(topic, size)
         if timestamp_ms is None:
-            timestamp_ms = int(time.time() * 1000)
+            timestamp_ms = time.time_ns() // 1_000_000
         elif type(timestamp_ms) is not int or timestamp_ms < 0:
             raise InvalidRecord(f"timestamp_ms must be an int of at least 0, not {timestamp_ms!r}")
 
@@ -93,10 +97,13 @@ class Producer:
             partition = self._partitioner.partition(topic, key, view)
             if not 0 <= partition < view.partitions:
                 raise PluginBroken(f"the partitioner chose partition {partition} of {view.partitions} for {topic!r}")
-        elif not 0 <= partition < view.partitions:
-            self._wait_for_partition(topic, partition)
+            chosen = True
+        else:
+            chosen = False
+            if type(partition) is not int or not 0 <= partition < view.partitions:
+                self._wait_for_partition(topic, partition)
         delivery = self._accumulator.append(topic, partition, key, value, checked, timestamp_ms, on_delivery, size)
-        if self._appended is not None:
+        if chosen and self._appended is not None:
             self._appended(topic, partition, size)
         return delivery
 
@@ -145,6 +152,8 @@ class Producer:
 
     def _view(self, topic: str) -> TopicView:
         """What the partitioner may know of the topic; waits for metadata when there is none."""
+        if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
+            raise InvalidRecord(f"{topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
         cluster = self._metadata.cluster
         known = cluster.topics.get(topic)
         if known is None or not known.leaders:
@@ -158,7 +167,7 @@ class Producer:
         return view
 
     def _wait_for_partition(self, topic: str, partition: int) -> None:
-        if partition < 0 or type(partition) is not int:
+        if type(partition) is not int or partition < 0:
             raise InvalidRecord(f"partition must be an int of at least 0, not {partition!r}")
         self._metadata.wait_for(topic, partition=partition, timeout=self._patience())
 

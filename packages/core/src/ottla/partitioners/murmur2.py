@@ -18,7 +18,7 @@ _SEED: Final = 0x9747B28C
 _WORDS: Final = tuple(struct.Struct(f"<{words}I").unpack_from for words in range(64))
 """Readers of all whole words of a key, for keys of less than 256 bytes."""
 
-_REMEMBERED: Final = 8192
+_REMEMBERED: Final = 32_768
 _REMEMBERED_SIZE: Final = 64
 
 
