@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import pytest
 
-from ottla import assembly
+from ottla import assembly, check_config
 from ottla.errors import ConfigError, PluginMissing
 from ottla.partitioners.murmur2 import Murmur2Partitioner
 from ottla.partitioners.round_robin import RoundRobin
@@ -90,6 +90,15 @@ def test_a_codec_without_levels_has_no_key_for_one() -> None:
 def test_a_misspelt_key_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"linger\.ms"):
         assembly.build({**SERVERS, "linger.m": 5}, {})
+
+
+def test_a_configuration_can_be_checked_without_a_producer() -> None:
+    check_config(SERVERS, linger_ms=5)
+
+    with pytest.raises(ConfigError, match=r"linger\.ms"):
+        check_config(SERVERS, linger_ms=-1)
+    with pytest.raises(PluginMissing):
+        check_config(SERVERS, security_protocol="SSL")
 
 
 def test_a_function_may_serialize(built: list[assembly.Engine]) -> None:

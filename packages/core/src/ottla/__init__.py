@@ -1,5 +1,6 @@
 """Ottla: a Kafka producer made of plugins."""
 
+from ottla.assembly import check_config
 from ottla.delivery import Delivery
 from ottla.errors import (
     BrokerError,
@@ -51,4 +52,5 @@ __all__ = [
     "TopicUnavailable",
     "UndeliveredError",
     "__version__",
+    "check_config",
 ]

@@ -56,6 +56,11 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry:
     return _wire(config, plugins, client_id=config.connection.client_id or f"ottla-producer-{next(_numbers)}")
 
 
+def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    """Raise what `Producer` with the same arguments would raise: ConfigError or PluginError. Starts nothing."""
+    choose(ConfigDraft.read(config or {}, options), Registry())
+
+
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:
     clock = time.monotonic
     batching, delivery = config.batching, config.delivery

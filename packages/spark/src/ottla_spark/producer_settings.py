@@ -5,14 +5,13 @@ Nothing is started or connected here: a wrong setting is told on the driver, bef
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
 
-from ottla import ConfigError, PluginError
-from ottla.config import ConfigDraft, PluginValues, ProducerConfig
-from ottla.registry import KindName, Registry
+from ottla import ConfigError, PluginError, check_config
+from ottla.config import PluginValues
 
 
 @attrs.frozen(kw_only=True)
@@ -41,27 +40,10 @@ def with_defaults(settings: Mapping[str, str]) -> PluginValues:
 
 def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
     """Everything that would keep a producer with these settings from being made, plugins included."""
-    draft = ConfigDraft.read(settings)
-    registry = Registry()
-    for kind, name in _wanted(draft.config):
-        try:
-            plugin = registry.plugin(kind, name)
-            draft.claim(plugin.config_keys(), plugin=str(plugin))
-        except PluginError as error:
-            draft.object_to(str(error))
-    for plugin in registry.encoders():
-        draft.claim(plugin.config_keys(), plugin=str(plugin))
     try:
-        draft.finish(installed_keys=registry.declared_keys)
+        check_config(settings)
     except ConfigError as error:
         return error.problems
+    except PluginError as error:
+        return (str(error),)
     return ()
-
-
-def _wanted(config: ProducerConfig) -> Iterator[tuple[KindName, str]]:
-    yield "transport", config.connection.security_protocol.transport
-    if config.connection.connection_via:
-        yield "transport", config.connection.connection_via
-    yield "partitioner", config.partitioning.partitioner
-    if config.batching.compression_type != "none":
-        yield "compressor", config.batching.compression_type
