@@ -201,6 +201,35 @@ def test_an_answer_to_another_request_closes_the_connection() -> None:
     assert "unreadable" in str(completions[0].error)
 
 
+def test_bytes_behind_an_answer_are_left_alone() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    broker = machine.cluster.brokers[1]
+    answer = SimulatedBroker.answer
+    broker.answer = lambda frame: (answer(broker, frame) or b"") + b"\0"  # type: ignore[method-assign]  # a sloppy peer
+    completions = ask(machine)
+
+    rounds(machine)
+
+    assert completions[0].error is None
+
+
+def test_a_broker_that_fails_right_after_every_connect_is_tried_less_and_less_often() -> None:
+    machine = machine_of(1)
+    broker = machine.cluster.brokers[1]
+    answer = SimulatedBroker.answer
+
+    def greet_only(frame: bytes) -> bytes | None:
+        return answer(broker, frame) if frame[:2] == b"\0\x12" else frame[4:8] + b"\xff" * 40
+
+    broker.answer = greet_only  # type: ignore[method-assign]  # a broken peer
+    while machine.clock() < 30:
+        machine.client.poll(30 - machine.clock(), machine.clock())
+
+    tries = sum(name == "ApiVersions" for name, _version in broker.requests)
+    assert 30 <= tries <= 36  # a few quick ones, then one a second
+
+
 def test_garbage_for_an_answer_closes_the_connection() -> None:
     machine = machine_of(1)
     make_ready(machine)

@@ -36,8 +36,11 @@ class Codec(Generic[T]):
         self._encoder(value, chunks.append)
         return b"".join(chunks)
 
-    def decode(self, buffer: Buffer) -> T:
-        """The value of a whole body. Raises ProtocolError for anything that is not exactly one."""
+    def decode(self, buffer: Buffer, *, exact: bool = True) -> T:
+        """The value of a whole body. Raises ProtocolError for anything that is not one.
+
+        Bytes behind it are refused when *exact*, else left alone.
+        """
         data = bytes(buffer)
         try:
             value, end = self._decoder(data)
@@ -45,7 +48,7 @@ class Codec(Generic[T]):
             raise ProtocolError(f"{self.label} cannot be read: {error}") from None
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise ProtocolError(f"{self.label} of {len(data)} bytes cannot be read: {error}") from error
-        if end != len(data):
+        if exact and end != len(data):
             raise ProtocolError(f"{self.label} ends after {end} bytes, but {len(data)} came")
         decoded: T = value
         return decoded

@@ -1,0 +1,207 @@
+"""Whole programs: how they end, how much memory they take, what becomes of a producer after a fork."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from readback import read_back
+
+HANG_GUARD = 300.0
+MEBIBYTE = 1024 * 1024
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; what it prints is kept."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=HANG_GUARD,
+        check=False,
+    )
+
+
+@pytest.mark.kafka
+def test_a_program_that_forgets_to_close_loses_nothing_and_is_told(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+
+    done = run(
+        """
+        import sys
+        from ottla import Producer
+        producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=5000)
+        for number in range(1000):
+            producer.send(sys.argv[2], b"%d" % number)
+        """,
+        kafka.bootstrap_servers,
+        topic,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "the program ended without closing its producer: 1000 acknowledged, 0 failed, 0 pending"
+    ]
+    assert len(read_back(kafka.bootstrap_servers, topic)) == 1_000
+
+
+@pytest.mark.kafka
+def test_a_producer_that_is_dropped_sends_what_it_had(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+
+    done = run(
+        """
+        import gc, sys, threading
+        from ottla import Producer
+        producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=5000)
+        producer.send(sys.argv[2], b"kept")
+        del producer
+        gc.collect()
+        for thread in threading.enumerate():
+            if thread.name.startswith("ottla-io"):
+                thread.join(60)
+        """,
+        kafka.bootstrap_servers,
+        topic,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "a producer was dropped without being closed: 1 acknowledged" in done.stderr
+    assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"kept"]
+
+
+def test_a_program_whose_cluster_is_gone_still_ends() -> None:
+    done = run(
+        """
+        import sys
+        from ottla import Producer, TopicUnavailable
+        producer = Producer(bootstrap_servers=sys.argv[1], max_block_ms=100)
+        try:
+            producer.send("t", b"v")
+        except TopicUnavailable:
+            print("refused")
+        """,
+        "127.0.0.1:9",
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "refused\n"
+
+
+@pytest.mark.kafka
+def test_after_a_fork_the_child_is_refused_and_the_parent_goes_on(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+
+    done = run(
+        """
+        import os, sys
+        from ottla import Producer, ProducerClosed
+        producer = Producer(bootstrap_servers=sys.argv[1])
+        producer.send(sys.argv[2], b"before").result(60)
+        child = os.fork()
+        if child == 0:
+            for call in (lambda: producer.send(sys.argv[2], b"child"), producer.flush, producer.close):
+                try:
+                    call()
+                except ProducerClosed as error:
+                    assert "forked" in str(error)
+                else:
+                    os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        producer.send(sys.argv[2], b"after").result(60)
+        producer.close()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+        kafka.bootstrap_servers,
+        topic,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"before", b"after"]
+
+
+MEMORY = """
+    import os
+    import sys
+    from ottla import BufferExhausted, Producer
+
+    def resident():
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+
+    servers, topic, size, count, buffer_memory = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+    with Producer(bootstrap_servers=servers, buffer_memory=buffer_memory, max_block_ms=20_000) as producer:
+        for _ in range(20_000):
+            producer.send(topic, bytes(10))
+        producer.flush(60)
+        before = most = resident()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        sent = refused = 0
+        try:
+            for sent in range(count):
+                producer.send(topic, bytes(bytearray(size)))
+                if sent % 1_000 == 0:
+                    most = max(most, resident())
+        except BufferExhausted:
+            refused = 1
+        most = max(most, resident())
+        print(most - before, sent + 1, refused, flush=True)
+        if refused:
+            os._exit(0)  # the broker is frozen: there is nothing to wait for
+        producer.flush(120)
+"""
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [10, 100, 10_000])
+def test_memory_is_held_by_buffer_memory_when_the_broker_takes_nothing(size: int) -> None:
+    buffer_memory = 64 * MEBIBYTE
+    with KafkaCluster() as kafka:
+        kafka.create_topic("t", partitions=4)
+        program = textwrap.dedent(MEMORY).replace("max_block_ms=20_000", "max_block_ms=500")
+        arguments = [kafka.bootstrap_servers, "t", str(size), "100000000", str(buffer_memory)]
+        with subprocess.Popen(
+            [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            kafka.pause(1)
+            out, _err = child.communicate("go\n", timeout=HANG_GUARD)
+            kafka.resume(1)
+
+    growth, sent, refused = map(int, out.split())
+    assert refused == 1
+    assert sent * size <= buffer_memory
+    assert growth <= buffer_memory + 64 * MEBIBYTE
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_memory_is_held_while_a_send_loop_outruns_the_broker(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    buffer_memory = 32 * MEBIBYTE
+    topic = make_topic(partitions=4)
+    program = textwrap.dedent(MEMORY)
+    arguments = [kafka.bootstrap_servers, topic, "1000", "300000", str(buffer_memory)]
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        input="go\n",
+        capture_output=True,
+        text=True,
+        timeout=HANG_GUARD,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    growth, sent, refused = map(int, re.findall(r"\d+", done.stdout))
+    assert (sent, refused) == (300_000, 0)
+    assert growth <= buffer_memory + 64 * MEBIBYTE
