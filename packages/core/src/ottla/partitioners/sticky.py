@@ -51,7 +51,8 @@ class StickyChoice:
         size += _FRAME
         stay.bytes += size
         if stay.bytes + size > self._batch_size:
-            self._stays[topic] = _Stay(self._next(stay.view), stay.view)
+            view = stay.view  # read once: another thread may give the stay a new one meanwhile
+            self._stays[topic] = _Stay(self._next(view), view)
 
     def _look_again(self, topic: str, stay: _Stay | None, view: TopicView) -> int:
         """Stay where we are if that is still among the candidates."""
