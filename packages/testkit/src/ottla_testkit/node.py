@@ -6,6 +6,7 @@ Knows nothing of other nodes and speaks no Kafka.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -102,7 +103,10 @@ class Node:
 
     def pause(self) -> None:
         """Freeze the process: it keeps its connections and answers nothing."""
-        self._latest().send_signal(signal.SIGSTOP)
+        process = self._latest()
+        process.send_signal(signal.SIGSTOP)
+        # The signal only asks: some of the broker's many threads may answer once more until all have stopped.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         self.paused = True
 
     def resume(self) -> None:
