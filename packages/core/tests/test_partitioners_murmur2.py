@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from ottla.interfaces import TopicView
 from ottla.partitioners import murmur2 as plugin
 from ottla.partitioners.murmur2 import Murmur2Partitioner, murmur2, partition_for_key, positive
 from ottla.partitioners.sticky import StickyChoice
+from ottla.recordbatch.objects import ObjectColumns
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "murmur2.json").read_text())
 
@@ -81,6 +83,51 @@ def test_hashes_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) ->
 
     assert len(chosen._hashes) <= 10
     assert b"k" * 65 not in chosen._hashes
+
+
+def test_many_more_keys_than_are_remembered_keep_their_partitions_whatever_their_number() -> None:
+    chosen = partitioner()
+    keys = [b"key %d" % number for number in range(40_000)]
+
+    for partitions in (10, 7):
+        expected = [partition_for_key(key, partitions) for key in keys]
+        same = view(partitions)
+        assert expected == [chosen.partition("t", key, same) for key in keys]
+
+
+def test_threads_that_share_remembered_hashes_always_get_the_right_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "_REMEMBERED", 50)
+    chosen = partitioner()
+    keys = [b"%d" % number for number in range(300)]
+    wrong: list[tuple[bytes, int]] = []
+
+    def work(partitions: int) -> None:
+        same = view(partitions)
+        expected = {key: partition_for_key(key, partitions) for key in keys}
+        for _ in range(10):
+            wrong.extend((key, partitions) for key in keys if chosen.partition("t", key, same) != expected[key])
+
+    threads = [threading.Thread(target=work, args=(partitions,)) for partitions in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not wrong
+
+
+def test_keys_that_are_ignored_still_count_in_a_batch() -> None:
+    config: dict[str, Any] = {key.name: key.default for key in plugin.ottla_config_keys()}
+    made = plugin.ottla_partitioner({**config, "partitioner.ignore.keys": True})
+    assert isinstance(made, Murmur2Partitioner)
+    columns, same = ObjectColumns(config["batch.size"]), view(10_000)
+    first = made.partition("t", b"0000", same)
+
+    while made.partition("t", b"0000", same) == first:
+        assert columns.append(b"0000", bytes(96), (), 5) is not None
+        made.appended("t", first, 100)
+
+    assert columns.append(b"0000", bytes(96), (), 5) is None
 
 
 def test_keys_can_be_ignored() -> None:

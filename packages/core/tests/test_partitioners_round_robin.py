@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from itertools import chain
+
 from ottla.interfaces import TopicView
 from ottla.partitioners.round_robin import RoundRobin, ottla_partitioner
 
@@ -30,6 +34,26 @@ def test_each_topic_has_its_own_turns() -> None:
     chosen = RoundRobin()
 
     assert turns(chosen, "a", view(3, (0, 1, 2)), 1) == turns(chosen, "b", view(3, (0, 1, 2)), 1) == [0]
+
+
+def test_a_topic_made_anew_with_fewer_partitions_is_respected() -> None:
+    chosen = RoundRobin()
+    turns(chosen, "t", view(7, tuple(range(7))), 5)
+
+    assert sorted(turns(chosen, "t", view(2, (0, 1)), 2)) == [0, 1]
+
+
+def test_threads_share_the_turns_and_none_is_lost() -> None:
+    chosen, same = RoundRobin(), view(5, (0, 2, 4))
+    each: list[list[int]] = []
+
+    threads = [threading.Thread(target=lambda: each.append(turns(chosen, "t", same, 3000))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert Counter(chain.from_iterable(each)) == {0: 8000, 2: 8000, 4: 8000}
 
 
 def test_the_plugin_has_no_keys_to_set() -> None:

@@ -9,6 +9,8 @@ from random import Random
 
 import attrs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ottla.interfaces import TopicView
 from ottla.partitioners.sticky import StickyChoice
@@ -59,20 +61,40 @@ def test_records_stay_until_they_fill_a_batch(choice: StickyChoice) -> None:
     assert len({stretch[0] for stretch in stretches}) > 5
 
 
-@pytest.mark.parametrize("size", [10, 100, 333, 5000])
-def test_a_stay_is_a_full_batch_and_leaves_no_record_over(size: int) -> None:
-    choice = StickyChoice(batch_size=16_384, adaptive=False, random=Random(1))
+def stay(choice: StickyChoice, size: int) -> int:
+    """How many records of *size* bytes go to a partition before the next."""
     same = view(100_000)
     first = choice.partition("t", same)
-    columns = ObjectColumns(16_384)
-    taken = 0
+    count = 0
     while choice.partition("t", same) == first:
-        assert columns.append(None, bytes(size), (), 5) == taken
         choice.appended("t", first, size)
-        taken += 1
+        count += 1
+    return count
 
-    room_left = 16_384 - columns.size_estimate()
-    assert room_left < 3 * (size + 12)
+
+def full(batch_size: int, key: bytes | None, value: bytes) -> int:
+    """How many such records a batch takes."""
+    columns = ObjectColumns(batch_size)
+    count = 0
+    while columns.append(key, value, (), 5) is not None:
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("batch_size", [0, 1, 100, 693, 16_384, 90_000, 131_072, 1 << 20])
+@pytest.mark.parametrize("size", [10, 100, 333, 4084, 5000, 8180, 20_000])
+def test_a_stay_fills_exactly_one_batch(batch_size: int, size: int) -> None:
+    choice = StickyChoice(batch_size=batch_size, adaptive=False, random=Random(1))
+
+    assert full(batch_size, None, bytes(size)) == stay(choice, size)
+
+
+@given(st.integers(0, 1 << 18), st.integers(8, 30_000), st.booleans())
+@settings(deadline=None, max_examples=50)
+def test_a_stay_fills_exactly_one_batch_of_any_size(batch_size: int, size: int, keyed: bool) -> None:
+    choice = StickyChoice(batch_size=batch_size, adaptive=False, random=Random(1), keyed=keyed)
+
+    assert full(batch_size, b"a key" if keyed else None, bytes(size - 5 * keyed)) == stay(choice, size)
 
 
 def test_a_record_larger_than_a_batch_moves_on_at_once(choice: StickyChoice) -> None:

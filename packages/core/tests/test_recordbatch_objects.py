@@ -24,7 +24,7 @@ timestamps = st.one_of(
     st.integers(NOW - 70, NOW + 70),
     st.integers(NOW - 9000, NOW + 9000),
     st.integers(NOW - 2**21, NOW + 2**21),
-    st.integers(0, TIMESTAMP_MAX),
+    st.integers(-1, TIMESTAMP_MAX - 1),
 )
 rows = st.one_of(
     st.lists(st.tuples(st.none(), small, no_headers, timestamps), min_size=1, max_size=200),
@@ -104,6 +104,16 @@ def test_the_size_estimate_is_tight_for_records_of_100_bytes() -> None:
     assert estimate <= 1.03 * len(columns.encode(2).chunks[0])
 
 
+@given(st.lists(st.tuples(st.none() | small, st.just(bytes(100)), headers, timestamps), min_size=1, max_size=100))
+@settings(deadline=None)
+def test_the_size_estimate_is_within_a_tenth_for_values_of_100_bytes_whatever_is_with_them(rows: list[Row]) -> None:
+    columns = filled(rows, limit=1 << 20)
+    estimate = columns.size_estimate()
+
+    encoded = len(columns.encode(2).chunks[0])
+    assert encoded <= estimate <= 1.1 * encoded
+
+
 @pytest.mark.parametrize("key", [None, b"key"])
 @pytest.mark.parametrize("count", [63, 64, 65, 8191, 8192, 8193, 20_000])
 def test_offsets_are_right_where_their_varints_grow(count: int, key: bytes | None) -> None:
@@ -148,6 +158,23 @@ def test_a_timestamp_that_the_format_cannot_hold_is_refused_alone(bad: int, earl
 
     assert earlier == columns.append(None, b"good", (), 5)
     assert earlier + 1 == len(read(sealed(columns)).records)
+
+
+def test_a_timestamp_too_far_from_the_first_for_a_delta_of_64_bits_needs_a_batch_of_its_own() -> None:
+    columns = filled([(None, b"no time", [], -1)])
+
+    assert columns.append(None, b"the end of time", (), TIMESTAMP_MAX) is None
+    assert columns.append(None, b"just before", (), TIMESTAMP_MAX - 1) == 1
+
+    assert [record.timestamp_ms for record in read(sealed(columns)).records] == [-1, TIMESTAMP_MAX - 1]
+
+
+@pytest.mark.parametrize("first", [0, TIMESTAMP_MAX])
+def test_all_other_timestamps_go_together(first: int) -> None:
+    moments = [first, -1, 0, TIMESTAMP_MAX - 1, TIMESTAMP_MAX]
+    columns = filled([(None, b"v", [], moment) for moment in moments])
+
+    assert moments == [record.timestamp_ms for record in read(sealed(columns)).records]
 
 
 def test_a_header_name_that_utf8_cannot_hold_is_refused_alone() -> None:

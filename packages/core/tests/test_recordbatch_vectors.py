@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import cramjam
 import lz4.frame
 import pytest
@@ -15,13 +17,14 @@ from ottla.compressors.gzip import Gzip
 from ottla.compressors.lz4 import Lz4
 from ottla.compressors.snappy import Snappy
 from ottla.compressors.zstd import Zstd
-from ottla.interfaces import Compressor, Header
+from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import ControlMarker, Record, parse_batches
-from ottla.recordbatch.v2 import batch_header
+from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
 
 VECTORS = Path(__file__).parent / "vectors"
 CASES: list[dict[str, Any]] = json.loads((VECTORS / "batches.json").read_text())
+CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NOT_FROM_PRODUCERS = ("v2/control", "v2/empty-after-compaction", "v2/none/offset-gaps")
 OUTSIDE_THE_CHECKSUM = slice(0, 8), slice(12, 16)
 """Base offset and partition leader epoch: a broker's, who writes them into the producer's batch."""
@@ -33,13 +36,13 @@ def compressors() -> dict[int, Compressor]:
     return {compressor.codec_id: compressor for compressor in made}
 
 
-def cases(*, written: bool = False) -> list[Any]:
+def cases(*, written: bool = False, compressed: bool = False) -> list[Any]:
     chosen = CASES
     if written:
         chosen = [
             case
             for case in CASES
-            if case["batches"][0]["compression"] == "none"
+            if (case["batches"][0]["compression"] != "none") is compressed
             and case["batches"][0]["timestampType"] == "CreateTime"
             and not case["name"].startswith(NOT_FROM_PRODUCERS)
         ]
@@ -87,18 +90,19 @@ def test_we_read_every_batch_as_java_does(
     }
 
 
-@pytest.mark.parametrize(("encoded", "described"), cases(written=True))
-def test_we_write_every_uncompressed_batch_byte_for_byte_as_java_does(
-    encoded: bytes, described: dict[str, Any]
-) -> None:
+def rewritten(described: dict[str, Any]) -> Encoded:
+    """The records that Java reads, put into columns of ours."""
     columns = ObjectColumns(1 << 20)
     for each in map(record, described["records"]):
-        headers: tuple[Header, ...] = each.headers
-        assert columns.append(each.key, each.value, headers, each.timestamp_ms) is not None
-    section = columns.encode(2)
+        assert columns.append(each.key, each.value, each.headers, each.timestamp_ms) is not None
+    return columns.encode(2)
+
+
+def stamped(section: Encoded, chunks: Sequence[Buffer], described: dict[str, Any]) -> bytes:
+    """The whole batch, with the stamp of Java's."""
     header = batch_header(
-        section.chunks,
-        codec_id=0,
+        chunks,
+        codec_id=CODEC_IDS[described["compression"]],
         first_timestamp=section.first_timestamp,
         max_timestamp=section.max_timestamp,
         count=section.count,
@@ -107,12 +111,56 @@ def test_we_write_every_uncompressed_batch_byte_for_byte_as_java_does(
         sequence=described["baseSequence"],
         transactional=described["isTransactional"],
     )
+    return header + b"".join(chunks)
 
-    written = bytearray(header + b"".join(section.chunks))
+
+@pytest.mark.parametrize(("encoded", "described"), cases(written=True))
+def test_we_write_every_uncompressed_batch_byte_for_byte_as_java_does(
+    encoded: bytes, described: dict[str, Any]
+) -> None:
+    section = rewritten(described)
+
+    written = bytearray(stamped(section, section.chunks, described))
     assert written[:8] == bytes(8)
+    assert written[12:16] == b"\xff" * 4
     for place in OUTSIDE_THE_CHECKSUM:
         written[place] = encoded[place]
     assert encoded == bytes(written)
+
+
+@pytest.mark.parametrize(("encoded", "described"), cases(written=True, compressed=True))
+def test_what_we_compress_is_byte_for_byte_what_java_compresses(
+    encoded: bytes, described: dict[str, Any], compressors: dict[int, Compressor]
+) -> None:
+    compressor = compressors[CODEC_IDS[described["compression"]]]
+
+    javas = compressor.decompress(memoryview(encoded)[HEADER_SIZE:], limit=1 << 20)
+
+    assert javas == b"".join(rewritten(described).chunks)
+
+
+@pytest.mark.parametrize(("encoded", "described"), cases(written=True, compressed=True))
+def test_our_compressed_batches_read_as_javas_do(
+    encoded: bytes, described: dict[str, Any], compressors: dict[int, Compressor]
+) -> None:
+    section = rewritten(described)
+    packed = compressors[CODEC_IDS[described["compression"]]].compress(section.chunks, level=None)
+
+    [ours] = parse_batches(stamped(section, [packed], described), compressors=compressors)
+    [javas] = parse_batches(encoded, compressors=compressors)
+
+    assert [attrs.evolve(each, offset=each.offset - javas.base_offset) for each in javas.records] == list(ours.records)
+    assert (
+        attrs.evolve(
+            javas,
+            base_offset=0,
+            last_offset=javas.last_offset - javas.base_offset,
+            leader_epoch=-1,
+            size=ours.size,
+            records=ours.records,
+        )
+        == ours
+    )
 
 
 def test_the_batches_of_one_buffer_are_read_in_order(compressors: dict[int, Compressor]) -> None:

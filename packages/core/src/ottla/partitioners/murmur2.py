@@ -119,5 +119,8 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
 
 @hookimpl
 def ottla_partitioner(config: PluginConfig) -> Partitioner:
-    choice = StickyChoice(batch_size=config[BATCH_SIZE.name], adaptive=config[ADAPTIVE.name], random=Random())
-    return Murmur2Partitioner(choice, ignore_keys=config[IGNORE_KEYS.name])
+    ignore_keys = config[IGNORE_KEYS.name]
+    choice = StickyChoice(
+        batch_size=config[BATCH_SIZE.name], adaptive=config[ADAPTIVE.name], random=Random(), keyed=ignore_keys
+    )
+    return Murmur2Partitioner(choice, ignore_keys=ignore_keys)

@@ -12,8 +12,10 @@ from typing import Final
 
 from ottla.interfaces import TopicView
 
-_FRAME: Final = 12
-"""What a record takes in a batch beside its key, value and headers: the count ends when the batch is full."""
+# What a record takes in a batch, as `ObjectColumns` counts: a stay ends when the batch is full, not some records later.
+_FRAME: Final = 10
+_SMALLEST_RECORD: Final = 11
+_LONGER_SIZES: Final = 12
 
 
 class _Stay:
@@ -28,10 +30,14 @@ class _Stay:
 
 
 class StickyChoice:
-    """One partition at a time for each topic. Thread-safe; *random* is drawn from once for each move."""
+    """One partition at a time for each topic. Thread-safe; *random* is drawn from once for each move.
 
-    def __init__(self, *, batch_size: int, adaptive: bool, random: Random) -> None:
+    *keyed* says that the records may have keys, which take a byte more than their size does.
+    """
+
+    def __init__(self, *, batch_size: int, adaptive: bool, random: Random, keyed: bool = False) -> None:
         self._batch_size = max(batch_size, 1)
+        self._frame = _FRAME + _varint_size(self._batch_size // _SMALLEST_RECORD + 1) + keyed
         self._adaptive = adaptive
         self._random = random
         self._stays: dict[str, _Stay] = {}
@@ -48,7 +54,8 @@ class StickyChoice:
         stay = self._stays.get(topic)
         if stay is None or stay.partition != partition:
             return
-        size += _FRAME
+        size += self._frame
+        size += size >> _LONGER_SIZES
         stay.bytes += size
         if stay.bytes + size > self._batch_size:
             view = stay.view  # read once: another thread may give the stay a new one meanwhile
@@ -81,3 +88,8 @@ def _candidates(view: TopicView) -> Sequence[int]:
         return view.available or range(view.partitions)
     quick = [partition for partition in view.available if partition not in view.slow]
     return quick or view.available or range(view.partitions)
+
+
+def _varint_size(number: int) -> int:
+    """Bytes of a zigzag varint of at least 0, here the largest offset delta of a batch."""
+    return number.bit_length() // 7 + 1

@@ -144,7 +144,8 @@ class ObjectColumns:
         if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
             raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
         if not first:
-            return _FAR_COST
+            # After a first one of -1 the last moment of all is 2**63 away, more than a delta can say: no room.
+            return self._limit if timestamp_ms - self._timestamps[0] > TIMESTAMP_MAX else _FAR_COST
         self._low = max(timestamp_ms - _NEAR_MS, -1)
         self._high = min(timestamp_ms + _NEAR_MS - 1, TIMESTAMP_MAX)
         return 0

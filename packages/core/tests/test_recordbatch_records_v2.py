@@ -1,0 +1,86 @@
+"""The fast ways to write records write what the general one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.protocol.primitives import varint
+from ottla.recordbatch import records_v2
+from ottla.recordbatch.records_v2 import encode_records
+
+SIZES = (0, 1, 55, 56, 63, 64, 4095, 8100, 8140, 8191)
+
+small = st.binary(max_size=30)
+sized = st.builds(bytes, st.sampled_from(SIZES))
+parts = small | sized
+nullable = st.none() | small
+deltas = st.sampled_from((0, 0, 1, -1, 63, 64, -64, -65, 4095, -4096, 4096, -4097, 2**40))
+
+
+def fast(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], timestamps: Sequence[int]) -> bytes:
+    return encode_records(
+        keys=keys,
+        values=values,
+        headers=None,
+        timestamps=timestamps,
+        lowest_timestamp=min(timestamps),
+        highest_timestamp=max(timestamps),
+        key_sizes=None if keys is None else [-1 if key is None else len(key) for key in keys],
+        value_sizes=[-1 if value is None else len(value) for value in values],
+        null_values=None in values,
+    )
+
+
+def general(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], timestamps: Sequence[int]) -> bytes:
+    deltas = [b"\0" + varint(timestamp - timestamps[0]) for timestamp in timestamps]
+    offsets = [varint(index) for index in range(len(values))]
+    return b"".join(records_v2._any(keys, values, None, deltas, offsets))
+
+
+def same(rows: Sequence[tuple[bytes | None, bytes | None, int]], *, keyed: bool) -> None:
+    keys = [key for key, _, _ in rows] if keyed else None
+    values = [value for _, value, _ in rows]
+    timestamps = [10_000 + delta for _, _, delta in rows]
+
+    assert general(keys, values, timestamps) == fast(keys, values, timestamps)
+
+
+@given(st.lists(st.tuples(st.none(), parts, deltas), min_size=1, max_size=150))
+@settings(deadline=None)
+def test_records_without_keys_are_written_as_in_general(rows: list[tuple[None, bytes, int]]) -> None:
+    same(rows, keyed=False)
+
+
+@given(st.lists(st.tuples(small, parts, deltas), min_size=1, max_size=150))
+@settings(deadline=None)
+def test_records_with_keys_are_written_as_in_general(rows: list[tuple[bytes, bytes, int]]) -> None:
+    same(rows, keyed=True)
+
+
+@given(st.lists(st.tuples(nullable, nullable, deltas), min_size=1, max_size=150))
+@settings(deadline=None)
+def test_records_with_nulls_are_written_as_in_general(rows: list[tuple[bytes | None, bytes | None, int]]) -> None:
+    same(rows, keyed=True)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"key", bytes(64)])
+@pytest.mark.parametrize("size", [*range(8100, 8200), *range(40, 66)])
+def test_sizes_around_a_longer_varint_are_written_as_in_general(size: int, key: bytes | None) -> None:
+    same([(key, bytes(size), 0), (key, b"", 1)], keyed=key is not None)
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+@pytest.mark.parametrize("count", [1, 64, 65, 8192, 8193])
+def test_offsets_around_a_longer_varint_are_written_as_in_general(count: int, key: bytes | None) -> None:
+    same([(key, b"v", index % 3) for index in range(count)], keyed=key is not None)
+
+
+def test_small_records_without_nulls_or_headers_go_the_fast_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [general(None, [b"v", b"w"], [5, 5]), general([b"k", b"l"], [b"v", b"w"], [5, 5])]
+    monkeypatch.delattr(records_v2, "_any")
+
+    assert expected == [fast(None, [b"v", b"w"], [5, 5]), fast([b"k", b"l"], [b"v", b"w"], [5, 5])]

@@ -1,0 +1,97 @@
+"""Whatever the codec and the stamp, the records that go into a batch come out of it."""
+
+from __future__ import annotations
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.compressors.gzip import Gzip
+from ottla.compressors.lz4 import Lz4
+from ottla.compressors.snappy import Snappy
+from ottla.compressors.zstd import Zstd
+from ottla.interfaces import Compressor, Encoded, Header
+from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
+from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
+from ottla.recordbatch.v2 import batch_header
+
+CODECS: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
+COMPRESSORS = {compressor.codec_id: compressor for compressor in CODECS}
+
+Row = tuple[bytes | None, bytes | None, list[Header], int]
+
+contents = st.none() | st.binary(max_size=50) | st.builds(bytes, st.integers(0, 100_000))
+headers = st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=20)), max_size=4)
+rows = st.lists(st.tuples(contents, contents, headers, st.integers(-1, TIMESTAMP_MAX - 1)), min_size=1, max_size=20)
+stamps = st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1), st.booleans())
+
+
+def encoded(rows: list[Row]) -> Encoded:
+    columns = ObjectColumns(1 << 24)
+    for row in rows:
+        assert columns.append(*row) is not None
+    return columns.encode(2)
+
+
+def expected(rows: list[Row]) -> tuple[Record, ...]:
+    return tuple(
+        Record(offset=index, timestamp_ms=timestamp_ms, key=key, value=value, headers=tuple(headers))
+        for index, (key, value, headers, timestamp_ms) in enumerate(rows)
+    )
+
+
+def header(section: Encoded, packed: bytes, codec_id: int, stamp: tuple[int, int, int, bool]) -> bytes:
+    producer_id, epoch, sequence, transactional = stamp
+    return batch_header(
+        [packed],
+        codec_id=codec_id,
+        first_timestamp=section.first_timestamp,
+        max_timestamp=section.max_timestamp,
+        count=section.count,
+        producer_id=producer_id,
+        epoch=epoch,
+        sequence=sequence,
+        transactional=transactional,
+    )
+
+
+def read(batch: bytes) -> RecordBatch:
+    [parsed] = parse_batches(batch, compressors=COMPRESSORS)
+    return parsed
+
+
+@pytest.mark.parametrize("codec_id", range(5))
+@given(rows=rows, stamp=stamps)
+@settings(deadline=None, max_examples=40)
+def test_records_and_stamp_survive_every_codec(
+    codec_id: int, rows: list[Row], stamp: tuple[int, int, int, bool]
+) -> None:
+    section = encoded(rows)
+    packed = b"".join(section.chunks)
+    if codec_id:
+        packed = COMPRESSORS[codec_id].compress(section.chunks, level=None)
+
+    batch = read(header(section, packed, codec_id, stamp) + packed)
+
+    assert expected(rows) == batch.records
+    assert stamp == (batch.producer_id, batch.epoch, batch.sequence, batch.transactional)
+    assert (codec_id, max(row[3] for row in rows)) == (batch.codec_id, batch.max_timestamp)
+    assert (0, len(rows) - 1) == (batch.base_offset, batch.last_offset)
+
+
+@pytest.mark.parametrize("codec_id", range(1, 5))
+@given(rows=rows, first=stamps, second=stamps)
+@settings(deadline=None, max_examples=20)
+def test_a_retry_under_another_stamp_sends_the_same_compressed_bytes(
+    codec_id: int, rows: list[Row], first: tuple[int, int, int, bool], second: tuple[int, int, int, bool]
+) -> None:
+    section = encoded(rows)
+    packed = COMPRESSORS[codec_id].compress(section.chunks, level=None)
+
+    once, again = (read(header(section, packed, codec_id, stamp) + packed) for stamp in (first, second))
+
+    assert once.records == again.records == expected(rows)
+    assert second == (again.producer_id, again.epoch, again.sequence, again.transactional)
