@@ -79,6 +79,14 @@ def test_the_size_estimate_is_never_below_the_encoded_size(rows: list[Row]) -> N
     assert len(b"".join(columns.encode(2).chunks)) <= estimate
 
 
+def test_the_size_estimate_holds_where_every_part_takes_the_most_it_may() -> None:
+    columns = filled([(None, bytes(100), [], moment) for moment in [TIMESTAMP_MAX, *[-1] * 600]], limit=80_000)
+    estimate = columns.size_estimate()
+
+    encoded = len(columns.encode(2).chunks[0])
+    assert encoded <= estimate <= encoded + 70
+
+
 @given(rows, st.integers(0, 3000))
 @settings(deadline=None)
 def test_a_batch_stays_within_its_limit_unless_a_lone_record_is_larger(rows: list[Row], limit: int) -> None:

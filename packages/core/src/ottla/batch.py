@@ -194,7 +194,7 @@ class ProducerBatch:
             else:
                 self.look_at(index)
                 callback(None, outcome.error_of(index))
-        except Exception:
+        except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
             logger.exception(
                 "a delivery callback for topic %s, partition %d raised; the producer goes on",
                 self.topic,

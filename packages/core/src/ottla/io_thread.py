@@ -62,7 +62,7 @@ class IoThread:
         try:
             self._run_rounds()
             self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
-        except Exception as cause:
+        except BaseException as cause:
             failure = ProducerFailed(f"the I/O thread {self._name} ended: {cause!r}")
             failure.__cause__ = cause
             logger.critical("%s: the I/O thread cannot go on; every record is failed", self._name, exc_info=True)

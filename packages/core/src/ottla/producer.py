@@ -74,14 +74,13 @@ class Producer:
         engine = self._engine
         if self._life.refusal is not None:
             self._life.check()
+        checked = _checked(headers) if headers else ()  # first: they may be readable only once
         if type(value) is not bytes or engine.value_serializer is not None:
-            value = _serialized(engine.value_serializer, "value", topic, value, headers)
+            value = _serialized(engine.value_serializer, "value", topic, value, checked)
         if key is not None and (type(key) is not bytes or engine.key_serializer is not None):
-            key = _serialized(engine.key_serializer, "key", topic, key, headers)
+            key = _serialized(engine.key_serializer, "key", topic, key, checked)
         size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
-        checked: Sequence[Header] = ()
-        if headers:
-            checked = _checked(headers)
+        if checked:
             size += sum(len(name) * 4 + len(content or b"") + 10 for name, content in checked)
         if size + RECORD_OVERHEAD > self._max_record_size:
             raise self._too_large(topic, size)
@@ -189,7 +188,7 @@ class Producer:
 
 
 def _serialized(
-    serializer: Serializer | None, part: str, topic: str, data: Any, headers: Iterable[Header]
+    serializer: Serializer | None, part: str, topic: str, data: Any, headers: Sequence[Header]
 ) -> bytes | None:
     if serializer is None:
         if data is None or isinstance(data, bytes):

@@ -195,4 +195,6 @@ class Sender:
         error = given_up(batch, why or str(cause))
         error.__cause__ = cause
         named = refused_records(batch, answer.record_errors) if answer is not None else {}
+        for each in named.values():
+            each.__cause__ = cause
         self._accumulator.settle(batch, Failed(error=error, record_errors=named))
