@@ -9,26 +9,24 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final
 
 import attrs
 
 from ottla import io_threads
 from ottla.backoff import Backoff
-from ottla.batch import Failed, OnDelivery, Outcome, ProducerBatch, Sealed
+from ottla.batch import NewRecord, ProducerBatch, Sealed
+from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
-from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed, OttlaError
 from ottla.failures import expired, given_up
-from ottla.interfaces import Columns, Header
+from ottla.interfaces import Columns
 from ottla.ledger import DeliveryLedger
-from ottla.queues import PartitionQueue, TopicQueues
+from ottla.outcomes import Acknowledged, Failed, Split
+from ottla.queues import FOREVER, NEVER, PartitionQueue, TopicQueues
+from ottla.recordbatch.objects import OBJECT_COST
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.reports import DeliveryReport
-
-OBJECT_COST: Final = 176
-"""Bytes that a queued record costs beside its own: its objects' headers, its timestamp, its places in the columns."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,12 +39,15 @@ class Ready:
 
 
 class RecordAccumulator:
-    """The queues of a producer. `append`, `flush` and `report` are for any thread, the rest for the I/O thread."""
+    """The queues of a producer. The I/O thread's, but for `append`, `queues`, `flush` and `report`, for any thread.
+
+    Whoever sends may also append to `PartitionQueue.open` directly; it comes here when that has no room.
+    """
 
     def __init__(
         self,
         *,
-        batch_size: int,
+        sizes: BatchSizes,
         linger: float,
         delivery_timeout: float,
         max_block: float,
@@ -57,7 +58,7 @@ class RecordAccumulator:
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> None:
-        self._batch_size = batch_size
+        self._sizes = sizes
         self._linger = linger
         self._delivery_timeout = delivery_timeout
         self._max_block = max_block
@@ -68,13 +69,12 @@ class RecordAccumulator:
         self._wake = wake
         self._clock = clock
         self._lock = threading.Lock()
-        self._acquire, self._release = self._lock.acquire, self._lock.release
         self._completed = threading.Condition(self._lock)
         self._topics: dict[str, TopicQueues] = {}
-        self._waiting: OrderedDict[PartitionQueue, None] = (
-            OrderedDict()
-        )  # those with batches; served last, last in line
+        # The queues with batches; the one that was served last is last in line.
+        self._waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
         self._incomplete: dict[ProducerBatch, None] = {}
+        self._look_again_at = NEVER
         self._ledger = DeliveryLedger()
         self._refusal: OttlaError | None = None
 
@@ -83,95 +83,106 @@ class RecordAccumulator:
         """How many batches are not settled."""
         return len(self._incomplete)
 
-    def queued_bytes(self, topic: str, partitions: int) -> Sequence[int]:
-        """Bytes queued by partition: live, to be read as a hint."""
+    def queues(self, topic: str, partitions: int) -> TopicQueues:
+        """The queues of a topic, at least so many."""
         with self._lock:
-            return self._topic(topic, partitions).queued_bytes
+            return self._topic(topic, partitions)
 
     # Appending, on the callers' threads
 
-    def append(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp_ms: int,
-        on_delivery: OnDelivery | None,
-        size: int,
-    ) -> Delivery:
-        """Queue a record of *size* bytes in all, waiting at most `max.block.ms` for memory.
+    def append(self, topic: str, partition: int, record: NewRecord, size: int) -> tuple[ProducerBatch, int]:
+        """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; its batch, and its index there.
 
         Raises BufferExhausted, or what `close` was given; then nothing was queued.
         """
+        placed = self.append_to_open(topic, partition, record, size)
+        if placed is not None:
+            return placed
         charge = size + OBJECT_COST
-        self._acquire()  # half of what a with statement takes: 75 ns less for each record, CPython 3.11
-        try:
-            owner = self._topics.get(topic)
-            batch = owner.queues[partition].open if owner is not None and partition < len(owner.queues) else None
-            if owner is not None and batch is not None:
-                used = batch.used_bytes + charge
-                if used <= batch.held_bytes or self._afford(batch, used):
-                    index = batch.append(key, value, headers, timestamp_ms, on_delivery)
-                    if index is not None:
-                        batch.used_bytes = used
-                        owner.queued_bytes[partition] += charge
-                        return Delivery(batch, index)
-        finally:
-            self._release()
-        reserved = min(max(self._batch_size, charge), self._pool.capacity)
+        reserved = min(max(self._sizes.target, charge), self._pool.capacity)
         if not self._pool.try_reserve(reserved):
             patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
             self._pool.reserve(reserved, timeout=patience, on_wait=self._wake)
         try:
             with self._lock:
-                batch, index = self._append_to_new(topic, partition, key, value, headers, timestamp_ms, on_delivery)
-                batch.held_bytes += reserved
-                batch.used_bytes += charge
-                self._topics[topic].queued_bytes[partition] += charge
+                placed = self._append_to_open(topic, partition, record, charge)  # of another thread, begun meanwhile
+                if placed is None:
+                    return self._append_to_new(topic, partition, record, reserved)
         except BaseException:  # closed meanwhile, or a record that the format cannot hold
             self._pool.release(reserved)
             raise
-        self._wake()
-        return Delivery(batch, index)
+        self._pool.release(reserved)
+        return placed
 
-    def _append_to_new(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp_ms: int,
-        on_delivery: OnDelivery | None,
-    ) -> tuple[ProducerBatch, int]:
-        """Put a record on a new batch, or on one that another thread has made meanwhile."""
+    def append_to_open(
+        self, topic: str, partition: int, record: NewRecord, size: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """The same, but never into a new batch: None when the record needs one."""
+        with self._lock:
+            return self._append_to_open(topic, partition, record, size + OBJECT_COST)
+
+    def _append_to_open(
+        self, topic: str, partition: int, record: NewRecord, charge: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """Put a record on the open batch, with more memory if need be and may be; None: it takes a new batch."""
         if self._refusal is not None:
             raise self._refusal
         queue = self._topic(topic, partition + 1).queues[partition]
-        if queue.open is not None:
-            index = queue.open.append(key, value, headers, timestamp_ms, on_delivery)
-            if index is not None:
-                return queue.open, index
-        batch = ProducerBatch(
-            topic=topic, partition=partition, columns=self._columns(self._batch_size), now=self._clock()
-        )
-        index = batch.append(key, value, headers, timestamp_ms, on_delivery)
-        assert index is not None, "an empty batch takes any record"
-        queue.close()
-        queue.batches.append(batch)
-        queue.open = batch
-        self._waiting.setdefault(queue)
-        self._incomplete[batch] = None
+        batch = queue.open
+        if batch is None:
+            return None
+        index = batch.append(*record)
+        if index is None and self._extend(batch, queue, charge):
+            index = batch.append(*record)
+        if index is None:
+            queue.close()
+            return None
         return batch, index
 
-    def _afford(self, batch: ProducerBatch, used: int) -> bool:
-        """Have the batch hold *used* bytes, taking a further step of memory if it is free."""
-        more = min(max(self._batch_size, used - batch.held_bytes), self._pool.capacity)
-        if not self._pool.try_reserve(more):
-            return False
-        batch.held_bytes += more
+    def _append_to_new(self, topic: str, partition: int, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
+        """Begin a batch, which takes any record as its first."""
+        now = self._clock()
+        queue = self._topic(topic, partition + 1).queues[partition]
+        batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=now)
+        index = batch.append(*record)
+        assert index is not None, "an empty batch takes any record"
+        memory, comfortable = batch.columns.memory(), self._sizes.comfortable(batch.columns, queue.topic)
+        batch.held_bytes = reserved
+        batch.full = comfortable <= memory
+        batch.allow(min(reserved, comfortable))
+        queue.begin(batch)
+        queue.topic.count(batch, memory)
+        self._waiting.setdefault(queue)
+        self._incomplete[batch] = None
+        if batch.full or len(queue.batches) > 1 or now + self._linger < self._look_again_at:
+            self._wake()  # else the I/O thread looks in time anyhow
+        return batch, index
+
+    def _extend(self, batch: ProducerBatch, queue: PartitionQueue, charge: int) -> bool:
+        """Let the open batch take a record that costs *charge*, and some more; False: it must not, or memory is short.
+
+        A batch that has reached its target may leave at once; until it does it may grow, in larger steps.
+        """
+        columns = batch.columns
+        memory = columns.memory()
+        queue.topic.count(batch, memory)
+        allowed = self._sizes.comfortable(columns, queue.topic)
+        if memory + charge > allowed:
+            if not batch.full:
+                batch.full = True
+                self._wake()
+            allowed = self._sizes.grown(columns, queue.topic)
+            if memory + charge > allowed:
+                return False
+        step = max(charge, self._sizes.target, memory // 4)
+        if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
+            allowed = max(memory + step, batch.held_bytes)
+        missing = allowed - batch.held_bytes
+        if missing > 0:
+            if not self._pool.try_reserve(missing):
+                return False
+            batch.held_bytes = allowed
+        batch.allow(allowed)
         return True
 
     def _topic(self, name: str, partitions: int) -> TopicQueues:
@@ -187,13 +198,11 @@ class RecordAccumulator:
         """Who has something to take, and when that may change without a new record."""
         nodes: set[int] = set()
         leaderless: set[str] = set()
-        look_again_at = float("inf")
+        look_again_at = FOREVER
         urgent = self._urgent()
         with self._lock:
             for queue in self._waiting:
                 look_again_at = min(look_again_at, queue.batches[0].created_at + self._delivery_timeout)
-                if queue.muted:
-                    continue
                 leader = cluster.leader(queue.topic.name, queue.partition)
                 if leader is None:
                     leaderless.add(queue.topic.name)
@@ -203,6 +212,7 @@ class RecordAccumulator:
                     nodes.add(leader)
                 else:
                     look_again_at = min(look_again_at, due)
+            self._look_again_at = look_again_at
         return Ready(nodes=frozenset(nodes), leaderless=frozenset(leaderless), look_again_at=look_again_at)
 
     def drain(
@@ -235,15 +245,27 @@ class RecordAccumulator:
         batch.last_error = error
         batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
         with self._lock:
-            self._return_locked(self._topics[batch.topic].queues[batch.partition], batch)
+            self._return_locked(self._queue_of(batch), batch)
+
+    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch], *, most: int) -> None:
+        """Queue the *parts* of a batch in its place; from now on batches of its topic have at most *most* bytes."""
+        with self._lock:
+            queue = self._queue_of(batch)
+            queue.topic.most = min(most, queue.topic.most or most)
+            self._share_memory(batch, parts)
+            for part in reversed(parts):
+                self._incomplete[part] = None
+                self._return_locked(queue, part)
+            self._incomplete.pop(batch, None)
+            self._completed.notify_all()
 
     def mute(self, batch: ProducerBatch) -> None:
         """Let nothing more of the batch's partition leave until `unmute`."""
-        self._topics[batch.topic].queues[batch.partition].muted = True
+        self._queue_of(batch).muted_until = FOREVER
 
-    def unmute(self, batch: ProducerBatch) -> None:
-        """Undo `mute`."""
-        self._topics[batch.topic].queues[batch.partition].muted = False
+    def unmute(self, batch: ProducerBatch, at: float = NEVER) -> None:
+        """Undo `mute`, as soon as it is *at*."""
+        self._queue_of(batch).muted_until = at
 
     def expire(self, now: float) -> bool:
         """Fail the queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some."""
@@ -252,16 +274,17 @@ class RecordAccumulator:
             self.settle(batch, Failed(error=expired(batch, now)))
         return bool(late)
 
-    def settle(self, batch: ProducerBatch, outcome: Outcome) -> None:
-        """Give a batch its outcome, its memory back to the pool, and its records to the report."""
+    def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
+        """Give a batch its outcome, its memory back to the pool, its records to the report; False: it had one."""
         if not batch.settle(outcome):
-            return
+            return False
         self._ledger.enter(batch)
         held, batch.held_bytes = batch.held_bytes, 0
         self._pool.release(held)
         with self._lock:
             self._incomplete.pop(batch, None)
             self._completed.notify_all()
+        return True
 
     def _urgent(self) -> bool:
         return self._refusal is not None or self._pool.waiting > 0
@@ -269,9 +292,10 @@ class RecordAccumulator:
     def _due(self, queue: PartitionQueue, *, urgent: bool) -> float:
         """When the head of a queue may leave."""
         head = queue.batches[0]
-        if head.attempts or head.closed or len(queue.batches) > 1 or urgent:
-            return head.retry_at
-        return max(head.retry_at, head.created_at + self._linger)
+        at = max(head.retry_at, queue.muted_until)
+        if head.full or head.closed or urgent:
+            return at
+        return max(at, head.created_at + self._linger)
 
     def _take_ready(
         self, cluster: Cluster, room: dict[int, int], now: float
@@ -282,15 +306,12 @@ class RecordAccumulator:
         urgent = self._urgent()
         for queue in line:
             leader = cluster.leader(queue.topic.name, queue.partition)
-            if leader is None or room.get(leader, 0) <= 0 or queue.muted:
+            if leader is None or room.get(leader, 0) <= 0:
                 continue
             with self._lock:
                 if not queue.batches or self._due(queue, urgent=urgent) > now:
                     continue
-                batch = queue.batches.popleft()
-                if batch is queue.open:
-                    queue.close()
-                queue.topic.queued_bytes[queue.partition] -= batch.used_bytes
+                batch = queue.take()
                 if queue.batches:
                     self._waiting.move_to_end(queue)
                 else:
@@ -303,7 +324,7 @@ class RecordAccumulator:
         try:
             batch.sealed = self._seal(batch)
         except Exception as cause:  # a codec or encoder, perhaps somebody else's, must not stop the others
-            error = given_up(batch, f"it could not be encoded: {cause}")
+            error = given_up(batch, f"it could not be encoded: {cause}", self._clock())
             error.__cause__ = cause
             self.settle(batch, Failed(error=error))
             return None
@@ -313,13 +334,23 @@ class RecordAccumulator:
             self._pool.release(surplus)
         return batch.sealed
 
+    def _share_memory(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+        """Hand what a batch holds of the pool on to its parts, in proportion to what they occupy."""
+        held, batch.held_bytes = batch.held_bytes, 0
+        occupied = sum(part.columns.memory() for part in parts)
+        for part in parts[1:]:
+            part.held_bytes = held * part.columns.memory() // occupied
+        parts[0].held_bytes = held - sum(part.held_bytes for part in parts[1:])
+
+    def _queue_of(self, batch: ProducerBatch) -> PartitionQueue:
+        return self._topics[batch.topic].queues[batch.partition]
+
     def _return(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         with self._lock:
             self._return_locked(queue, batch)
 
     def _return_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        queue.batches.appendleft(batch)
-        queue.topic.queued_bytes[queue.partition] += batch.used_bytes
+        queue.put_first(batch)
         self._waiting[queue] = None
         self._waiting.move_to_end(queue, last=False)
 
@@ -329,11 +360,7 @@ class RecordAccumulator:
         with self._lock:
             for queue in list(self._waiting):
                 while queue.batches and unwanted(queue.batches[0]):
-                    batch = queue.batches.popleft()
-                    if batch is queue.open:
-                        queue.close()
-                    queue.topic.queued_bytes[queue.partition] -= batch.used_bytes
-                    removed.append(batch)
+                    removed.append(queue.take())
                 if not queue.batches:
                     del self._waiting[queue]
         return removed
@@ -349,12 +376,15 @@ class RecordAccumulator:
             pending = list(self._incomplete)
         self._wake()
         with self._lock:
-            for batch in pending:
+            while pending:
+                batch = pending.pop()
                 while batch in self._incomplete:
                     left = None if deadline is None else deadline - self._clock()
                     if left is not None and left <= 0:
                         return False
                     self._completed.wait(left)
+                if isinstance(batch.outcome, Split):
+                    pending += batch.outcome.parts
         return True
 
     def close(self, refusal: OttlaError) -> None:
@@ -371,7 +401,7 @@ class RecordAccumulator:
         with self._lock:
             incomplete = list(self._incomplete)
         for batch in incomplete:
-            error = given_up(batch, str(cause))
+            error = given_up(batch, str(cause), self._clock())
             error.__cause__ = cause
             self.settle(batch, Failed(error=error))
 

@@ -11,17 +11,21 @@ import attrs
 
 from ottla.accumulator import RecordAccumulator
 from ottla.backoff import Backoff
+from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.config import ConfigDraft, ConnectionConfig, ProducerConfig
 from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
+from ottla.node_delays import NodeDelays
 from ottla.plugin_choice import Plugins, choose
 from ottla.registry import Registry
-from ottla.sealing import sealer
+from ottla.routes import Routes
+from ottla.sealing import Sealer
 from ottla.selector import Selector
 from ottla.sender import Sender
+from ottla.splitting import Splitter
 
 MAX_ANSWER_SIZE = 128 * 1024 * 1024
 """No answer to what a producer asks comes near this; a larger one is not Kafka's."""
@@ -36,8 +40,8 @@ class Engine:
     accumulator: RecordAccumulator
     metadata: Metadata
     io_thread: IoThread
+    routes: Routes
     partitioner: Partitioner
-    appended: Callable[[str, int, int], object] | None
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     max_request_size: int
@@ -74,23 +78,39 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         wake=selector.wakeup,
         clock=clock,
     )
+    columns, sealer = _columns(plugins.encoder), Sealer(plugins.compressor)
     client = _client(config, selector, metadata, client_id, clock)
     accumulator = RecordAccumulator(
-        batch_size=batching.batch_size,
+        sizes=BatchSizes(
+            target=min(batching.batch_size, batching.max_request_size),
+            most=batching.max_request_size,
+            growing=batching.growth,
+        ),
         linger=batching.linger,
         delivery_timeout=delivery.delivery_timeout,
         max_block=batching.max_block,
         retry_backoff=retry_backoff,
         pool=BufferPool(batching.buffer_memory, clock=clock),
-        columns=_columns(plugins.encoder),
-        seal=sealer(plugins.compressor),
+        columns=columns,
+        seal=sealer.seal,
         wake=selector.wakeup,
         clock=clock,
     )
+    delays = NodeDelays(config.partitioning.availability_timeout)
+    routes = Routes(
+        metadata=metadata,
+        accumulator=accumulator,
+        partitioner=plugins.partitioner,
+        slow=lambda: delays.slow,
+        max_block=batching.max_block,
+    )
+    metadata.on_change = delays.on_change = routes.forget
     sender = Sender(
         accumulator=accumulator,
         client=client,
         metadata=metadata,
+        delays=delays,
+        splitter=Splitter(target=batching.batch_size, columns=columns, records=sealer.records),
         acks=delivery.acks,
         retries=delivery.retries,
         max_request_size=batching.max_request_size,
@@ -112,7 +132,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         metadata=metadata,
         io_thread=io_thread,
         partitioner=plugins.partitioner,
-        appended=getattr(plugins.partitioner, "appended", None),
+        routes=routes,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
         max_request_size=batching.max_request_size,

@@ -8,19 +8,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import attrs
 
 from ottla import io_threads
-from ottla.errors import DeliveryFailed, OttlaError, WrongCall
+from ottla.errors import OttlaError, WrongCall
 from ottla.interfaces import Buffer, Columns, Header
+from ottla.outcomes import Acknowledged, Failed, Outcome, Split
 from ottla.records import RecordMetadata
 
 logger = logging.getLogger(__name__)
 
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
+
+
+NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int, OnDelivery | None]
+"""Key, value, headers, timestamp in ms, callback: what `ProducerBatch.append` takes."""
+
+
+def size_of(record: NewRecord) -> int:
+    """An upper bound of the bytes of a record's key, value and headers."""
+    key, value, headers, _timestamp_ms, _on_delivery = record
+    size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
+    return size + sum(len(name.encode()) + len(content or b"") + 10 for name, content in headers)
 
 
 @attrs.frozen(kw_only=True)
@@ -29,86 +41,79 @@ class Sealed:
 
     chunks: Sequence[Buffer]
     size: int
+    plain_size: int
     codec_id: int
     first_timestamp: int
     max_timestamp: int
     count: int
 
 
-@attrs.frozen(kw_only=True)
-class Acknowledged:
-    """The broker holds the batch from *base_offset* on; -1: it did not say. `log_append_time_ms` -1: CreateTime."""
-
-    base_offset: int
-    log_append_time_ms: int = -1
-
-
-@attrs.frozen(kw_only=True)
-class Failed:
-    """The batch was given up; `record_errors` are the records that the broker itself names."""
-
-    error: DeliveryFailed
-    record_errors: Mapping[int, DeliveryFailed] = attrs.field(factory=dict)
-
-    def error_of(self, index: int) -> DeliveryFailed:
-        """Why this record failed."""
-        return self.record_errors.get(index, self.error)
-
-
-Outcome: TypeAlias = Acknowledged | Failed
-
-
 class ProducerBatch:
     """The records of one partition that travel together.
 
-    While open it belongs to the accumulator's lock; once closed, to the I/O thread; `settle` and the deliveries
-    may be used from any thread.
+    `append`, `close`, `settle`, `wait` and what reads the outcome are for any thread; the rest belongs to the
+    accumulator's lock while the batch is queued, and to the I/O thread once it has left.
     """
 
     __slots__ = (
+        "_acquire",
+        "_append",
         "_callbacks",
         "_columns",
-        "_guard",
+        "_flown",
         "_looked_at",
+        "_queued",
+        "_release",
         "_settled",
+        "_since",
         "attempts",
         "closed",
-        "count",
         "created_at",
+        "full",
         "held_bytes",
         "in_flight",
         "last_error",
         "last_node",
         "outcome",
         "partition",
+        "queued_bytes",
         "retry_at",
         "sealed",
         "topic",
         "unanswered",
-        "used_bytes",
     )
 
     def __init__(self, *, topic: str, partition: int, columns: Columns, now: float) -> None:
         self.topic = topic
         self.partition = partition
         self.created_at = now
-        self.held_bytes = 0
-        self.used_bytes = 0
-        self.count = 0
+        self.held_bytes = 0  # of the buffer pool
+        self.queued_bytes = 0  # as last told to the partitioner
+        self.full = False
         self.closed = False
         self.attempts = 0
         self.retry_at = now
         self.in_flight = False
+        self._queued = 0.0
+        self._flown = 0.0
         self.unanswered = False  # an attempt ended without an answer
         self.last_node: int | None = None
         self.last_error: OttlaError | None = None
         self.sealed: Sealed | None = None
         self.outcome: Outcome | None = None
         self._columns = columns
-        self._guard = threading.Lock()
-        self._settled = threading.Event()
+        self._append = columns.append
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release
+        self._settled: threading.Event | None = None  # made for the first who waits: it costs 2 us
         self._callbacks: list[tuple[int, OnDelivery]] = []
+        self._since = now  # it is queued, or in flight
         self._looked_at: set[int] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return len(self._columns)
 
     @property
     def possibly_persisted(self) -> bool:
@@ -128,41 +133,102 @@ class ProducerBatch:
         timestamp_ms: int,
         on_delivery: OnDelivery | None,
     ) -> int | None:
-        """The record's index, or None when it does not fit."""
-        index = self._columns.append(key, value, headers, timestamp_ms)
-        if index is not None:
-            self.count = index + 1
-            if on_delivery is not None:
+        """The record's index, or None: there is no room, or the batch takes no more."""
+        self._acquire()  # half of what a with statement takes: 50 ns less for each record, CPython 3.11
+        try:
+            index = self._append(key, value, headers, timestamp_ms)
+            if on_delivery is not None and index is not None:
                 self._callbacks.append((index, on_delivery))
-        return index
+            return index
+        finally:
+            self._release()
 
-    def settle(self, outcome: Outcome) -> bool:
+    def allow(self, memory: int) -> None:
+        """Let the records occupy so many bytes."""
+        self._acquire()
+        try:
+            self._columns.allow(memory)
+        finally:
+            self._release()
+
+    def close(self) -> None:
+        """Take no more records, for good. What `append` returned before stays true."""
+        self._acquire()
+        try:
+            self.closed = True
+            self._append = _no_room
+        finally:
+            self._release()
+
+    def leave(self, node: int, now: float) -> None:
+        """It goes out in a request."""
+        self._pass_time(now)
+        self.attempts += 1
+        self.in_flight = True
+        self.last_node = node
+
+    def come_back(self, now: float) -> None:
+        """Its request is answered, or lost."""
+        self._pass_time(now)
+        self.in_flight = False
+
+    def times(self, now: float) -> tuple[float, float]:
+        """The seconds that it has spent in the queue, and in flight, so far."""
+        passed = 0.0 if self.outcome is not None else max(now - self._since, 0.0)
+        if self.in_flight:
+            return self._queued, self._flown + passed
+        return self._queued + passed, self._flown
+
+    def settle(self, outcome: Acknowledged | Failed) -> bool:
         """Give the batch its outcome and run the callbacks on this thread; False: it had one already."""
-        with self._guard:
-            if self.outcome is not None:
-                return False
-            self.outcome = outcome
-            callbacks, self._callbacks = self._callbacks, []
-        self.sealed = None
-        self._settled.set()
+        callbacks = self._end(outcome)
+        if callbacks is None:
+            return False
         for index, callback in callbacks:
             self._call(callback, index, outcome)
         return True
 
+    def split(self, parts: Sequence[ProducerBatch]) -> bool:
+        """Let *parts*, which nobody else knows yet, take over the records; False: the batch was settled already."""
+        split = Split(parts=parts)
+        callbacks = self._end(split)
+        if callbacks is None:
+            return False
+        for index, callback in callbacks:
+            part, place = split.place(index)
+            part._callbacks.append((place, callback))
+        return True
+
     def wait(self, timeout: float | None) -> bool:
-        """Wait until the batch is settled; False: time ran out."""
-        if self.outcome is None and io_threads.here():
-            raise WrongCall("waiting for a delivery inside a delivery callback would never end; use a callback")
-        return self._settled.wait(timeout)
+        """Wait until the batch has an outcome; False: time ran out."""
+        self._acquire()
+        try:
+            if self.outcome is not None:
+                return True
+            if io_threads.here():
+                raise WrongCall("waiting for a delivery inside a delivery callback would never end; use a callback")
+            if self._settled is None:
+                self._settled = threading.Event()
+            settled = self._settled
+        finally:
+            self._release()
+        return settled.wait(timeout)
 
     def call_when_settled(self, index: int, callback: OnDelivery) -> None:
-        """Run *callback* for a record once the batch is settled; at once, on this thread, when it is."""
-        with self._guard:
+        """Run *callback* for a record once it is settled; at once, on this thread, when it is."""
+        self._acquire()
+        try:
             outcome = self.outcome
             if outcome is None:
                 self._callbacks.append((index, callback))
                 return
-        self._call(callback, index, outcome)
+        finally:
+            self._release()
+        if isinstance(outcome, Split):
+            part, place = outcome.place(index)
+            part.call_when_settled(place, callback)
+        else:
+            self._call(callback, index, outcome)
 
     def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
         """What an acknowledged record's caller is told."""
@@ -178,16 +244,43 @@ class ProducerBatch:
 
     def look_at(self, index: int) -> None:
         """Note that somebody has seen why this record failed."""
-        with self._guard:
+        self._acquire()
+        try:
             if self._looked_at is None:
                 self._looked_at = set()
             self._looked_at.add(index)
+        finally:
+            self._release()
 
     def unseen(self) -> int:
         """How many records' failures nobody has looked at."""
         return self.count - len(self._looked_at or ())
 
-    def _call(self, callback: OnDelivery, index: int, outcome: Outcome) -> None:
+    def _pass_time(self, now: float) -> None:
+        passed = max(now - self._since, 0.0)
+        if self.in_flight:
+            self._flown += passed
+        else:
+            self._queued += passed
+        self._since = now
+
+    def _end(self, outcome: Outcome) -> list[tuple[int, OnDelivery]] | None:
+        """Take the outcome and wake who waits; the callbacks to run, or None if there was an outcome already."""
+        self._acquire()
+        try:
+            if self.outcome is not None:
+                return None
+            self.outcome = outcome
+            callbacks, self._callbacks = self._callbacks, []
+            settled = self._settled
+        finally:
+            self._release()
+        self.sealed = None
+        if settled is not None:
+            settled.set()
+        return callbacks
+
+    def _call(self, callback: OnDelivery, index: int, outcome: Acknowledged | Failed) -> None:
         try:
             if isinstance(outcome, Acknowledged):
                 callback(self.metadata(index, outcome), None)
@@ -200,3 +293,8 @@ class ProducerBatch:
                 self.topic,
                 self.partition,
             )
+
+
+def _no_room(key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int) -> int | None:
+    """What a closed batch answers."""
+    return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
-from ottla.batch import Acknowledged, Failed, Outcome, ProducerBatch
+from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed
+from ottla.outcomes import Acknowledged, Failed, Split
 from ottla.records import RecordMetadata
 
 
@@ -20,22 +22,23 @@ class Delivery:
 
     def done(self) -> bool:
         """Whether the outcome is known; never blocks."""
-        return self._batch.outcome is not None
+        batch, _index = self._place()
+        return batch.outcome is not None
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record went, waiting at most *timeout* seconds for it.
 
         Raises TimeoutError when it is not known by then, and DeliveryFailed when the record was given up.
         """
-        outcome = self._wait(timeout)
+        batch, index, outcome = self._wait(timeout)
         if isinstance(outcome, Acknowledged):
-            return self._batch.metadata(self._index, outcome)
-        raise outcome.error_of(self._index).with_traceback(None)
+            return batch.metadata(index, outcome)
+        raise outcome.error_of(index).with_traceback(None)
 
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
         """Why the record was given up, None when it was acknowledged; waits like `result`."""
-        outcome = self._wait(timeout)
-        return None if isinstance(outcome, Acknowledged) else outcome.error_of(self._index)
+        _batch, index, outcome = self._wait(timeout)
+        return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
         """Call *callback* with this delivery once it is done, on the I/O thread; at once when it is done already.
@@ -44,25 +47,38 @@ class Delivery:
         """
         self._batch.call_when_settled(self._index, lambda _metadata, _error: callback(self))
 
-    def _wait(self, timeout: float | None) -> Outcome:
-        batch = self._batch
-        if not batch.wait(timeout):
-            raise TimeoutError(
-                f"the record for topic {batch.topic!r}, partition {batch.partition} is still pending after {timeout} s"
-            )
-        outcome = batch.outcome
-        assert outcome is not None
-        if isinstance(outcome, Failed):
-            batch.look_at(self._index)
-        return outcome
+    def _place(self) -> tuple[ProducerBatch, int]:
+        """The batch that the record is in now, and its index there."""
+        batch, index = self._batch, self._index
+        while isinstance(outcome := batch.outcome, Split):
+            batch, index = outcome.place(index)
+        return batch, index
+
+    def _wait(self, timeout: float | None) -> tuple[ProducerBatch, int, Acknowledged | Failed]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            batch, index = self._place()
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not batch.wait(left):
+                raise TimeoutError(
+                    f"the record for topic {batch.topic!r}, partition {batch.partition} is still pending after "
+                    f"{timeout} s"
+                )
+            match batch.outcome:
+                case Failed() as failed:
+                    batch.look_at(index)
+                    return batch, index, failed
+                case Acknowledged() as acknowledged:
+                    return batch, index, acknowledged
+                # None is gone after the wait, and after a split the wait begins again, for the part.
 
     def __repr__(self) -> str:
-        batch = self._batch
+        batch, index = self._place()
         match batch.outcome:
-            case None:
-                state = "pending"
             case Acknowledged(base_offset=base):
-                state = f"at offset {base + self._index}" if base >= 0 else "acknowledged"
-            case failed:
-                state = f"failed: {failed.error_of(self._index)}"
+                state = f"at offset {base + index}" if base >= 0 else "acknowledged"
+            case Failed() as failed:
+                state = f"failed: {failed.error_of(index)}"
+            case _:
+                state = "pending"
         return f"<Delivery {batch.topic}-{batch.partition} {state}>"

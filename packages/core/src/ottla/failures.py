@@ -8,11 +8,11 @@ from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed, DeliveryTimeout
 
 
-def given_up(batch: ProducerBatch, why: str) -> DeliveryFailed:
+def given_up(batch: ProducerBatch, why: str, now: float) -> DeliveryFailed:
     """The error of a batch that is given up for another reason than time."""
     return DeliveryFailed(
         f"{batch.count} record(s) for topic {batch.topic!r}, partition {batch.partition} were not delivered: {why}"
-        + _history(batch),
+        + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
         attempts=batch.attempts,
@@ -24,7 +24,7 @@ def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
     """The error of a batch whose `delivery.timeout.ms` has passed."""
     error = DeliveryTimeout(
         f"{batch.count} record(s) for topic {batch.topic!r}, partition {batch.partition} were not delivered within "
-        f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened" + _history(batch),
+        f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
         attempts=batch.attempts,
@@ -34,12 +34,16 @@ def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
     return error
 
 
-def _history(batch: ProducerBatch) -> str:
+def _history(batch: ProducerBatch, now: float) -> str:
+    queued, in_flight = batch.times(now)
     tries = f"{batch.attempts} attempt(s)" if batch.attempts else "never sent"
+    spent = f", {queued:.3f} s in the queue"
+    if batch.attempts:
+        spent += f" and {in_flight:.3f} s in flight"
     last = f", last to broker {batch.last_node}" if batch.last_node is not None else ""
     why = f", last error: {batch.last_error}" if batch.last_error is not None else ""
     perhaps = "; the broker may hold them all the same" if batch.possibly_persisted else ""
-    return f" ({tries}{last}{why}){perhaps}"
+    return f" ({tries}{spent}{last}{why}){perhaps}"
 
 
 def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) -> Mapping[int, DeliveryFailed]:

@@ -139,9 +139,12 @@ class TopicView:
 class Partitioner(Protocol):
     """Chooses a partition when the caller did not. Called by many threads at once.
 
-    Optional abilities, found once at assembly: `appended(topic, partition, size)` after each record,
-    `on_new_batch(topic, partition, view)` when a record needs a new batch, and
-    `partition_column(topic, keys, view)` for whole columns of keys.
+    Optional abilities, found once at assembly:
+    - `on_new_batch(topic, partition, view)`: told that a record would begin a new batch there, then asked once more.
+    - `sticky = True` with `appended(topic, partition, size)`: records without a key go where the last one went, without
+      a question, while the batch there has room; then `appended` tells how many bytes went there, and the next
+      question comes.
+    - `partition_column(topic, keys, view)` for whole columns of keys.
     """
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
@@ -180,12 +183,21 @@ class Encoded:
 
 @runtime_checkable
 class Columns(Protocol):
-    """The records of one open batch, kept as columns until it is sealed. The caller holds the lock."""
+    """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once."""
 
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
         """The record's index in the batch; None: no room. An empty batch takes any record."""
+
+    def allow(self, memory: int) -> None:
+        """From now on there is room while the records occupy no more than *memory* bytes."""
+
+    def memory(self) -> int:
+        """What the records occupy until they are encoded, their objects included; never less than on the wire."""
+
+    def __len__(self) -> int:
+        """How many records there are; also after `encode`."""
 
     def size_estimate(self) -> int:
         """An upper bound of the encoded records section, in bytes."""
@@ -204,7 +216,7 @@ class RecordEncoder(Protocol):
     priority: int
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
-        """Columns for a batch of about *limit* bytes of records; None: this kind is not taken."""
+        """Columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""
 
 
 class MetricsRegistry(Protocol):

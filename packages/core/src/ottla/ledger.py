@@ -9,8 +9,9 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterable
 
-from ottla.batch import Acknowledged, Failed, ProducerBatch
+from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed
+from ottla.outcomes import Acknowledged, Failed
 from ottla.reports import DeliveryReport, TopicReport
 
 REMEMBERED_FAILURES = 4096
@@ -42,8 +43,8 @@ class DeliveryLedger:
                     self._failures.append(batch)
                     if len(self._failures) > REMEMBERED_FAILURES:
                         self._forget(self._failures.popleft())
-                case None:
-                    raise AssertionError("only settled batches are entered")
+                case _:
+                    raise AssertionError("only settled batches are entered, and of split ones the parts")
 
     def close_account(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The report since the last one, how many failures nobody has looked at, and the first of their causes.

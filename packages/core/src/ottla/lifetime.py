@@ -15,6 +15,7 @@ from ottla.accumulator import RecordAccumulator
 from ottla.errors import DeliveryFailed, OttlaError, ProducerClosed
 from ottla.io_thread import IoThread
 from ottla.reports import DeliveryReport
+from ottla.routes import Routes
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +30,12 @@ _living: set[Lifetime] = set()
 class Lifetime:
     """One producer's I/O thread from its start to its end."""
 
-    def __init__(self, io_thread: IoThread, accumulator: RecordAccumulator, delivery_timeout: float) -> None:
+    def __init__(
+        self, io_thread: IoThread, accumulator: RecordAccumulator, routes: Routes, delivery_timeout: float
+    ) -> None:
         self._io_thread = io_thread
         self._accumulator = accumulator
+        self._routes = routes
         self._delivery_timeout = delivery_timeout
         self.refusal: OttlaError | None = None
         self._forked = False
@@ -50,7 +54,7 @@ class Lifetime:
         """Close, and wait for it unless this is the I/O thread itself, which is then forced."""
         self.check_process()
         _living.discard(self)
-        self.refusal = ProducerClosed("the producer is closed")
+        self._refuse(ProducerClosed("the producer is closed"))
         if io_threads.here():
             self._io_thread.begin_close(0.0)
         else:
@@ -79,14 +83,20 @@ class Lifetime:
     def fork(self) -> None:
         """This is a child process: the I/O thread and its sockets belong to the parent."""
         self._forked = True
-        self.refusal = ProducerClosed(
-            "the producer belongs to the process that this one was forked from; make a new one after the fork"
+        self._refuse(
+            ProducerClosed(
+                "the producer belongs to the process that this one was forked from; make a new one after the fork"
+            )
         )
 
+    def _refuse(self, refusal: OttlaError) -> None:
+        self.refusal = refusal
+        self._routes.forget()  # who sends comes by here to find a new one
 
-def begin(io_thread: IoThread, accumulator: RecordAccumulator, delivery_timeout: float) -> Lifetime:
+
+def begin(io_thread: IoThread, accumulator: RecordAccumulator, routes: Routes, delivery_timeout: float) -> Lifetime:
     """Start a producer's thread."""
-    life = Lifetime(io_thread, accumulator, delivery_timeout)
+    life = Lifetime(io_thread, accumulator, routes, delivery_timeout)
     _living.add(life)
     io_thread.start()
     return life

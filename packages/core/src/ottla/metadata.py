@@ -37,6 +37,8 @@ class Metadata:
         self._refresh_backoff = refresh_backoff
         self._wake = wake
         self._clock = clock
+        self.on_change: Callable[[], object] = lambda: None
+        """Called when the cluster has been replaced, with no lock held that a caller could want."""
         self._changed = threading.Condition()
         self._used_at: dict[str, float] = {}
         self._wanted = True
@@ -141,6 +143,7 @@ class Metadata:
             if any(not topic.leaders or NO_LEADER in topic.leaders for topic in topics.values()):
                 self._wanted = True
             self._changed.notify_all()
+        self.on_change()
 
     def close(self, refusal: OttlaError) -> None:
         """Wake everybody who waits, with *refusal*."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from time import time_ns
 from types import TracebackType
 from typing import Any, Self
 
 from ottla import assembly, io_threads, lifetime
-from ottla.batch import OnDelivery
-from ottla.cluster import Cluster
+from ottla.batch import NewRecord, OnDelivery, size_of
 from ottla.delivery import Delivery
 from ottla.errors import (
     FlushTimeout,
@@ -23,12 +22,15 @@ from ottla.errors import (
     WrongCall,
 )
 from ottla.interfaces import Header, Serializer, TopicView
+from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.reports import DeliveryReport
-
-UNSEEN: tuple[Cluster | None, TopicView] = (None, TopicView(partitions=0, available=(), queued_bytes=()))
+from ottla.routes import Route
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+
+STAY = -1
+"""In place of a partition: wherever records without a key go at the moment."""
 
 RECORD_OVERHEAD = HEADER_SIZE + 21
 """What a lone record can take beside its key, value and headers: the batch's header, lengths and deltas."""
@@ -45,12 +47,16 @@ class Producer:
         engine = assembly.build(config or {}, options)
         self._engine = engine
         self._accumulator = engine.accumulator
-        self._metadata = engine.metadata
-        self._partitioner = engine.partitioner
-        self._appended = engine.appended
+        self._routes = engine.routes
+        self._known_routes = engine.routes.known
+        self._partition = engine.partitioner.partition
+        self._sticky = bool(getattr(engine.partitioner, "sticky", False))
+        self._ignores_keys = bool(getattr(engine.partitioner, "ignores_keys", False))
+        self._on_new_batch = getattr(engine.partitioner, "on_new_batch", None)
         self._max_record_size = min(engine.max_request_size, engine.buffer_memory)
-        self._views: dict[str, tuple[Cluster | None, TopicView]] = {}
-        self._life = lifetime.begin(engine.io_thread, engine.accumulator, engine.delivery_timeout)
+        self._plain_values = engine.value_serializer is None
+        self._plain_keys = engine.key_serializer is None
+        self._life = lifetime.begin(engine.io_thread, engine.accumulator, engine.routes, engine.delivery_timeout)
         self._unclosed = weakref.finalize(self, self._life.abandon)
         self._unclosed.atexit = False
 
@@ -71,40 +77,35 @@ class Producer:
         for each. Raises InvalidRecord, TopicUnavailable, BufferExhausted or ProducerClosed when the record was not
         queued. *on_delivery* is called on the I/O thread with a RecordMetadata or an error, the other one None.
         """
-        engine = self._engine
-        if self._life.refusal is not None:
-            self._life.check()
         checked = _checked(headers) if headers else ()  # first: they may be readable only once
-        if type(value) is not bytes or engine.value_serializer is not None:
-            value = _serialized(engine.value_serializer, "value", topic, value, checked)
-        if key is not None and (type(key) is not bytes or engine.key_serializer is not None):
-            key = _serialized(engine.key_serializer, "key", topic, key, checked)
-        size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
-        if checked:
-            size += sum(len(name) * 4 + len(content or b"") + 10 for name, content in checked)
-        if size + RECORD_OVERHEAD > self._max_record_size:
-            raise self._too_large(topic, size)
+        if type(value) is not bytes or not self._plain_values:
+            value = _serialized(self._engine.value_serializer, "value", topic, value, checked)
+        if key is not None and (type(key) is not bytes or not self._plain_keys):
+            key = _serialized(self._engine.key_serializer, "key", topic, key, checked)
         if timestamp_ms is None:
-            timestamp_ms = time.time_ns() // 1_000_000
-        elif type(timestamp_ms) is not int or timestamp_ms < 0:
-            raise InvalidRecord(f"timestamp_ms must be an int of at least 0, not {timestamp_ms!r}")
-
-        seen, view = self._views.get(topic, UNSEEN)
-        if seen is not self._metadata.cluster:
-            view = self._view(topic)
-        if partition is None:
-            partition = self._partitioner.partition(topic, key, view)
-            if not 0 <= partition < view.partitions:
-                raise PluginBroken(f"the partitioner chose partition {partition} of {view.partitions} for {topic!r}")
-            chosen = True
+            timestamp_ms = time_ns() // 1_000_000
+        elif type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX:
+            raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
+        route = self._known_routes.get(topic)
+        if route is None:
+            route = self._find_route(topic)
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < route.view.partitions:
+                route = self._await_partition(topic, partition)
+            chosen = partition
+            batch = route.queues[chosen].open
+        elif self._sticky and (key is None or self._ignores_keys):
+            chosen = STAY
+            batch = route.stay
         else:
-            chosen = False
-            if type(partition) is not int or not 0 <= partition < view.partitions:
-                self._wait_for_partition(topic, partition)
-        delivery = self._accumulator.append(topic, partition, key, value, checked, timestamp_ms, on_delivery, size)
-        if chosen and self._appended is not None:
-            self._appended(topic, partition, size)
-        return delivery
+            chosen = self._choose(topic, key, route.view)
+            batch = route.queues[chosen].open
+        if batch is not None:
+            index = batch.append(key, value, checked, timestamp_ms, on_delivery)
+            if index is not None:
+                return Delivery(batch, index)
+        record = (key, value, checked, timestamp_ms, on_delivery)
+        return self._begin_batch(topic, chosen, record, route, asked=partition is None)
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
         """Send everything queued so far at once, and wait for it, at most *timeout* seconds.
@@ -149,30 +150,44 @@ class Producer:
                 raise
             error.add_note(f"while closing the producer: {undelivered}")
 
-    def _view(self, topic: str) -> TopicView:
-        """What the partitioner may know of the topic; waits for metadata when there is none."""
+    def _begin_batch(self, topic: str, partition: int, record: NewRecord, route: Route, *, asked: bool) -> Delivery:
+        """The way of a record for which no open batch has room."""
+        size = size_of(record)
+        if size + RECORD_OVERHEAD > self._max_record_size:
+            raise self._too_large(topic, size)
+        stays = partition == STAY
+        if stays:
+            partition = self._checked(topic, self._routes.next_stay(topic, route), route.view)
+        if asked and self._on_new_batch is not None:
+            placed = self._accumulator.append_to_open(topic, partition, record, size)
+            if placed is not None:
+                return Delivery(*placed)
+            self._on_new_batch(topic, partition, route.view)
+            partition = self._choose(topic, record[0], route.view)
+        batch, index = self._accumulator.append(topic, partition, record, size)
+        if stays:
+            route.begin_stay(batch)
+        return Delivery(batch, index)
+
+    def _choose(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return self._checked(topic, self._partition(topic, key, view), view)
+
+    def _checked(self, topic: str, partition: int, view: TopicView) -> int:
+        if 0 <= partition < view.partitions:
+            return partition
+        raise PluginBroken(f"the partitioner chose partition {partition} of {view.partitions} for {topic!r}")
+
+    def _find_route(self, topic: str) -> Route:
+        """The topic's route; waits for metadata when the topic is not known."""
+        self._life.check()
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
             raise InvalidRecord(f"{topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
-        cluster = self._metadata.cluster
-        known = cluster.topics.get(topic)
-        if known is None or not known.leaders:
-            known = self._metadata.wait_for(topic, partition=None, timeout=self._patience())
-        view = TopicView(
-            partitions=len(known.leaders),
-            available=known.available,
-            queued_bytes=self._accumulator.queued_bytes(topic, len(known.leaders)),
-        )
-        self._views[topic] = (cluster, view)
-        return view
+        return self._routes.find(topic)
 
-    def _wait_for_partition(self, topic: str, partition: int) -> None:
+    def _await_partition(self, topic: str, partition: int) -> Route:
         if type(partition) is not int or partition < 0:
             raise InvalidRecord(f"partition must be an int of at least 0, not {partition!r}")
-        self._metadata.wait_for(topic, partition=partition, timeout=self._patience())
-
-    def _patience(self) -> float:
-        """How long to wait for metadata: not at all inside a callback, where nothing could bring it."""
-        return 0.0 if io_threads.here() else self._engine.max_block
+        return self._routes.await_partition(topic, partition)
 
     def _too_large(self, topic: str, size: int) -> RecordTooLarge:
         engine = self._engine

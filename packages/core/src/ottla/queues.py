@@ -6,38 +6,69 @@ from collections import deque
 
 from ottla.batch import ProducerBatch
 
+FOREVER = float("inf")
+NEVER = float("-inf")
+
 
 class PartitionQueue:
     """The batches of one partition in order; `open` is the last one while it still takes records."""
 
-    __slots__ = ("batches", "muted", "open", "partition", "topic")
+    __slots__ = ("batches", "muted_until", "open", "partition", "topic")
 
     def __init__(self, topic: TopicQueues, partition: int) -> None:
         self.topic = topic
         self.partition = partition
         self.batches: deque[ProducerBatch] = deque()
-        self.open: ProducerBatch | None = None
-        self.muted = False
+        self.open: ProducerBatch | None = None  # read without a lock by whoever sends: `append` says if it is closed
+        self.muted_until = NEVER
 
     def close(self) -> None:
         """Let the open batch, if there is one, take no more records."""
         if self.open is not None:
-            self.open.closed = True
+            self.open.close()
             self.open = None
+
+    def begin(self, batch: ProducerBatch) -> None:
+        """Put a new batch behind the others; it is the open one from now on."""
+        self.close()
+        self.batches.append(batch)
+        self.open = batch
+
+    def take(self) -> ProducerBatch:
+        """Remove the first batch, which takes no more records."""
+        batch = self.batches.popleft()
+        if batch is self.open:
+            self.close()
+        self.topic.count(batch, 0)
+        return batch
+
+    def put_first(self, batch: ProducerBatch) -> None:
+        """Put a batch that had left before all others."""
+        self.batches.appendleft(batch)
+        self.topic.count(batch, batch.columns.memory())
 
 
 class TopicQueues:
-    """The queues of one topic. `queued_bytes` is read by partitioners without a lock, as a hint."""
+    """The queues of one topic. `queued_bytes` is read by partitioners without a lock, as a hint.
 
-    __slots__ = ("name", "queued_bytes", "queues")
+    `most` is the largest batch that the topic is known to take, once it has refused one.
+    """
+
+    __slots__ = ("most", "name", "queued_bytes", "queues")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.queues: list[PartitionQueue] = []
         self.queued_bytes: list[int] = []
+        self.most: int | None = None
 
     def reach(self, partitions: int) -> None:
         """Have queues for at least so many partitions."""
         for partition in range(len(self.queues), partitions):
-            self.queues.append(PartitionQueue(self, partition))
             self.queued_bytes.append(0)
+            self.queues.append(PartitionQueue(self, partition))
+
+    def count(self, batch: ProducerBatch, queued: int) -> None:
+        """Note how many bytes a batch has in its queue."""
+        self.queued_bytes[batch.partition] += queued - batch.queued_bytes
+        batch.queued_bytes = queued

@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from ottla.accumulator import RecordAccumulator
-from ottla.batch import Acknowledged, Failed, ProducerBatch
+from ottla.batch import ProducerBatch
 from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, UnsupportedVersion
 from ottla.failures import expired, given_up, refused_records
 from ottla.metadata import Metadata
 from ottla.network_client import Completion, NetworkClient
+from ottla.node_delays import NodeDelays
+from ottla.outcomes import Acknowledged, Failed
 from ottla.produce import PartitionAnswer, produce_request, read_answer
+from ottla.splitting import Splitter
 from ottla.verdicts import VERDICTS, Verdict
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,8 @@ class Sender:
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
+        delays: NodeDelays,
+        splitter: Splitter,
         acks: int,
         retries: int,
         max_request_size: int,
@@ -41,6 +46,8 @@ class Sender:
         self._accumulator = accumulator
         self._client = client
         self._metadata = metadata
+        self._delays = delays
+        self._splitter = splitter
         self._acks = acks
         self._retries = retries
         self._max_request_size = max_request_size
@@ -49,6 +56,8 @@ class Sender:
         self._keep_order = keep_order
         self._client_id = client_id
         self._in_flight: dict[ProducerBatch, None] = {}
+        self.late_answers = 0
+        """Batches whose answer came after they had been given up."""
 
     def run_once(self, now: float, *, until: float = float("inf")) -> None:
         """One round; waits for as long as nothing is due, and not longer than *until*."""
@@ -60,6 +69,7 @@ class Sender:
             self._metadata.use(topic, now)
             self._metadata.request_update()
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
+        self._delays.note(wanted=ready.nodes, served=nodes, now=now)
         for node, batches in self._accumulator.drain(cluster, nodes, max_size=self._max_request_size, now=now).items():
             self._produce(node, batches, now)
         until = min(until, self._look_again_at(ready.look_again_at, ready.nodes, nodes, now))
@@ -89,9 +99,7 @@ class Sender:
 
     def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
         for batch in batches:
-            batch.attempts += 1
-            batch.in_flight = True
-            batch.last_node = node
+            batch.leave(node, now)
             self._in_flight[batch] = None
             self._metadata.use(batch.topic, now)
             if self._keep_order:
@@ -111,11 +119,12 @@ class Sender:
         error = completion.error
         answers = read_answer(completion.answer, batches, topic_ids) if completion.answer is not None else None
         for batch in batches:
-            batch.in_flight = False
+            batch.come_back(completion.now)
             self._in_flight.pop(batch, None)
             if self._keep_order:
-                self._accumulator.unmute(batch)
+                self._accumulator.unmute(batch, at=completion.throttled_until)
             if batch.outcome is not None:
+                self.late_answers += 1
                 continue
             if error is not None:
                 batch.unanswered |= completion.written
@@ -128,7 +137,7 @@ class Sender:
     def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
         """Lost with its connection, timed out, or unreadable: as good as NETWORK_EXCEPTION."""
         if isinstance(error, UnsupportedVersion):
-            self._fail(batch, error)
+            self._fail(batch, error, now)
             return
         self._metadata.request_update()
         self._retry(batch, error, now)
@@ -157,9 +166,9 @@ class Sender:
                     )
                 self._retry(batch, error, now)
             case Verdict.TOO_LARGE:
-                self._fail(batch, error, f"{error}; lower batch.size or raise the topic's max.message.bytes")
+                self._split(batch, error, now)
             case Verdict.FAIL:
-                self._fail(batch, error, answer=answer)
+                self._fail(batch, error, now, answer=answer)
             case _:
                 assert_never(verdict)
 
@@ -176,7 +185,7 @@ class Sender:
     def _retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
         """Queue the batch again while attempts and time are left."""
         if batch.attempts > self._retries:
-            self._fail(batch, error)
+            self._fail(batch, error, now)
         elif now - batch.created_at >= self._delivery_timeout:
             batch.last_error = error
             self._accumulator.settle(batch, Failed(error=expired(batch, now)))
@@ -184,15 +193,34 @@ class Sender:
             logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
             self._accumulator.put_back(batch, error, now)
 
+    def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> None:
+        """Send the records again in smaller batches; one alone can only fail."""
+        if batch.count == 1:
+            self._fail(batch, error, now, why=f"{error}; raise the topic's max.message.bytes or send smaller records")
+            return
+        batch.last_error = error
+        parts, most = self._splitter.split(batch, now)
+        logger.info(
+            "%s: %s-%d does not take a batch of %d records: sending them in %d parts",
+            self._client_id,
+            batch.topic,
+            batch.partition,
+            batch.count,
+            len(parts),
+        )
+        if batch.split(parts):
+            self._accumulator.replace(batch, parts, most=most)
+
     def _fail(
         self,
         batch: ProducerBatch,
         cause: OttlaError,
-        why: str | None = None,
+        now: float,
         *,
+        why: str | None = None,
         answer: PartitionAnswer | None = None,
     ) -> None:
-        error = given_up(batch, why or str(cause))
+        error = given_up(batch, why or str(cause), now)
         error.__cause__ = cause
         named = refused_records(batch, answer.record_errors) if answer is not None else {}
         for each in named.values():

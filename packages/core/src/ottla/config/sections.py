@@ -161,6 +161,12 @@ class BatchingConfig:
         default=5,
         meaning="How long a batch waits for more records.",
     )
+    growth: bool = option(
+        "batch.growth.enable",
+        boolean(),
+        default=True,
+        meaning="Batches that are full but have to wait for their broker grow, up to max.request.size.",
+    )
     buffer_memory: int = option(
         "buffer.memory",
         integer(least=0, most=LONG_MAX),

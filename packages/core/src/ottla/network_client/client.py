@@ -218,7 +218,11 @@ class NetworkClient:
         error: OttlaError | None = None,
         written: bool = True,
     ) -> None:
-        self._completions.append((request, Completion(node=node, answer=answer, error=error, now=now, written=written)))
+        throttled_until = self._connections[node].throttled_until if answer is not None else float("-inf")
+        completion = Completion(
+            node=node, answer=answer, error=error, now=now, written=written, throttled_until=throttled_until
+        )
+        self._completions.append((request, completion))
 
     def _run_completions(self) -> None:
         while self._completions:

@@ -16,7 +16,8 @@ from ottla.protocol import Message
 class Completion:
     """The end of a request: its decoded *answer*, or an *error*; neither when none was asked for (`acks=0`).
 
-    `written` tells whether the request may have reached the broker.
+    `written` tells whether the request may have reached the broker; `throttled_until` is when the broker wants to
+    hear of us again.
     """
 
     node: int
@@ -24,6 +25,7 @@ class Completion:
     error: OttlaError | None
     now: float
     written: bool = True
+    throttled_until: float = float("-inf")
 
 
 @attrs.frozen(kw_only=True)

@@ -59,6 +59,7 @@ class Murmur2Partitioner:
         self._hashes: dict[bytes, int] = {}
         self._unkeyed = choice.partition
         self.appended = choice.appended
+        self.sticky = True
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         """A partition in `range(view.partitions)`."""
@@ -120,7 +121,5 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
 @hookimpl
 def ottla_partitioner(config: PluginConfig) -> Partitioner:
     ignore_keys = config[IGNORE_KEYS.name]
-    choice = StickyChoice(
-        batch_size=config[BATCH_SIZE.name], adaptive=config[ADAPTIVE.name], random=Random(), keyed=ignore_keys
-    )
+    choice = StickyChoice(batch_size=config[BATCH_SIZE.name], adaptive=config[ADAPTIVE.name], random=Random())
     return Murmur2Partitioner(choice, ignore_keys=ignore_keys)

@@ -1,7 +1,7 @@
 """The columns of a batch that `send` fills, one Python object after the other.
 
-Appending is the hot path of the caller's thread, so it only puts a record's parts on lists and keeps an upper
-bound of what they will occupy. How they become bytes is `records_v2`'s business, once, when the batch is sealed.
+Appending is the hot path of the caller's thread, so it only puts a record's parts on lists and counts what they
+occupy. How they become bytes is `records_v2`'s business, once, when the batch is sealed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _FAR_COST: Final = 7
 _FRAME: Final = 10
 """Length (2 bytes), attributes (1), timestamp delta (3), sizes of a null key (1) and of a value (2), no headers (1)."""
 
-_SMALLEST_RECORD: Final = _FRAME + 1
+OBJECT_COST: Final = 176
+"""Bytes that a queued record costs beside its own: its objects' headers, its timestamp, its places in the columns."""
 
 _LONGER_SIZES: Final = 12
 """One byte more for each 4096 bytes pays for what sizes of 8192 and above take beyond two bytes each."""
@@ -40,23 +41,24 @@ class ObjectColumns:
     """
 
     __slots__ = (
+        "_count",
         "_facts",
+        "_far_bytes",
         "_headers",
         "_high",
         "_keys",
         "_limit",
         "_low",
         "_null_values",
-        "_overhead",
-        "_size",
         "_timestamps",
+        "_used",
         "_values",
     )
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._overhead = _FRAME + varint_size(max(limit, 0) // _SMALLEST_RECORD + 1)  # + the offset delta
-        self._size = 0
+        self._used = 0
+        self._far_bytes = 0
         self._low, self._high = 1, 0  # no timestamp is near before the first one
         self._keys: list[bytes | None] | None = None
         self._values: list[bytes | None] = []
@@ -64,29 +66,30 @@ class ObjectColumns:
         self._timestamps: list[int] = []
         self._null_values = False
         self._facts: tuple[Sequence[int], Sequence[int] | None, Sequence[int]] | None = None
+        self._count = 0  # once encoded
 
-    # 245 ns for a value of 100 bytes without a key, 290 ns with one (CPython 3.11). Encoding headers here and not in
-    # `encode` lets a bad one stop its own record only, and leaves one object instead of a tuple of tuples.
+    # Encoding headers here and not in `encode` lets a bad one stop its own record only, and leaves one object instead
+    # of a tuple of tuples.
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
         """The record's index in the batch; None: no room. An empty batch takes any record."""
-        index = len(self._values)
-        size = self._overhead
+        values = self._values
+        index = len(values)
+        used = self._used + OBJECT_COST
         if value is not None:
-            size += len(value)
+            used += len(value)
         if key is not None:
-            size += len(key) + 1
+            used += len(key)
         if headers:
             section = encode_headers(headers)
-            size += len(section)
-        size += self._size + (size >> _LONGER_SIZES)
-        if not self._low <= timestamp_ms <= self._high:
-            size += self._far(timestamp_ms, first=not index)
-        if size > self._limit and index:
+            used += len(section)
+        if used > self._limit and index:
             return None
-        self._size = size
-        self._values.append(value)
+        if not self._low <= timestamp_ms <= self._high and not self._far(timestamp_ms, first=not index):
+            return None
+        self._used = used
+        values.append(value)
         self._timestamps.append(timestamp_ms)
         if value is None:
             self._null_values = True
@@ -100,9 +103,24 @@ class ObjectColumns:
             self._headers.append(b"\0")
         return index
 
+    def allow(self, memory: int) -> None:
+        """From now on there is room while the records occupy no more than *memory* bytes."""
+        self._limit = memory
+
+    def memory(self) -> int:
+        """What the records occupied until they were encoded, their objects included."""
+        return self._used
+
+    def __len__(self) -> int:
+        """How many records there are; also after `encode`."""
+        return self._count or len(self._values)
+
     def size_estimate(self) -> int:
         """An upper bound of the encoded records section, in bytes; 2 to 3 % above it for values of 100 bytes."""
-        return self._size
+        count = len(self)
+        bare = self._used - count * OBJECT_COST
+        frame = _FRAME + varint_size(count) + (self._keys is not None)
+        return bare + (bare >> _LONGER_SIZES) + count * frame + self._far_bytes
 
     def encode(self, magic: int) -> Encoded:
         """Encode everything at once and let go of the records; called once, outside every lock."""
@@ -128,6 +146,7 @@ class ObjectColumns:
             None if key_sizes is None else array("i", key_sizes),
             array("i", value_sizes),
         )
+        self._count = count
         self._keys, self._values, self._headers, self._timestamps = None, [], None, []
         return Encoded(chunks=[section], first_timestamp=first, max_timestamp=high, count=count)
 
@@ -139,16 +158,18 @@ class ObjectColumns:
             return timestamps_ms[index], -1 if key_sizes is None else key_sizes[index], value_sizes[index]
         return timestamps[index], -1 if keys is None else _size(keys[index]), _size(values[index])
 
-    def _far(self, timestamp_ms: int, *, first: bool) -> int:
-        """What a timestamp costs that is not near the first one; the first one says what is near."""
+    def _far(self, timestamp_ms: int, *, first: bool) -> bool:
+        """Count a timestamp that is not near the first one; the first one says what is near. False: no room."""
         if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
             raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
-        if not first:
-            # After a first one of -1 the last moment of all is 2**63 away, more than a delta can say: no room.
-            return self._limit if timestamp_ms - self._timestamps[0] > TIMESTAMP_MAX else _FAR_COST
-        self._low = max(timestamp_ms - _NEAR_MS, -1)
-        self._high = min(timestamp_ms + _NEAR_MS - 1, TIMESTAMP_MAX)
-        return 0
+        if first:
+            self._low = max(timestamp_ms - _NEAR_MS, -1)
+            self._high = min(timestamp_ms + _NEAR_MS - 1, TIMESTAMP_MAX)
+        elif timestamp_ms - self._timestamps[0] > TIMESTAMP_MAX:
+            return False  # after a first one of -1 the last moment of all is 2**63 away, more than a delta can say
+        else:
+            self._far_bytes += _FAR_COST
+        return True
 
     def _append_headers(self, section: bytes, index: int) -> None:
         if self._headers is None:

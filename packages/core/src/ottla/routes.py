@@ -1,0 +1,115 @@
+"""Where the records of each topic go for now: remembered, so that the way of most records asks nobody.
+
+A route is forgotten whenever the cluster or its slow brokers change; the next record finds a new one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from ottla import io_threads
+from ottla.accumulator import RecordAccumulator
+from ottla.batch import ProducerBatch
+from ottla.cluster import Topic
+from ottla.interfaces import Partitioner, TopicView
+from ottla.metadata import Metadata
+from ottla.queues import PartitionQueue
+
+
+class Route:
+    """One topic's queues, and the batch that records without a partition or key go to while it has room."""
+
+    __slots__ = ("_counted", "_lock", "queues", "stay", "view")
+
+    def __init__(self, view: TopicView, queues: list[PartitionQueue]) -> None:
+        self.view = view
+        self.queues = queues
+        self.stay: ProducerBatch | None = None
+        self._counted = 0
+        self._lock = threading.Lock()
+
+    def begin_stay(self, batch: ProducerBatch) -> None:
+        """Records may go to this batch from now on."""
+        with self._lock:
+            if self.stay is not batch:
+                self.stay = batch
+                self._counted = 0
+
+    def count_stay(self) -> tuple[int, int] | None:
+        """The partition of the stay, and the bytes that went there since they were counted last; None: no stay."""
+        with self._lock:
+            batch = self.stay
+            if batch is None:
+                return None
+            size = batch.columns.size_estimate()
+            counted, self._counted = self._counted, size
+            return batch.partition, size - counted
+
+
+class Routes:
+    """The routes of a producer, `known` by topic. For any thread."""
+
+    def __init__(
+        self,
+        *,
+        metadata: Metadata,
+        accumulator: RecordAccumulator,
+        partitioner: Partitioner,
+        slow: Callable[[], frozenset[int]],
+        max_block: float,
+    ) -> None:
+        self.known: Final[dict[str, Route]] = {}
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._partitioner = partitioner
+        self._slow = slow
+        self._max_block = max_block
+        self._appended = getattr(partitioner, "appended", None)
+
+    def find(self, topic: str) -> Route:
+        """The route of a topic, waiting at most `max.block.ms` for the cluster to tell. Raises TopicUnavailable."""
+        cluster = self._metadata.cluster
+        known = cluster.topics.get(topic)
+        if known is None or not known.leaders:
+            known = self._metadata.wait_for(topic, partition=None, timeout=self._patience())
+            cluster = self._metadata.cluster
+        topic_queues = self._accumulator.queues(topic, len(known.leaders))
+        route = Route(
+            TopicView(
+                partitions=len(known.leaders),
+                available=known.available,
+                queued_bytes=topic_queues.queued_bytes,
+                slow=self._slow_partitions(known),
+            ),
+            topic_queues.queues,
+        )
+        self.known[topic] = route
+        if self._metadata.cluster is not cluster:  # changed meanwhile, perhaps before there was anything to forget
+            self.known.pop(topic, None)
+        return route
+
+    def await_partition(self, topic: str, partition: int) -> Route:
+        """A route of the topic that has this partition, waiting for the cluster to tell. Raises TopicUnavailable."""
+        self._metadata.wait_for(topic, partition=partition, timeout=self._patience())
+        return self.find(topic)
+
+    def next_stay(self, topic: str, route: Route) -> int:
+        """Where records without a key go now that the batch they went to has no room."""
+        counted = route.count_stay()
+        if counted is not None and self._appended is not None:
+            self._appended(topic, *counted)
+        return self._partitioner.partition(topic, None, route.view)
+
+    def forget(self) -> None:
+        """The cluster is not what it was."""
+        self.known.clear()
+
+    def _slow_partitions(self, topic: Topic) -> frozenset[int]:
+        nodes = self._slow()
+        return frozenset(p for p, leader in enumerate(topic.leaders) if leader in nodes) if nodes else frozenset()
+
+    def _patience(self) -> float:
+        """How long to wait for metadata: not at all inside a callback, where nothing could bring it."""
+        return 0.0 if io_threads.here() else self._max_block
