@@ -5,15 +5,18 @@ from __future__ import annotations
 from ottla.accumulator import RecordAccumulator
 from ottla.backoff import Backoff
 from ottla.batch import OnDelivery
+from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Broker, Cluster, Topic
 from ottla.delivery import Delivery
-from ottla.interfaces import Columns, ColumnsKind
+from ottla.interfaces import Columns, ColumnsKind, Compressor
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
+from ottla.node_delays import NodeDelays
 from ottla.recordbatch.objects import ObjectEncoder
-from ottla.sealing import sealer
+from ottla.sealing import Sealer
 from ottla.sender import Sender
+from ottla.splitting import Splitter
 from ottla_testkit.manual_clock import ManualClock
 from simulation import SimulatedCluster, SimulatedNetwork
 
@@ -45,19 +48,21 @@ class Queues:
         buffer_memory: int = 1_000_000,
         delivery_timeout: float = 120.0,
         max_block: float = 0.0,
+        growing: bool = True,
+        max_request_size: int = 1_000_000,
     ) -> None:
         self.clock = ManualClock()
         self.wakes = 0
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.accumulator = RecordAccumulator(
-            batch_size=batch_size,
+            sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing),
             linger=linger,
             delivery_timeout=delivery_timeout,
             max_block=max_block,
             retry_backoff=CONSTANT,
             pool=self.pool,
             columns=columns,
-            seal=sealer(None),
+            seal=Sealer(None).seal,
             wake=self.wake,
             clock=self.clock,
         )
@@ -73,7 +78,8 @@ class Queues:
         partition: int = 0,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        return self.accumulator.append(topic, partition, None, value, (), 0, on_delivery, len(value))
+        record = (None, value, (), 0, on_delivery)
+        return Delivery(*self.accumulator.append(topic, partition, record, len(value)))
 
 
 class Machine:
@@ -93,6 +99,9 @@ class Machine:
         delivery_timeout: float = 120.0,
         setup_timeout: float = 10.0,
         max_request_size: int = 1_000_000,
+        growing: bool = True,
+        availability_timeout: float = 0.0,
+        compressor: Compressor | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.cluster = cluster
@@ -116,15 +125,17 @@ class Machine:
             clock=self.clock,
         )
         self.pool = BufferPool(buffer_memory, clock=self.clock)
+        self.delays = NodeDelays(availability_timeout)
+        sealer = Sealer(compressor)
         self.accumulator = RecordAccumulator(
-            batch_size=batch_size,
+            sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing),
             linger=linger,
             delivery_timeout=delivery_timeout,
             max_block=0.0,
             retry_backoff=CONSTANT,
             pool=self.pool,
             columns=columns,
-            seal=sealer(None),
+            seal=sealer.seal,
             wake=self.network.wakeup,
             clock=self.clock,
         )
@@ -132,6 +143,8 @@ class Machine:
             accumulator=self.accumulator,
             client=self.client,
             metadata=self.metadata,
+            delays=self.delays,
+            splitter=Splitter(target=batch_size, columns=columns, records=sealer.records),
             acks=acks,
             retries=retries,
             max_request_size=max_request_size,
@@ -144,7 +157,8 @@ class Machine:
     def send(
         self, value: bytes, *, topic: str = "t", partition: int = 0, on_delivery: OnDelivery | None = None
     ) -> Delivery:
-        return self.accumulator.append(topic, partition, None, value, (), 0, on_delivery, len(value))
+        record = (None, value, (), 0, on_delivery)
+        return Delivery(*self.accumulator.append(topic, partition, record, len(value)))
 
     def round(self) -> None:
         self.sender.run_once(self.clock())

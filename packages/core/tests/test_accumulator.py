@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from machine import Queues, cluster_of, columns
-from ottla.accumulator import OBJECT_COST
-from ottla.batch import Acknowledged, ProducerBatch
+from machine import Queues, cluster_of
+from ottla.batch import ProducerBatch
 from ottla.cluster import NO_LEADER, Cluster
 from ottla.errors import BufferExhausted, DeliveryFailed, DeliveryTimeout, InvalidRecord, NetworkError, ProducerClosed
+from ottla.outcomes import Acknowledged
+from ottla.recordbatch.objects import OBJECT_COST
 
 ONE = cluster_of(1)
 HANG_GUARD = 20.0
@@ -150,7 +151,7 @@ def test_the_next_expiry_is_a_reason_to_look_again() -> None:
 
 
 def test_records_of_a_partition_share_a_batch_until_it_is_full() -> None:
-    queues = Queues(batch_size=1_000)
+    queues = Queues(batch_size=1_000, growing=False)
     for number in range(5):
         queues.append(b"%d" % number * 300)
 
@@ -166,7 +167,7 @@ def test_the_io_thread_is_woken_for_a_new_batch_not_for_each_record() -> None:
 
 
 def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
-    queues = Queues(batch_size=100)
+    queues = Queues(batch_size=100, growing=False)
     queues.append(bytes(5_000))
     queues.append(b"small")
 
@@ -196,7 +197,7 @@ def test_a_record_that_the_format_cannot_hold_leaves_no_trace() -> None:
     queues = Queues()
 
     with pytest.raises(InvalidRecord):
-        queues.accumulator.append("t", 0, None, b"v", (), 2**70, None, 1)
+        queues.accumulator.append("t", 0, (None, b"v", (), 2**70, None), 1)
 
     assert queues.pool.free == queues.pool.capacity
     assert queues.accumulator.incomplete == 0
@@ -258,7 +259,7 @@ def test_threads_that_append_at_once_lose_nothing() -> None:
 
 def test_queued_bytes_grow_with_records_and_shrink_when_batches_leave() -> None:
     queues = Queues()
-    hint = queues.accumulator.queued_bytes("t", 2)
+    hint = queues.accumulator.queues("t", 2).queued_bytes
     queues.append(bytes(50), partition=1)
 
     assert hint[0] == 0
@@ -313,7 +314,7 @@ def test_a_batch_that_did_not_fit_leaves_first_in_the_next_round_unchanged() -> 
 
 
 def test_no_partition_starves_when_requests_are_small() -> None:
-    queues = Queues(linger=0.0, batch_size=500)
+    queues = Queues(linger=0.0, batch_size=500, growing=False)
     cluster = cluster_of(1, 1, 1)
     for _ in range(3):
         for partition in range(3):
@@ -392,7 +393,7 @@ def test_a_batch_expires_in_the_queue_and_says_so() -> None:
 
 
 def test_expiry_leaves_younger_batches_alone() -> None:
-    queues = Queues(delivery_timeout=120.0, batch_size=500)
+    queues = Queues(delivery_timeout=120.0, batch_size=500, growing=False)
     old = queues.append(bytes(450))
     queues.clock.advance(100)
     young = queues.append(bytes(450))
@@ -455,11 +456,36 @@ def test_a_flush_that_runs_out_of_time_drops_nothing() -> None:
     assert not delivery.done()
 
 
-def test_columns_of_a_batch_aim_at_batch_size() -> None:
-    made = columns(100)
+def test_a_full_batch_grows_while_it_waits_and_leaves_whole() -> None:
+    queues = Queues(linger=5.0, batch_size=1_000)
+    for _ in range(40):
+        queues.append(bytes(100))
 
-    assert made.append(None, bytes(60), (), 0) == 0
-    assert made.append(None, bytes(60), (), 0) is None
+    [batch] = drain(queues)
+
+    assert batch.count == 40
+    assert queues.accumulator.incomplete == 1
+
+
+def test_a_batch_grows_no_further_than_a_request_may_carry() -> None:
+    queues = Queues(linger=5.0, batch_size=1_000, max_request_size=10_000)
+    for _ in range(300):
+        queues.append(bytes(100))
+
+    batches = drain_all(queues)
+
+    assert all(8_000 < batch.sealed.size <= 10_000 for batch in batches[:-1] if batch.sealed is not None)
+    assert sum(batch.count for batch in batches) == 300
+
+
+def test_a_batch_that_was_full_once_is_woken_for_once() -> None:
+    queues = Queues(linger=5.0, batch_size=1_000)
+    queues.append(bytes(100))
+    woken = queues.wakes
+    for _ in range(40):
+        queues.append(bytes(100))
+
+    assert queues.wakes == woken + 1
 
 
 def drain_all(queues: Queues, cluster: Cluster = ONE) -> list[ProducerBatch]:

@@ -38,14 +38,12 @@ def test_the_default_partitioner_is_javas(built: list[assembly.Engine]) -> None:
     built.append(assembly.build(SERVERS, {}))
 
     assert isinstance(built[0].partitioner, Murmur2Partitioner)
-    assert built[0].appended is not None
 
 
 def test_another_partitioner_is_a_name_away(built: list[assembly.Engine]) -> None:
     built.append(assembly.build(SERVERS, {"partitioner_class": "round_robin"}))
 
     assert isinstance(built[0].partitioner, RoundRobin)
-    assert built[0].appended is None
 
 
 def test_without_a_transport_the_error_has_the_line_that_installs_one() -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from machine import columns
 from ottla import io_threads
-from ottla.batch import Acknowledged, Failed, ProducerBatch
+from ottla.batch import ProducerBatch
 from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed, OttlaError, WrongCall
+from ottla.outcomes import Acknowledged, Failed
 from ottla.records import RecordMetadata
 
 HANG_GUARD = 20.0

@@ -6,13 +6,14 @@ import pytest
 
 from machine import columns
 from ottla import ledger
-from ottla.batch import Acknowledged, Failed, Outcome, ProducerBatch
+from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed
 from ottla.ledger import DeliveryLedger
+from ottla.outcomes import Acknowledged, Failed
 from ottla.reports import TopicReport
 
 
-def batch_of(count: int, topic: str = "t", outcome: Outcome | None = None) -> ProducerBatch:
+def batch_of(count: int, topic: str = "t", outcome: Acknowledged | Failed | None = None) -> ProducerBatch:
     batch = ProducerBatch(topic=topic, partition=0, columns=columns(100_000), now=0.0)
     for _ in range(count):
         batch.append(None, b"v", (), 0, None)

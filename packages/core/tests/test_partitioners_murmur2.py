@@ -16,7 +16,6 @@ from ottla.interfaces import TopicView
 from ottla.partitioners import murmur2 as plugin
 from ottla.partitioners.murmur2 import Murmur2Partitioner, murmur2, partition_for_key, positive
 from ottla.partitioners.sticky import StickyChoice
-from ottla.recordbatch.objects import ObjectColumns
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "murmur2.json").read_text())
 
@@ -114,20 +113,6 @@ def test_threads_that_share_remembered_hashes_always_get_the_right_partition(mon
         thread.join()
 
     assert not wrong
-
-
-def test_keys_that_are_ignored_still_count_in_a_batch() -> None:
-    config: dict[str, Any] = {key.name: key.default for key in plugin.ottla_config_keys()}
-    made = plugin.ottla_partitioner({**config, "partitioner.ignore.keys": True})
-    assert isinstance(made, Murmur2Partitioner)
-    columns, same = ObjectColumns(config["batch.size"]), view(10_000)
-    first = made.partition("t", b"0000", same)
-
-    while made.partition("t", b"0000", same) == first:
-        assert columns.append(b"0000", bytes(96), (), 5) is not None
-        made.appended("t", first, 100)
-
-    assert columns.append(b"0000", bytes(96), (), 5) is None
 
 
 def test_keys_can_be_ignored() -> None:

@@ -120,7 +120,8 @@ def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history(
     assert isinstance(error, DeliveryTimeout)
     assert machine.clock() == pytest.approx(10.0, abs=0.01)
     assert "NOT_ENOUGH_REPLICAS" in str(error)
-    assert f"{error.attempts} attempt(s), last to broker 1" in str(error)
+    assert f"{error.attempts} attempt(s), " in str(error)
+    assert "s in the queue and 0.000 s in flight, last to broker 1" in str(error)
     assert error.attempts > 5
 
 

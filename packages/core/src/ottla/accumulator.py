@@ -74,7 +74,7 @@ class RecordAccumulator:
         # The queues with batches; the one that was served last is last in line.
         self._waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
         self._incomplete: dict[ProducerBatch, None] = {}
-        self._look_again_at = NEVER
+        self._look_again_at = FOREVER
         self._ledger = DeliveryLedger()
         self._refusal: OttlaError | None = None
 

@@ -143,7 +143,7 @@ class Partitioner(Protocol):
     - `on_new_batch(topic, partition, view)`: told that a record would begin a new batch there, then asked once more.
     - `sticky = True` with `appended(topic, partition, size)`: records without a key go where the last one went, without
       a question, while the batch there has room; then `appended` tells how many bytes went there, and the next
-      question comes.
+      question comes. With `ignores_keys = True` that holds for all records.
     - `partition_column(topic, keys, view)` for whole columns of keys.
     """
 

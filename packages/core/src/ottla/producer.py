@@ -88,6 +88,7 @@ class Producer:
             raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
         route = self._known_routes.get(topic)
         if route is None:
+            self._check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)))
             route = self._find_route(topic)
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
@@ -153,8 +154,7 @@ class Producer:
     def _begin_batch(self, topic: str, partition: int, record: NewRecord, route: Route, *, asked: bool) -> Delivery:
         """The way of a record for which no open batch has room."""
         size = size_of(record)
-        if size + RECORD_OVERHEAD > self._max_record_size:
-            raise self._too_large(topic, size)
+        self._check_size(topic, size)
         stays = partition == STAY
         if stays:
             partition = self._checked(topic, self._routes.next_stay(topic, route), route.view)
@@ -189,14 +189,16 @@ class Producer:
             raise InvalidRecord(f"partition must be an int of at least 0, not {partition!r}")
         return self._routes.await_partition(topic, partition)
 
-    def _too_large(self, topic: str, size: int) -> RecordTooLarge:
+    def _check_size(self, topic: str, size: int) -> None:
+        if size + RECORD_OVERHEAD <= self._max_record_size:
+            return
         engine = self._engine
         name, limit = (
             ("max.request.size", engine.max_request_size)
             if engine.max_request_size <= engine.buffer_memory
             else ("buffer.memory", engine.buffer_memory)
         )
-        return RecordTooLarge(
+        raise RecordTooLarge(
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"
         )

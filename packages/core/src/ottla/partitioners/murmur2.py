@@ -18,7 +18,7 @@ _SEED: Final = 0x9747B28C
 _WORDS: Final = tuple(struct.Struct(f"<{words}I").unpack_from for words in range(64))
 """Readers of all whole words of a key, for keys of less than 256 bytes."""
 
-_REMEMBERED: Final = 32_768
+_REMEMBERED: Final = 131_072
 _REMEMBERED_SIZE: Final = 64
 
 
@@ -55,7 +55,7 @@ class Murmur2Partitioner:
     """
 
     def __init__(self, choice: StickyChoice, *, ignore_keys: bool = False) -> None:
-        self._ignore_keys = ignore_keys
+        self.ignores_keys = ignore_keys
         self._hashes: dict[bytes, int] = {}
         self._unkeyed = choice.partition
         self.appended = choice.appended
@@ -63,7 +63,7 @@ class Murmur2Partitioner:
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         """A partition in `range(view.partitions)`."""
-        if key is None or self._ignore_keys:
+        if key is None or self.ignores_keys:
             return self._unkeyed(topic, view)
         hashed = self._hashes.get(key)
         if hashed is None:
