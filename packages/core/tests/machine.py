@@ -63,6 +63,7 @@ class Queues:
             pool=self.pool,
             columns=columns,
             seal=Sealer(None).seal,
+            dealer=None,
             wake=self.wake,
             clock=self.clock,
         )
@@ -136,6 +137,7 @@ class Machine:
             pool=self.pool,
             columns=columns,
             seal=sealer.seal,
+            dealer=None,
             wake=self.network.wakeup,
             clock=self.clock,
         )

@@ -11,6 +11,7 @@ from machine import Queues, cluster_of
 from ottla.batch import ProducerBatch
 from ottla.cluster import NO_LEADER, Cluster
 from ottla.errors import BufferExhausted, DeliveryFailed, DeliveryTimeout, InvalidRecord, NetworkError, ProducerClosed
+from ottla.interfaces import TopicView
 from ottla.outcomes import Acknowledged
 from ottla.recordbatch.objects import OBJECT_COST
 
@@ -259,7 +260,7 @@ def test_threads_that_append_at_once_lose_nothing() -> None:
 
 def test_queued_bytes_grow_with_records_and_shrink_when_batches_leave() -> None:
     queues = Queues()
-    hint = queues.accumulator.queues("t", 2).queued_bytes
+    hint = queues.accumulator.queues("t", TopicView(partitions=2, available=(0, 1), queued_bytes=())).queued_bytes
     queues.append(bytes(50), partition=1)
 
     assert hint[0] == 0

@@ -14,15 +14,16 @@ import attrs
 
 from ottla import io_threads
 from ottla.backoff import Backoff
-from ottla.batch import NewRecord, ProducerBatch, Sealed
+from ottla.batch import UNDECIDED, NewRecord, ProducerBatch, Sealed
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
+from ottla.dealing import RUN_MEMORY, Dealer
 from ottla.errors import DeliveryFailed, OttlaError
 from ottla.failures import expired, given_up
-from ottla.interfaces import Columns
+from ottla.interfaces import Columns, TopicView
 from ottla.ledger import DeliveryLedger
-from ottla.outcomes import Acknowledged, Failed, Split
+from ottla.outcomes import Acknowledged, Dealt, Failed, Split
 from ottla.queues import FOREVER, NEVER, PartitionQueue, TopicQueues
 from ottla.recordbatch.objects import OBJECT_COST
 from ottla.recordbatch.v2 import HEADER_SIZE
@@ -55,6 +56,7 @@ class RecordAccumulator:
         pool: BufferPool,
         columns: Callable[[int], Columns],
         seal: Callable[[ProducerBatch], Sealed],
+        dealer: Dealer | None,
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> None:
@@ -66,6 +68,7 @@ class RecordAccumulator:
         self._pool = pool
         self._columns = columns
         self._seal = seal
+        self._dealer = dealer
         self._wake = wake
         self._clock = clock
         self._lock = threading.Lock()
@@ -73,6 +76,8 @@ class RecordAccumulator:
         self._topics: dict[str, TopicQueues] = {}
         # The queues with batches; the one that was served last is last in line.
         self._waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
+        self._running: dict[TopicQueues, None] = {}  # the topics that have a run
+        self._undealt: list[tuple[ProducerBatch, Exception]] = []
         self._incomplete: dict[ProducerBatch, None] = {}
         self._look_again_at = FOREVER
         self._ledger = DeliveryLedger()
@@ -83,17 +88,20 @@ class RecordAccumulator:
         """How many batches are not settled."""
         return len(self._incomplete)
 
-    def queues(self, topic: str, partitions: int) -> TopicQueues:
-        """The queues of a topic, at least so many."""
+    def queues(self, topic: str, view: TopicView) -> TopicQueues:
+        """The queues of a topic, as many as it has partitions now."""
         with self._lock:
-            return self._topic(topic, partitions)
+            queues = self._topic(topic, view.partitions)
+            queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
+            return queues
 
     # Appending, on the callers' threads
 
     def append(self, topic: str, partition: int, record: NewRecord, size: int) -> tuple[ProducerBatch, int]:
         """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; its batch, and its index there.
 
-        Raises BufferExhausted, or what `close` was given; then nothing was queued.
+        With UNDECIDED as the partition the record joins the topic's run. Raises BufferExhausted, or what `close` was
+        given; then nothing was queued.
         """
         placed = self.append_to_open(topic, partition, record, size)
         if placed is not None:
@@ -121,42 +129,56 @@ class RecordAccumulator:
         with self._lock:
             return self._append_to_open(topic, partition, record, size + OBJECT_COST)
 
+    def deal(self, topic: TopicQueues) -> None:
+        """Have the topic's run, if there is one, find its partitions: what is queued now comes before what follows."""
+        with self._lock:
+            self._deal(topic)
+
     def _append_to_open(
         self, topic: str, partition: int, record: NewRecord, charge: int
     ) -> tuple[ProducerBatch, int] | None:
         """Put a record on the open batch, with more memory if need be and may be; None: it takes a new batch."""
         if self._refusal is not None:
             raise self._refusal
-        queue = self._topic(topic, partition + 1).queues[partition]
+        queue = self._queue(topic, partition)
         batch = queue.open
         if batch is None:
             return None
         index = batch.append(*record)
         if index is None and self._extend(batch, queue, charge):
             index = batch.append(*record)
-        if index is None:
+        if index is not None:
+            return batch, index
+        if partition == UNDECIDED:
+            self._deal(queue.topic)
+        else:
             queue.close()
-            return None
-        return batch, index
+        return None
 
     def _append_to_new(self, topic: str, partition: int, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
         """Begin a batch, which takes any record as its first."""
-        now = self._clock()
-        queue = self._topic(topic, partition + 1).queues[partition]
-        batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=now)
+        queue = self._queue(topic, partition)
+        batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
         index = batch.append(*record)
         assert index is not None, "an empty batch takes any record"
-        memory, comfortable = batch.columns.memory(), self._sizes.comfortable(batch.columns, queue.topic)
+        memory, comfortable = batch.columns.memory(), self._comfortable(batch, queue)
         batch.held_bytes = reserved
         batch.full = comfortable <= memory
         batch.allow(min(reserved, comfortable))
-        queue.begin(batch)
         queue.topic.count(batch, memory)
-        self._waiting.setdefault(queue)
-        self._incomplete[batch] = None
-        if batch.full or len(queue.batches) > 1 or now + self._linger < self._look_again_at:
-            self._wake()  # else the I/O thread looks in time anyhow
+        self._begin(queue, batch)
         return batch, index
+
+    def _begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Queue a new batch behind the others of its partition."""
+        queue.begin(batch)
+        self._incomplete[batch] = None
+        if queue.partition == UNDECIDED:
+            self._running[queue.topic] = None
+        else:
+            self._waiting.setdefault(queue)
+        if batch.full or len(queue.batches) > 1 or batch.created_at + self._linger < self._look_again_at:
+            self._wake()  # else the I/O thread looks in time anyhow
 
     def _extend(self, batch: ProducerBatch, queue: PartitionQueue, charge: int) -> bool:
         """Let the open batch take a record that costs *charge*, and some more; False: it must not, or memory is short.
@@ -166,8 +188,10 @@ class RecordAccumulator:
         columns = batch.columns
         memory = columns.memory()
         queue.topic.count(batch, memory)
-        allowed = self._sizes.comfortable(columns, queue.topic)
+        allowed = self._comfortable(batch, queue)
         if memory + charge > allowed:
+            if queue.partition == UNDECIDED:
+                return False
             if not batch.full:
                 batch.full = True
                 self._wake()
@@ -185,6 +209,37 @@ class RecordAccumulator:
         batch.allow(allowed)
         return True
 
+    def _comfortable(self, batch: ProducerBatch, queue: PartitionQueue) -> int:
+        if queue.partition == UNDECIDED:
+            return max(RUN_MEMORY, batch.columns.memory())
+        return self._sizes.comfortable(batch.columns, queue.topic)
+
+    def _deal(self, topic: TopicQueues) -> None:
+        run = topic.run.open
+        if run is None:
+            return
+        assert self._dealer is not None, "runs are begun for partitioners that look at whole columns"
+        topic.run.take()
+        del self._running[topic]
+        try:
+            dealt = self._dealer.deal(topic, run, self._begin)
+        except Exception as cause:  # a partitioner, perhaps somebody else's, must not stop the others
+            self._undealt.append((run, cause))
+            self._wake()
+            return
+        surplus, run.held_bytes = run.held_bytes, 0
+        self._pool.release(surplus)
+        run.hand_over(dealt)
+        run.columns.release()
+        self._incomplete.pop(run, None)
+        self._completed.notify_all()
+        if any(batch.full for batch in dealt.parts):
+            self._wake()
+
+    def _queue(self, topic: str, partition: int) -> PartitionQueue:
+        queues = self._topic(topic, partition + 1)
+        return queues.run if partition == UNDECIDED else queues.queues[partition]
+
     def _topic(self, name: str, partitions: int) -> TopicQueues:
         topic = self._topics.get(name)
         if topic is None:
@@ -200,7 +255,15 @@ class RecordAccumulator:
         leaderless: set[str] = set()
         look_again_at = FOREVER
         urgent = self._urgent()
+        self._fail_undealt()
         with self._lock:
+            for topic in list(self._running):
+                run = topic.run.batches[0]
+                due = now if urgent else run.created_at + self._linger
+                if due <= now:
+                    self._deal(topic)
+                else:
+                    look_again_at = min(look_again_at, due)
             for queue in self._waiting:
                 look_again_at = min(look_again_at, queue.batches[0].created_at + self._delivery_timeout)
                 leader = cluster.leader(queue.topic.name, queue.partition)
@@ -285,6 +348,15 @@ class RecordAccumulator:
             self._incomplete.pop(batch, None)
             self._completed.notify_all()
         return True
+
+    def _fail_undealt(self) -> None:
+        """Fail the runs that could not be dealt."""
+        with self._lock:
+            undealt, self._undealt = self._undealt, []
+        for run, cause in undealt:
+            error = given_up(run, f"no partition could be chosen: {cause}", self._clock())
+            error.__cause__ = cause
+            self.settle(run, Failed(error=error))
 
     def _urgent(self) -> bool:
         return self._refusal is not None or self._pool.waiting > 0
@@ -371,8 +443,7 @@ class RecordAccumulator:
         """Make every queued batch leave, and wait for those of this moment; False: time ran out."""
         deadline = None if timeout is None else self._clock() + timeout
         with self._lock:
-            for queue in self._waiting:
-                queue.close()
+            self._close_open()
             pending = list(self._incomplete)
         self._wake()
         with self._lock:
@@ -383,20 +454,26 @@ class RecordAccumulator:
                     if left is not None and left <= 0:
                         return False
                     self._completed.wait(left)
-                if isinstance(batch.outcome, Split):
+                if isinstance(batch.outcome, Split | Dealt):
                     pending += batch.outcome.parts
         return True
+
+    def _close_open(self) -> None:
+        for topic in list(self._running):
+            self._deal(topic)
+        for queue in self._waiting:
+            queue.close()
 
     def close(self, refusal: OttlaError) -> None:
         """Refuse new records with *refusal*, also those that wait for memory; let everything queued leave at once."""
         with self._lock:
             self._refusal = refusal
-            for queue in self._waiting:
-                queue.close()
+            self._close_open()
         self._pool.close(refusal)
 
     def abort(self, cause: OttlaError) -> None:
         """Fail every batch that is not settled; those in flight as possibly persisted."""
+        self._fail_undealt()
         self._remove(lambda _batch: True)
         with self._lock:
             incomplete = list(self._incomplete)

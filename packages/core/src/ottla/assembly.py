@@ -14,6 +14,7 @@ from ottla.backoff import Backoff
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.config import ConfigDraft, ConnectionConfig, ProducerConfig
+from ottla.dealing import Dealer
 from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
@@ -42,6 +43,7 @@ class Engine:
     io_thread: IoThread
     routes: Routes
     partitioner: Partitioner
+    deals: bool
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     max_request_size: int
@@ -80,12 +82,14 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     )
     columns, sealer = _columns(plugins.encoder), Sealer(plugins.compressor)
     client = _client(config, selector, metadata, client_id, clock)
+    sizes = BatchSizes(
+        target=min(batching.batch_size, batching.max_request_size),
+        most=batching.max_request_size,
+        growing=batching.growth,
+    )
+    dealer = _dealer(plugins.partitioner, sizes, columns)
     accumulator = RecordAccumulator(
-        sizes=BatchSizes(
-            target=min(batching.batch_size, batching.max_request_size),
-            most=batching.max_request_size,
-            growing=batching.growth,
-        ),
+        sizes=sizes,
         linger=batching.linger,
         delivery_timeout=delivery.delivery_timeout,
         max_block=batching.max_block,
@@ -93,6 +97,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         pool=BufferPool(batching.buffer_memory, clock=clock),
         columns=columns,
         seal=sealer.seal,
+        dealer=dealer,
         wake=selector.wakeup,
         clock=clock,
     )
@@ -133,6 +138,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         io_thread=io_thread,
         partitioner=plugins.partitioner,
         routes=routes,
+        deals=dealer is not None,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
         max_request_size=batching.max_request_size,
@@ -169,6 +175,14 @@ def _client(
         ),
         clock=clock,
     )
+
+
+def _dealer(partitioner: Partitioner, sizes: BatchSizes, columns: Callable[[int], Columns]) -> Dealer | None:
+    """Who partitions many keys at once; None: the partitioner looks at one after the other."""
+    partition_column = getattr(partitioner, "partition_column", None)
+    if partition_column is None or getattr(partitioner, "ignores_keys", False):
+        return None
+    return Dealer(partition_column=partition_column, sizes=sizes, columns=columns)
 
 
 def _columns(encoder: RecordEncoder) -> Callable[[int], Columns]:

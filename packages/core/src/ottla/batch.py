@@ -9,17 +9,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 import attrs
 
 from ottla import io_threads
 from ottla.errors import OttlaError, WrongCall
 from ottla.interfaces import Buffer, Columns, Header
-from ottla.outcomes import Acknowledged, Failed, Outcome, Split
+from ottla.outcomes import Acknowledged, Dealt, Failed, Outcome, Split
 from ottla.records import RecordMetadata
 
 logger = logging.getLogger(__name__)
+
+UNDECIDED: Final = -1
+"""The partition of a run: records with keys that have not been dealt to the partitions yet."""
+
+_first: Final = itemgetter(0)
 
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
 
@@ -115,6 +121,10 @@ class ProducerBatch:
         """How many records it has."""
         return len(self._columns)
 
+    def __str__(self) -> str:
+        where = f", partition {self.partition}" if self.partition != UNDECIDED else ""
+        return f"topic {self.topic!r}{where}"
+
     @property
     def possibly_persisted(self) -> bool:
         """Whether the broker may hold the batch although it never said so."""
@@ -184,20 +194,31 @@ class ProducerBatch:
         callbacks = self._end(outcome)
         if callbacks is None:
             return False
+        callbacks.sort(key=_first)  # those that were handed over may have come late
         for index, callback in callbacks:
             self._call(callback, index, outcome)
         return True
 
-    def split(self, parts: Sequence[ProducerBatch]) -> bool:
-        """Let *parts*, which nobody else knows yet, take over the records; False: the batch was settled already."""
-        split = Split(parts=parts)
-        callbacks = self._end(split)
+    def hand_over(self, outcome: Split | Dealt) -> bool:
+        """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""
+        callbacks = self._end(outcome)
         if callbacks is None:
             return False
         for index, callback in callbacks:
-            part, place = split.place(index)
-            part._callbacks.append((place, callback))
+            batch, place = outcome.place(index)
+            batch.call_when_settled(place, callback)
         return True
+
+    def take_from(self, run: ProducerBatch, indexes: Sequence[int], *, memory: int) -> int:
+        """Take over the first of these records of a closed run, as many as *memory* bytes have room for; how many."""
+        self._acquire()
+        try:
+            if self.closed:
+                return 0
+            self._columns.allow(memory)
+            return self._columns.extend(run.columns, indexes)
+        finally:
+            self._release()
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until the batch has an outcome; False: time ran out."""
@@ -224,9 +245,9 @@ class ProducerBatch:
                 return
         finally:
             self._release()
-        if isinstance(outcome, Split):
-            part, place = outcome.place(index)
-            part.call_when_settled(place, callback)
+        if isinstance(outcome, Split | Dealt):
+            batch, place = outcome.place(index)
+            batch.call_when_settled(place, callback)
         else:
             self._call(callback, index, outcome)
 

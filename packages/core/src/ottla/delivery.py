@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed
-from ottla.outcomes import Acknowledged, Failed, Split
+from ottla.outcomes import Acknowledged, Dealt, Failed, Split
 from ottla.records import RecordMetadata
 
 
@@ -50,7 +50,7 @@ class Delivery:
     def _place(self) -> tuple[ProducerBatch, int]:
         """The batch that the record is in now, and its index there."""
         batch, index = self._batch, self._index
-        while isinstance(outcome := batch.outcome, Split):
+        while isinstance(outcome := batch.outcome, Split | Dealt):
             batch, index = outcome.place(index)
         return batch, index
 
@@ -60,17 +60,14 @@ class Delivery:
             batch, index = self._place()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not batch.wait(left):
-                raise TimeoutError(
-                    f"the record for topic {batch.topic!r}, partition {batch.partition} is still pending after "
-                    f"{timeout} s"
-                )
+                raise TimeoutError(f"the record for {batch} is still pending after {timeout} s")
             match batch.outcome:
                 case Failed() as failed:
                     batch.look_at(index)
                     return batch, index, failed
                 case Acknowledged() as acknowledged:
                     return batch, index, acknowledged
-                # None is gone after the wait, and after a split the wait begins again, for the part.
+                # None is gone after the wait; when another batch took the record over, the wait goes on for that one.
 
     def __repr__(self) -> str:
         batch, index = self._place()
@@ -81,4 +78,4 @@ class Delivery:
                 state = f"failed: {failed.error_of(index)}"
             case _:
                 state = "pending"
-        return f"<Delivery {batch.topic}-{batch.partition} {state}>"
+        return f"<Delivery for {batch}: {state}>"

@@ -11,8 +11,7 @@ from ottla.errors import DeliveryFailed, DeliveryTimeout
 def given_up(batch: ProducerBatch, why: str, now: float) -> DeliveryFailed:
     """The error of a batch that is given up for another reason than time."""
     return DeliveryFailed(
-        f"{batch.count} record(s) for topic {batch.topic!r}, partition {batch.partition} were not delivered: {why}"
-        + _history(batch, now),
+        f"{batch.count} record(s) for {batch} were not delivered: {why}" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
         attempts=batch.attempts,
@@ -23,7 +22,7 @@ def given_up(batch: ProducerBatch, why: str, now: float) -> DeliveryFailed:
 def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
     """The error of a batch whose `delivery.timeout.ms` has passed."""
     error = DeliveryTimeout(
-        f"{batch.count} record(s) for topic {batch.topic!r}, partition {batch.partition} were not delivered within "
+        f"{batch.count} record(s) for {batch} were not delivered within "
         f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
@@ -50,8 +49,7 @@ def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) ->
     """An error of its own for each record that the broker names; the others failed because of them (KIP-467)."""
     return {
         index: DeliveryFailed(
-            f"the broker refused the record for topic {batch.topic!r}, partition {batch.partition}: "
-            + (message or "it gave no reason"),
+            f"the broker refused the record for {batch}: " + (message or "it gave no reason"),
             topic=batch.topic,
             partition=batch.partition,
             attempts=batch.attempts,

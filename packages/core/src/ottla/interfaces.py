@@ -144,7 +144,8 @@ class Partitioner(Protocol):
     - `sticky = True` with `appended(topic, partition, size)`: records without a key go where the last one went, without
       a question, while the batch there has room; then `appended` tells how many bytes went there, and the next
       question comes. With `ignores_keys = True` that holds for all records.
-    - `partition_column(topic, keys, view)` for whole columns of keys.
+    - `partition_column(topic, keys, view)`: the partitions of many keys at once, none of them None, when that is faster
+      than one by one; records with keys then wait together until there are many of them.
     """
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
@@ -204,6 +205,15 @@ class Columns(Protocol):
 
     def encode(self, magic: int) -> Encoded:
         """Encode everything at once and let go of the records; called once, outside every lock."""
+
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        """Append these records of other columns of the same encoder while there is room; how many there was for."""
+
+    def keys(self) -> Sequence[bytes | None]:
+        """The keys of all records, before `encode`."""
+
+    def release(self) -> None:
+        """Let go of the records, which `extend` has carried elsewhere; their number stays."""
 
     def facts(self, index: int) -> tuple[int, int, int]:
         """A record's timestamp in ms and the sizes of its key and value, -1 for null; also after `encode`."""

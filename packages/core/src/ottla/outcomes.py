@@ -1,4 +1,4 @@
-"""What can become of a batch: three kinds of end, each a value."""
+"""What can become of a batch: its ends, each a value."""
 
 from __future__ import annotations
 
@@ -48,4 +48,36 @@ class Split:
         raise AssertionError("every record of a split batch is in one of its parts")
 
 
-Outcome: TypeAlias = Acknowledged | Failed | Split
+@attrs.frozen(kw_only=True)
+class Piece:
+    """Records of a run that went to one batch: the run's *indexes* are there from index *start* on."""
+
+    batch: ProducerBatch
+    start: int
+    indexes: Sequence[int]
+
+
+@attrs.define(kw_only=True, eq=False)
+class Dealt:
+    """The records had no partition yet; now each of them is in a batch of its own partition."""
+
+    pieces: Sequence[Piece]
+    _places: Mapping[int, tuple[ProducerBatch, int]] | None = None
+
+    @property
+    def parts(self) -> Sequence[ProducerBatch]:
+        """The batches that have the records now."""
+        return [piece.batch for piece in self.pieces]
+
+    def place(self, index: int) -> tuple[ProducerBatch, int]:
+        """The batch that a record is in now, and its index there."""
+        if self._places is None:  # most are never asked for
+            self._places = {
+                index: (piece.batch, place)
+                for piece in self.pieces
+                for place, index in enumerate(piece.indexes, piece.start)
+            }
+        return self._places[index]
+
+
+Outcome: TypeAlias = Acknowledged | Failed | Split | Dealt

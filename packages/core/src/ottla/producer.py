@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ottla import assembly, io_threads, lifetime
-from ottla.batch import NewRecord, OnDelivery, size_of
+from ottla.batch import UNDECIDED, NewRecord, OnDelivery, size_of
 from ottla.delivery import Delivery
 from ottla.errors import (
     FlushTimeout,
@@ -29,7 +29,7 @@ from ottla.routes import Route
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
-STAY = -1
+STAYING = -2
 """In place of a partition: wherever records without a key go at the moment."""
 
 RECORD_OVERHEAD = HEADER_SIZE + 21
@@ -52,6 +52,7 @@ class Producer:
         self._partition = engine.partitioner.partition
         self._sticky = bool(getattr(engine.partitioner, "sticky", False))
         self._ignores_keys = bool(getattr(engine.partitioner, "ignores_keys", False))
+        self._deals = engine.deals
         self._on_new_batch = getattr(engine.partitioner, "on_new_batch", None)
         self._max_record_size = min(engine.max_request_size, engine.buffer_memory)
         self._plain_values = engine.value_serializer is None
@@ -93,11 +94,16 @@ class Producer:
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
                 route = self._await_partition(topic, partition)
+            if route.run.open is not None:
+                self._accumulator.deal(route.topic)  # its records came first
             chosen = partition
             batch = route.queues[chosen].open
         elif self._sticky and (key is None or self._ignores_keys):
-            chosen = STAY
+            chosen = STAYING
             batch = route.stay
+        elif self._deals:
+            chosen = UNDECIDED
+            batch = route.run.open
         else:
             chosen = self._choose(topic, key, route.view)
             batch = route.queues[chosen].open
@@ -155,7 +161,7 @@ class Producer:
         """The way of a record for which no open batch has room."""
         size = size_of(record)
         self._check_size(topic, size)
-        stays = partition == STAY
+        stays = partition == STAYING
         if stays:
             partition = self._checked(topic, self._routes.next_stay(topic, route), route.view)
         if asked and self._on_new_batch is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from ottla.batch import ProducerBatch
+from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.interfaces import TopicView
 
 FOREVER = float("inf")
 NEVER = float("-inf")
@@ -54,10 +55,12 @@ class TopicQueues:
     `most` is the largest batch that the topic is known to take, once it has refused one.
     """
 
-    __slots__ = ("most", "name", "queued_bytes", "queues")
+    __slots__ = ("most", "name", "queued_bytes", "queues", "run", "view")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.view: TopicView | None = None
+        self.run = PartitionQueue(self, UNDECIDED)  # records whose keys nobody has looked at yet
         self.queues: list[PartitionQueue] = []
         self.queued_bytes: list[int] = []
         self.most: int | None = None
@@ -70,5 +73,7 @@ class TopicQueues:
 
     def count(self, batch: ProducerBatch, queued: int) -> None:
         """Note how many bytes a batch has in its queue."""
+        if batch.partition == UNDECIDED:
+            return
         self.queued_bytes[batch.partition] += queued - batch.queued_bytes
         batch.queued_bytes = queued

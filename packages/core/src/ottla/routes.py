@@ -15,17 +15,20 @@ from ottla.batch import ProducerBatch
 from ottla.cluster import Topic
 from ottla.interfaces import Partitioner, TopicView
 from ottla.metadata import Metadata
-from ottla.queues import PartitionQueue
+from ottla.queues import TopicQueues
 
 
 class Route:
     """One topic's queues, and the batch that records without a partition or key go to while it has room."""
 
-    __slots__ = ("_counted", "_lock", "queues", "stay", "view")
+    __slots__ = ("_counted", "_lock", "queues", "run", "stay", "topic", "view")
 
-    def __init__(self, view: TopicView, queues: list[PartitionQueue]) -> None:
-        self.view = view
-        self.queues = queues
+    def __init__(self, topic: TopicQueues) -> None:
+        assert topic.view is not None
+        self.topic = topic
+        self.view = topic.view
+        self.queues = topic.queues
+        self.run = topic.run
         self.stay: ProducerBatch | None = None
         self._counted = 0
         self._lock = threading.Lock()
@@ -75,17 +78,13 @@ class Routes:
         if known is None or not known.leaders:
             known = self._metadata.wait_for(topic, partition=None, timeout=self._patience())
             cluster = self._metadata.cluster
-        topic_queues = self._accumulator.queues(topic, len(known.leaders))
-        route = Route(
-            TopicView(
-                partitions=len(known.leaders),
-                available=known.available,
-                queued_bytes=topic_queues.queued_bytes,
-                slow=self._slow_partitions(known),
-            ),
-            topic_queues.queues,
+        view = TopicView(
+            partitions=len(known.leaders),
+            available=known.available,
+            queued_bytes=(),
+            slow=self._slow_partitions(known),
         )
-        self.known[topic] = route
+        route = self.known[topic] = Route(self._accumulator.queues(topic, view))
         if self._metadata.cluster is not cluster:  # changed meanwhile, perhaps before there was anything to forget
             self.known.pop(topic, None)
         return route

@@ -16,7 +16,7 @@ from ottla.failures import expired, given_up, refused_records
 from ottla.metadata import Metadata
 from ottla.network_client import Completion, NetworkClient
 from ottla.node_delays import NodeDelays
-from ottla.outcomes import Acknowledged, Failed
+from ottla.outcomes import Acknowledged, Failed, Split
 from ottla.produce import PartitionAnswer, produce_request, read_answer
 from ottla.splitting import Splitter
 from ottla.verdicts import VERDICTS, Verdict
@@ -208,7 +208,7 @@ class Sender:
             batch.count,
             len(parts),
         )
-        if batch.split(parts):
+        if batch.hand_over(Split(parts=parts)):
             self._accumulator.replace(batch, parts, most=most)
 
     def _fail(

@@ -7,14 +7,18 @@ occupy. How they become bytes is `records_v2`'s business, once, when the batch i
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final
+from itertools import accumulate
+from typing import Final, TypeVar
 
 from ottla.errors import InvalidRecord
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
 from ottla.recordbatch.records_v2 import encode_records
+
+Part = TypeVar("Part", bytes, bytes | None)
 
 TIMESTAMP_MAX: Final = 2**63 - 1
 
@@ -103,6 +107,37 @@ class ObjectColumns:
             self._headers.append(b"\0")
         return index
 
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        """Append these records of other columns, in this order; how many, for the rest has no room.
+
+        An empty batch takes the first one in any case.
+        """
+        assert isinstance(other, ObjectColumns), "columns of one encoder only"
+        values = [other._values[index] for index in indexes]
+        keys = None if other._keys is None else [other._keys[index] for index in indexes]
+        headers = None if other._headers is None else [other._headers[index] for index in indexes]
+        used = self._used + len(indexes) * OBJECT_COST + _total(values) + _total(keys) + _total(headers)
+        if used > self._limit and (len(indexes) > 1 or self._values):
+            fitting = self._fitting(values, keys, headers)
+            return self.extend(other, indexes[:fitting]) if fitting else 0
+        count = len(self._values)
+        self._extend_timestamps([other._timestamps[index] for index in indexes], first=not count)
+        self._used = used
+        self._values += values
+        self._null_values |= other._null_values
+        self._keys = _joined(self._keys, count, keys, len(values), filler=None)
+        self._headers = _joined(self._headers, count, headers, len(values), filler=b"\0")
+        return len(values)
+
+    def keys(self) -> Sequence[bytes | None]:
+        """The keys of all records; only before `encode`."""
+        return self._keys or [None] * len(self._values)
+
+    def release(self) -> None:
+        """Let go of the records, which other columns have taken over; their number stays."""
+        self._count = len(self._values)
+        self._keys, self._values, self._headers, self._timestamps = None, [], None, []
+
     def allow(self, memory: int) -> None:
         """From now on there is room while the records occupy no more than *memory* bytes."""
         self._limit = memory
@@ -171,6 +206,19 @@ class ObjectColumns:
             self._far_bytes += _FAR_COST
         return True
 
+    def _extend_timestamps(self, timestamps: Sequence[int], *, first: bool) -> None:
+        if first:
+            self._far(timestamps[0], first=True)
+        if not self._low <= min(timestamps) <= max(timestamps) <= self._high:
+            self._far_bytes += _FAR_COST * sum(not self._low <= timestamp <= self._high for timestamp in timestamps)
+        self._timestamps += timestamps
+
+    def _fitting(self, *columns: Sequence[bytes | None] | None) -> int:
+        """How many of these records there is room for."""
+        sizes = (map(_length, column) for column in columns if column is not None)
+        occupied = accumulate((OBJECT_COST + sum(parts) for parts in zip(*sizes, strict=True)), initial=self._used)
+        return max(bisect_right(list(occupied), self._limit) - 1, 0 if self._values else 1)
+
     def _append_headers(self, section: bytes, index: int) -> None:
         if self._headers is None:
             self._headers = [b"\0"] * index
@@ -188,6 +236,25 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
         parts += (varint(len(encoded)), encoded)
         parts += (b"\1",) if content is None else (varint(len(content)), content)
     return b"".join(parts)
+
+
+def _joined(
+    column: list[Part] | None, count: int, more: Sequence[Part] | None, number: int, *, filler: Part
+) -> list[Part] | None:
+    """A column of *count* places with *number* more; None as long as it would hold nothing but fillers."""
+    if column is None and more is None:
+        return None
+    joined = [filler] * count if column is None else column
+    joined += [filler] * number if more is None else more
+    return joined
+
+
+def _total(column: Sequence[bytes | None] | None) -> int:
+    return 0 if column is None else sum(map(len, filter(None, column)))
+
+
+def _length(part: bytes | None) -> int:
+    return 0 if part is None else len(part)
 
 
 def _size(part: bytes | None) -> int:
