@@ -28,6 +28,7 @@ def error_of(batch: ProducerBatch, text: str = "refused") -> DeliveryFailed:
     return DeliveryFailed(text, topic=batch.topic, partition=batch.partition, attempts=1, possibly_persisted=False)
 
 
+@pytest.mark.rule("batch.collects")
 def test_each_record_has_its_own_place_size_and_timestamp() -> None:
     batch, deliveries = batch_of(3)
     batch.columns.encode(2)
@@ -39,6 +40,7 @@ def test_each_record_has_its_own_place_size_and_timestamp() -> None:
     )
 
 
+@pytest.mark.rule("producer.record.timestamp")
 def test_the_brokers_time_replaces_the_records_own_when_the_topic_says_so() -> None:
     batch, deliveries = batch_of(1)
 
@@ -55,6 +57,7 @@ def test_without_an_offset_from_the_broker_every_offset_is_unknown() -> None:
     assert [delivery.result().offset for delivery in deliveries] == [-1, -1]
 
 
+@pytest.mark.rule("batch.once")
 def test_the_first_outcome_stays() -> None:
     batch, deliveries = batch_of(1)
 
@@ -92,6 +95,7 @@ def test_waiting_for_too_long_is_a_timeout_that_names_the_record() -> None:
         deliveries[0].result(timeout=0)
 
 
+@pytest.mark.rule("producer.delivery.threads")
 def test_a_waiting_thread_is_woken_by_the_outcome() -> None:
     batch, deliveries = batch_of(1)
     found: list[int] = []
@@ -104,6 +108,7 @@ def test_a_waiting_thread_is_woken_by_the_outcome() -> None:
     assert found == [9]
 
 
+@pytest.mark.rule("producer.callback.waits")
 def test_waiting_on_the_io_thread_is_refused_instead_of_never_ending() -> None:
     _batch, deliveries = batch_of(1)
     io_threads.enter()
@@ -124,6 +129,7 @@ def test_an_outcome_that_is_there_may_be_read_on_the_io_thread() -> None:
         io_threads.leave()
 
 
+@pytest.mark.rule("producer.callback.once")
 def test_a_callback_added_before_or_after_the_outcome_runs_once() -> None:
     batch, deliveries = batch_of(1)
     seen: list[Delivery] = []
@@ -137,6 +143,7 @@ def test_a_callback_added_before_or_after_the_outcome_runs_once() -> None:
     assert seen == deliveries * 2
 
 
+@pytest.mark.rule("producer.callback.once")
 def test_on_delivery_gets_the_metadata_or_the_error_and_never_both() -> None:
     calls: list[tuple[RecordMetadata | None, OttlaError | None]] = []
     outcomes = []
@@ -149,6 +156,7 @@ def test_on_delivery_gets_the_metadata_or_the_error_and_never_both() -> None:
     assert [(metadata is None, error is None) for metadata, error in calls] == [(False, True), (True, False)]
 
 
+@pytest.mark.rule("producer.report.looked-at")
 @pytest.mark.parametrize("look", ["result", "exception", "callback"])
 def test_every_way_of_looking_at_a_failure_counts(look: str) -> None:
     batch, deliveries = batch_of(2)
@@ -167,9 +175,9 @@ def test_every_way_of_looking_at_a_failure_counts(look: str) -> None:
 def test_done_and_repr_say_where_a_record_stands() -> None:
     batch, deliveries = batch_of(1)
     assert not deliveries[0].done()
-    assert repr(deliveries[0]) == "<Delivery t-7 pending>"
+    assert repr(deliveries[0]) == "<Delivery for topic 't', partition 7: pending>"
 
     batch.settle(Acknowledged(base_offset=4))
 
     assert deliveries[0].done()
-    assert repr(deliveries[0]) == "<Delivery t-7 at offset 4>"
+    assert repr(deliveries[0]) == "<Delivery for topic 't', partition 7: at offset 4>"

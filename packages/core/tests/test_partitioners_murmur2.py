@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +13,9 @@ from hypothesis import strategies as st
 
 from ottla.interfaces import TopicView
 from ottla.partitioners import murmur2 as plugin
-from ottla.partitioners.murmur2 import Murmur2Partitioner, murmur2, partition_for_key, positive
+from ottla.partitioners.murmur2 import Murmur2Partitioner, partition_for_key, positive
+from ottla.partitioners.murmur2_column import murmur2_column
+from ottla.partitioners.murmur2_hash import murmur2
 from ottla.partitioners.sticky import StickyChoice
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "murmur2.json").read_text())
@@ -29,6 +30,7 @@ def partitioner(*, ignore_keys: bool = False) -> Murmur2Partitioner:
     return Murmur2Partitioner(choice, ignore_keys=ignore_keys)
 
 
+@pytest.mark.rule("partitioner.keyed")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["key"][:32] or "empty")
 def test_a_key_has_javas_hash_and_partition(case: dict[str, Any]) -> None:
     key = bytes.fromhex(case["key"])
@@ -62,6 +64,7 @@ def test_the_fast_form_is_the_plain_one(key: bytes) -> None:
     assert javas(key) == murmur2(key)
 
 
+@pytest.mark.rule("partitioner.keyed")
 def test_a_key_keeps_its_partition_whatever_is_available_and_however_often_it_is_asked() -> None:
     chosen = partitioner()
     crippled = TopicView(partitions=10, available=(1,), queued_bytes=[0] * 10, slow=frozenset({1}))
@@ -71,48 +74,31 @@ def test_a_key_keeps_its_partition_whatever_is_available_and_however_often_it_is
         assert [expected] * 4 == [chosen.partition("t", key, each) for each in (view(), crippled, view(), crippled)]
 
 
-def test_hashes_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin, "_REMEMBERED", 10)
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=200))
+def test_many_keys_at_once_have_the_hashes_that_each_has_alone(keys: list[bytes]) -> None:
+    assert list(murmur2_column(keys)) == [murmur2(key) for key in keys]
+
+
+@given(st.integers(0, 70), st.integers(1, 300), st.randoms(use_true_random=False))
+def test_many_keys_of_one_size_have_the_hashes_that_each_has_alone(size: int, count: int, random: Random) -> None:
+    keys = [random.randbytes(size) for _ in range(count)]
+
+    assert list(murmur2_column(keys)) == [murmur2(key) for key in keys]
+
+
+def test_a_column_of_javas_keys_has_javas_hashes() -> None:
+    keys = [bytes.fromhex(case["key"]) for case in CASES] * 20
+
+    assert list(murmur2_column(keys)) == [case["murmur2"] & 0xFFFFFFFF for case in CASES] * 20
+
+
+def test_a_column_goes_where_its_keys_would_go_one_by_one() -> None:
     chosen = partitioner()
-
-    for number in range(100):
-        key = b"%d" % (number % 37)
-        assert partition_for_key(key, 10) == chosen.partition("t", key, view())
-    chosen.partition("t", b"k" * 65, view())
-
-    assert len(chosen._hashes) <= 10
-    assert b"k" * 65 not in chosen._hashes
-
-
-def test_many_more_keys_than_are_remembered_keep_their_partitions_whatever_their_number() -> None:
-    chosen = partitioner()
-    keys = [b"key %d" % number for number in range(40_000)]
+    keys = [b"key %d" % number for number in range(5_000)]
 
     for partitions in (10, 7):
-        expected = [partition_for_key(key, partitions) for key in keys]
-        same = view(partitions)
-        assert expected == [chosen.partition("t", key, same) for key in keys]
-
-
-def test_threads_that_share_remembered_hashes_always_get_the_right_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin, "_REMEMBERED", 50)
-    chosen = partitioner()
-    keys = [b"%d" % number for number in range(300)]
-    wrong: list[tuple[bytes, int]] = []
-
-    def work(partitions: int) -> None:
-        same = view(partitions)
-        expected = {key: partition_for_key(key, partitions) for key in keys}
-        for _ in range(10):
-            wrong.extend((key, partitions) for key in keys if chosen.partition("t", key, same) != expected[key])
-
-    threads = [threading.Thread(target=work, args=(partitions,)) for partitions in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert not wrong
+        expected = [chosen.partition("t", key, view(partitions)) for key in keys]
+        assert list(chosen.partition_column("t", keys, view(partitions))) == expected
 
 
 def test_keys_can_be_ignored() -> None:
