@@ -316,8 +316,8 @@ class RecordAccumulator:
             queue = self._queue_of(batch)
             queue.topic.most = min(most, queue.topic.most or most)
             self._share_memory(batch, parts)
+            self._incomplete.update(dict.fromkeys(parts))
             for part in reversed(parts):
-                self._incomplete[part] = None
                 self._return_locked(queue, part)
             self._incomplete.pop(batch, None)
             self._completed.notify_all()
@@ -474,10 +474,11 @@ class RecordAccumulator:
     def abort(self, cause: OttlaError) -> None:
         """Fail every batch that is not settled; those in flight as possibly persisted."""
         self._fail_undealt()
-        self._remove(lambda _batch: True)
+        queued = self._remove(lambda _batch: True)
         with self._lock:
-            incomplete = list(self._incomplete)
-        for batch in incomplete:
+            in_flight = self._incomplete.keys() - queued
+            in_order = [*(batch for batch in self._incomplete if batch in in_flight), *queued]
+        for batch in in_order:
             error = given_up(batch, str(cause), self._clock())
             error.__cause__ = cause
             self.settle(batch, Failed(error=error))

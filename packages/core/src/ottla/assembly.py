@@ -180,9 +180,16 @@ def _client(
 def _dealer(partitioner: Partitioner, sizes: BatchSizes, columns: Callable[[int], Columns]) -> Dealer | None:
     """Who partitions many keys at once; None: the partitioner looks at one after the other."""
     partition_column = getattr(partitioner, "partition_column", None)
-    if partition_column is None or getattr(partitioner, "ignores_keys", False):
+    one_by_one = getattr(partitioner, "ignores_keys", False) or hasattr(partitioner, "on_new_batch")
+    if partition_column is None or one_by_one:
         return None
-    return Dealer(partition_column=partition_column, sizes=sizes, columns=columns)
+    return Dealer(
+        partition=partitioner.partition,
+        partition_column=partition_column,
+        appended=getattr(partitioner, "appended", None),
+        sizes=sizes,
+        columns=columns,
+    )
 
 
 def _columns(encoder: RecordEncoder) -> Callable[[int], Columns]:

@@ -209,14 +209,21 @@ class ProducerBatch:
             batch.call_when_settled(place, callback)
         return True
 
-    def take_from(self, run: ProducerBatch, indexes: Sequence[int], *, memory: int) -> int:
-        """Take over the first of these records of a closed run, as many as *memory* bytes have room for; how many."""
+    def take_from(self, run: ProducerBatch, indexes: Sequence[int], *, memory: int) -> tuple[int, int]:
+        """Take over the first of these records of a closed run, as many as *memory* bytes have room for.
+
+        Returns the index that the first one has here, and how many there are. Nobody else gets room by it.
+        """
         self._acquire()
         try:
+            columns = self._columns
+            start = len(columns)
             if self.closed:
-                return 0
-            self._columns.allow(memory)
-            return self._columns.extend(run.columns, indexes)
+                return start, 0
+            columns.allow(memory)
+            taken = columns.extend(run.columns, indexes)
+            columns.allow(max(columns.memory(), self.held_bytes))
+            return start, taken
         finally:
             self._release()
 

@@ -17,6 +17,7 @@ from ottla.errors import BufferExhausted, OttlaError
 
 @attrs.define(eq=False)
 class _Waiter:
+    size: int
     missing: int
     served: threading.Event = attrs.field(factory=threading.Event)
 
@@ -61,14 +62,20 @@ class BufferPool:
             if not self._waiters and size <= self._free:
                 self._free -= size
                 return
-            waiter = _Waiter(missing=size)
+            waiter = _Waiter(size=size, missing=size)
             self._waiters.append(waiter)
             self._serve()
-        on_wait()
-        started = self._clock()
-        if not waiter.served.wait(timeout):
-            self._give_up(waiter, size, waited=self._clock() - started)
-        if waiter.missing and self._refusal is not None:
+        try:
+            on_wait()
+            started = self._clock()
+            in_time = waiter.served.wait(timeout)
+        except BaseException:  # interrupted: nobody is there to take what it would get
+            self._leave(waiter, keep=False)
+            raise
+        if not in_time:
+            self._give_up(waiter, waited=self._clock() - started)
+        if waiter.missing:
+            assert self._refusal is not None, "nothing else ends the wait of one who is not served"
             raise self._refusal
 
     def release(self, size: int) -> None:
@@ -82,7 +89,9 @@ class BufferPool:
         with self._lock:
             self._refusal = refusal
             for waiter in self._waiters:
+                self._free += waiter.size - waiter.missing
                 waiter.served.set()
+            self._waiters.clear()
 
     def _serve(self) -> None:
         while self._waiters and self._free:
@@ -94,15 +103,27 @@ class BufferPool:
                 self._waiters.popleft()
                 waiter.served.set()
 
-    def _give_up(self, waiter: _Waiter, size: int, *, waited: float) -> None:
-        with self._lock:
-            if not waiter.missing:  # served in the moment between the time-out and the lock
-                return
-            self._waiters.remove(waiter)
-            free = self._free
-            self._free += size - waiter.missing
-            self._serve()
+    def _give_up(self, waiter: _Waiter, *, waited: float) -> None:
+        """End a wait in vain, unless it was served, or refused, between the time-out and the lock."""
+        free = self._leave(waiter, keep=True)
+        if free is None:
+            return
         raise BufferExhausted(
-            f"no memory for {size} bytes within max.block.ms: waited {waited:.3f} s, {free} of buffer.memory="
+            f"no memory for {waiter.size} bytes within max.block.ms: waited {waited:.3f} s, {free} of buffer.memory="
             f"{self.capacity} bytes free; the broker takes records slower than they are sent"
         )
+
+    def _leave(self, waiter: _Waiter, *, keep: bool) -> int | None:
+        """Leave the line and give back what was collected; the bytes that were free then, None if it was out of line.
+
+        With *keep* one who was served keeps what it got.
+        """
+        with self._lock:
+            free = self._free
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            elif keep or waiter.missing:
+                return None
+            self._free += waiter.size - waiter.missing
+            self._serve()
+            return free

@@ -35,7 +35,9 @@ RUN_MEMORY: Final = 256 * 1024
 class Dealer:
     """Deals runs. Under the accumulator's lock, so that runs of a topic are dealt in their order."""
 
+    partition: Callable[[str, bytes | None, TopicView], int]
     partition_column: PartitionColumn
+    appended: Callable[[str, int, int], object] | None
     sizes: BatchSizes
     columns: Callable[[int], Columns]
 
@@ -54,7 +56,7 @@ class Dealer:
     def _by_partition(self, queues: TopicQueues, columns: Columns) -> Sequence[tuple[int, Sequence[int]]]:
         view = queues.view
         assert view is not None, "a run is begun with a view of its topic"
-        partitions = self.partition_column(queues.name, columns.keys(), view)
+        partitions = self._partitions(queues.name, columns, view)
         if len(partitions) != len(columns) or min(partitions) < 0 or max(partitions) >= view.partitions:
             raise PluginBroken(
                 f"the partitioner gave {len(partitions)} partitions for {len(columns)} keys, from {min(partitions)} to "
@@ -64,6 +66,22 @@ class Dealer:
         for index, partition in enumerate(partitions):
             indexes[partition].append(index)
         return [(partition, chosen) for partition, chosen in enumerate(indexes) if chosen]
+
+    def _partitions(self, topic: str, columns: Columns, view: TopicView) -> Sequence[int]:
+        """The partition of each record; those without a key, which came behind others with one, go to one place."""
+        keys = columns.keys()
+        keyed = [index for index, key in enumerate(keys) if key is not None]
+        if len(keyed) == len(keys):
+            return self.partition_column(topic, keys, view)
+        stay = self.partition(topic, None, view)
+        if self.appended is not None:
+            self.appended(topic, stay, columns.size_estimate() * (len(keys) - len(keyed)) // len(keys))
+        partitions = [stay] * len(keys)
+        if keyed:
+            column = self.partition_column(topic, [keys[index] for index in keyed], view)
+            for index, partition in zip(keyed, column, strict=True):
+                partitions[index] = partition
+        return partitions
 
     def _deal_to(
         self,
@@ -79,11 +97,9 @@ class Dealer:
                 batch = ProducerBatch(
                     topic=run.topic, partition=queue.partition, columns=self.columns(0), now=run.created_at
                 )
-                batch.take_from(run, indexes[:1], memory=0)  # before anybody else can put a record there
-                start, taken = 0, 1
+                start, taken = batch.take_from(run, indexes[:1], memory=0)  # before anybody else can put a record there
             else:
-                start = batch.count
-                taken = batch.take_from(run, indexes, memory=self._room(batch.columns, queue.topic))
+                start, taken = batch.take_from(run, indexes, memory=self._room(batch.columns, queue.topic))
             if taken:
                 pieces.append(Piece(batch=batch, start=start, indexes=indexes[:taken]))
                 indexes = indexes[taken:]
@@ -103,5 +119,4 @@ class Dealer:
         batch.held_bytes += missing
         run.held_bytes -= missing
         batch.full = batch.full or self.sizes.comfortable(batch.columns, topic) <= memory
-        batch.allow(batch.held_bytes)
         topic.count(batch, memory)

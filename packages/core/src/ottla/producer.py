@@ -98,11 +98,11 @@ class Producer:
                 self._accumulator.deal(route.topic)  # its records came first
             chosen = partition
             batch = route.queues[chosen].open
-        elif self._sticky and (key is None or self._ignores_keys):
+        elif self._sticky and (key is None or self._ignores_keys) and route.run.open is None:
             chosen = STAYING
             batch = route.stay
         elif self._deals:
-            chosen = UNDECIDED
+            chosen = UNDECIDED  # also without a key, if records with one came first: a partition keeps their order
             batch = route.run.open
         else:
             chosen = self._choose(topic, key, route.view)

@@ -70,8 +70,11 @@ class Sender:
             self._metadata.request_update()
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
         self._delays.note(wanted=ready.nodes, served=nodes, now=now)
-        for node, batches in self._accumulator.drain(cluster, nodes, max_size=self._max_request_size, now=now).items():
+        drained = self._accumulator.drain(cluster, nodes, max_size=self._max_request_size, now=now)
+        for node, batches in drained.items():
             self._produce(node, batches, now)
+        if len(drained) < len(nodes):
+            until = now  # all that was taken from a broker's queues could not be encoded: what is behind it is due
         until = min(until, self._look_again_at(ready.look_again_at, ready.nodes, nodes, now))
         self._client.poll(until - now, now)
 
@@ -199,7 +202,11 @@ class Sender:
             self._fail(batch, error, now, why=f"{error}; raise the topic's max.message.bytes or send smaller records")
             return
         batch.last_error = error
-        parts, most = self._splitter.split(batch, now)
+        try:
+            parts, most = self._splitter.split(batch, now)
+        except Exception as cause:  # a codec, perhaps somebody else's, that cannot read what it wrote
+            self._fail(batch, error, now, why=f"{error}; and it could not be split: {cause}")
+            return
         logger.info(
             "%s: %s-%d does not take a batch of %d records: sending them in %d parts",
             self._client_id,
