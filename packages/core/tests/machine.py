@@ -13,6 +13,8 @@ from ottla.interfaces import Columns, ColumnsKind, Compressor
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
+from ottla.produce import newest_magic
+from ottla.protocol import PRODUCE
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sealing import Sealer
 from ottla.sender import Sender
@@ -62,7 +64,7 @@ class Queues:
             retry_backoff=CONSTANT,
             pool=self.pool,
             columns=columns,
-            seal=Sealer(None).seal,
+            seal=Sealer(None, magic_of=lambda _node: 2).seal,
             dealer=None,
             wake=self.wake,
             clock=self.clock,
@@ -127,9 +129,9 @@ class Machine:
         )
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.delays = NodeDelays(availability_timeout)
-        sealer = Sealer(compressor)
+        sealer = Sealer(compressor, magic_of=lambda node: newest_magic(self.client.offered(node, PRODUCE)))
         self.accumulator = RecordAccumulator(
-            sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing),
+            sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing, ratio=sealer.ratio),
             linger=linger,
             delivery_timeout=delivery_timeout,
             max_block=0.0,

@@ -14,7 +14,7 @@ import attrs
 
 from ottla import io_threads
 from ottla.backoff import Backoff
-from ottla.batch import UNDECIDED, NewRecord, ProducerBatch, Sealed
+from ottla.batch import UNDECIDED, NewRecord, ProducerBatch
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
@@ -26,7 +26,7 @@ from ottla.ledger import DeliveryLedger
 from ottla.outcomes import Acknowledged, Dealt, Failed, Split
 from ottla.queues import FOREVER, NEVER, PartitionQueue, TopicQueues
 from ottla.recordbatch.objects import OBJECT_COST
-from ottla.recordbatch.v2 import HEADER_SIZE
+from ottla.recordbatch.section import Section
 from ottla.reports import DeliveryReport
 
 
@@ -55,7 +55,7 @@ class RecordAccumulator:
         retry_backoff: Backoff,
         pool: BufferPool,
         columns: Callable[[int], Columns],
-        seal: Callable[[ProducerBatch], Sealed],
+        seal: Callable[[ProducerBatch, int], Section],
         dealer: Dealer | None,
         wake: Callable[[], object],
         clock: Callable[[], float],
@@ -290,16 +290,15 @@ class RecordAccumulator:
         for queue, batch in self._take_ready(cluster, room, now):
             node = cluster.leader(queue.topic.name, queue.partition)
             assert node is not None
-            sealed = self._seal_or_fail(batch)
+            sealed = self._seal_or_fail(batch, node)
             if sealed is None:
                 continue
-            size = sealed.size + HEADER_SIZE
             batches = drained.setdefault(node, [])
-            if batches and size > room[node]:
+            if batches and (sealed.wire_size > room[node] or not _alike(batches[0], batch)):
                 self._return(queue, batch)
                 room[node] = 0
                 continue
-            room[node] -= size
+            room[node] -= sealed.wire_size
             batches.append(batch)
         return drained
 
@@ -390,21 +389,19 @@ class RecordAccumulator:
                     del self._waiting[queue]
             yield queue, batch
 
-    def _seal_or_fail(self, batch: ProducerBatch) -> Sealed | None:
-        if batch.sealed is not None:
-            return batch.sealed
+    def _seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
         try:
-            batch.sealed = self._seal(batch)
+            sealed = batch.sealed = self._seal(batch, node)
         except Exception as cause:  # a codec or encoder, perhaps somebody else's, must not stop the others
             error = given_up(batch, f"it could not be encoded: {cause}", self._clock())
             error.__cause__ = cause
             self.settle(batch, Failed(error=error))
             return None
-        surplus = batch.held_bytes - batch.sealed.size
+        surplus = batch.held_bytes - sealed.size
         if surplus > 0:
             batch.held_bytes -= surplus
             self._pool.release(surplus)
-        return batch.sealed
+        return sealed
 
     def _share_memory(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
         """Hand what a batch holds of the pool on to its parts, in proportion to what they occupy."""
@@ -488,3 +485,10 @@ class RecordAccumulator:
         with self._lock:
             pending = list(self._incomplete)
         return self._ledger.close_account(pending)
+
+
+def _alike(one: ProducerBatch, other: ProducerBatch) -> bool:
+    """Whether two batches fit into one request, which carries one record format."""
+    assert one.sealed is not None
+    assert other.sealed is not None
+    return one.sealed.magic == other.sealed.magic

@@ -21,6 +21,8 @@ from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.plugin_choice import Plugins, choose
+from ottla.produce import newest_magic
+from ottla.protocol import PRODUCE
 from ottla.registry import Registry
 from ottla.routes import Routes
 from ottla.sealing import Sealer
@@ -80,12 +82,14 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         wake=selector.wakeup,
         clock=clock,
     )
-    columns, sealer = _columns(plugins.encoder), Sealer(plugins.compressor)
+    columns = _columns(plugins.encoder)
     client = _client(config, selector, metadata, client_id, clock)
+    sealer = Sealer(plugins.compressor, magic_of=lambda node: newest_magic(client.offered(node, PRODUCE)))
     sizes = BatchSizes(
         target=min(batching.batch_size, batching.max_request_size),
         most=batching.max_request_size,
         growing=batching.growth,
+        ratio=sealer.ratio,
     )
     dealer = _dealer(plugins.partitioner, sizes, columns)
     accumulator = RecordAccumulator(

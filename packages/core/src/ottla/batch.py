@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-import attrs
-
 from ottla import io_threads
 from ottla.errors import OttlaError, WrongCall
-from ottla.interfaces import Buffer, Columns, Header
+from ottla.interfaces import Columns, Header
 from ottla.outcomes import Acknowledged, Dealt, Failed, Outcome, Split
+from ottla.recordbatch.section import Section
 from ottla.records import RecordMetadata
 
 logger = logging.getLogger(__name__)
@@ -39,19 +38,6 @@ def size_of(record: NewRecord) -> int:
     key, value, headers, _timestamp_ms, _on_delivery = record
     size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
     return size + sum(len(name.encode()) + len(content or b"") + 10 for name, content in headers)
-
-
-@attrs.frozen(kw_only=True)
-class Sealed:
-    """The records section as it goes over the wire, and what the batch's header says of it."""
-
-    chunks: Sequence[Buffer]
-    size: int
-    plain_size: int
-    codec_id: int
-    first_timestamp: int
-    max_timestamp: int
-    count: int
 
 
 class ProducerBatch:
@@ -105,7 +91,7 @@ class ProducerBatch:
         self.unanswered = False  # an attempt ended without an answer
         self.last_node: int | None = None
         self.last_error: OttlaError | None = None
-        self.sealed: Sealed | None = None
+        self.sealed: Section | None = None
         self.outcome: Outcome | None = None
         self._columns = columns
         self._append = columns.append

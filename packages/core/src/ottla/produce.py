@@ -13,13 +13,14 @@ from ottla.interfaces import Buffer
 from ottla.network_client import Completion, Request
 from ottla.protocol import PRODUCE, ProduceResponse
 from ottla.protocol import produce_request as encode_request
-from ottla.recordbatch.v2 import batch_header
+from ottla.recordbatch.codecs import ZSTD
 
 NO_ID: Final = bytes(16)
-FIRST_WITH_V2_RECORDS: Final = 3
 FIRST_WITH_ZSTD: Final = 7
 LAST_WITH_NAMES: Final = 12
-ZSTD: Final = 4
+NEWEST_MAGIC: Final = 2
+VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, PRODUCE.max_version)}
+"""The versions that carry each record format: 0.9 brokers know 0 and 1, 0.10 ones 2."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,19 +44,15 @@ def produce_request(
 ) -> Request:
     """A request that carries sealed batches, at most one of a partition, without copying their records."""
     by_topic: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
+    magic = NEWEST_MAGIC
     zstd = False
     for batch in batches:
-        sealed = batch.sealed
-        assert sealed is not None, "only sealed batches are sent"
-        zstd |= sealed.codec_id == ZSTD
-        header = batch_header(
-            sealed.chunks,
-            codec_id=sealed.codec_id,
-            first_timestamp=sealed.first_timestamp,
-            max_timestamp=sealed.max_timestamp,
-            count=sealed.count,
-        )
-        by_topic.setdefault(batch.topic, []).append((batch.partition, [header, *sealed.chunks]))
+        section = batch.sealed
+        assert section is not None, "only sealed batches are sent"
+        magic = min(magic, section.magic)
+        zstd |= section.codec_id == ZSTD
+        by_topic.setdefault(batch.topic, []).append((batch.partition, section.stamped()))
+    floor, ceiling = VERSIONS[magic]
     ids = {topic: topic_ids.get(topic, NO_ID) for topic in by_topic}
 
     def body(version: int) -> Sequence[Buffer]:
@@ -71,10 +68,17 @@ def produce_request(
         message=PRODUCE,
         body=body,
         on_complete=on_complete,
-        floor=FIRST_WITH_ZSTD if zstd else FIRST_WITH_V2_RECORDS,
-        ceiling=LAST_WITH_NAMES if NO_ID in ids.values() else PRODUCE.max_version,
+        floor=FIRST_WITH_ZSTD if zstd else floor,
+        ceiling=min(ceiling, LAST_WITH_NAMES) if NO_ID in ids.values() else ceiling,
         answered=acks != 0,
     )
+
+
+def newest_magic(offered: tuple[int, int] | None) -> int:
+    """The newest record format that a broker takes which offers these versions; None: it is not known yet."""
+    if offered is None:
+        return NEWEST_MAGIC
+    return next((magic for magic in (2, 1) if offered[1] >= VERSIONS[magic][0]), 0)
 
 
 def read_answer(

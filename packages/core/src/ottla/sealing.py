@@ -1,51 +1,52 @@
-"""From columns to the records section of a request, encoded in one go and compressed; and back, to split a batch."""
+"""From columns to a partition's part of a request, encoded in one go and compressed; and back, to split a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from ottla.batch import ProducerBatch, Sealed
+from ottla.batch import ProducerBatch
 from ottla.interfaces import Compressor
+from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
+from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.parse import Record, parse_batches
-from ottla.recordbatch.v2 import batch_header
-
-MAGIC = 2
+from ottla.recordbatch.section import Section, finish
 
 
 class Sealer:
-    """Seals batches with one codec; None: uncompressed. For the I/O thread."""
+    """Seals batches with one codec, None: uncompressed, in the newest format that their broker takes.
 
-    def __init__(self, compressor: Compressor | None) -> None:
+    For the I/O thread, except `ratio`. *magic_of* tells a broker's newest format.
+    """
+
+    def __init__(self, compressor: Compressor | None, *, magic_of: Callable[[int], int]) -> None:
         self._compressor = compressor
+        self._magic_of = magic_of
+        self._codec_id = 0 if compressor is None else compressor.codec_id
+        self._compressors: Mapping[int, Compressor] = {} if compressor is None else {self._codec_id: compressor}
+        self._ratios = CompressionRatios()
 
-    def seal(self, batch: ProducerBatch) -> Sealed:
-        """The batch's records as they go over the wire; its columns keep only what deliveries need."""
-        compressor = self._compressor
-        encoded = batch.columns.encode(MAGIC)
-        chunks, codec_id = encoded.chunks, 0
-        plain_size = size = sum(map(len, chunks))
-        if compressor is not None:
-            chunks, codec_id = [compressor.compress(chunks, level=None)], compressor.codec_id
-            size = len(chunks[0])
-        return Sealed(
-            chunks=chunks,
-            size=size,
-            plain_size=plain_size,
-            codec_id=codec_id,
-            first_timestamp=encoded.first_timestamp,
-            max_timestamp=encoded.max_timestamp,
-            count=encoded.count,
-        )
+    def seal(self, batch: ProducerBatch, node: int) -> Section:
+        """The batch's records as they go to this broker; its columns keep only what deliveries need.
 
-    def records(self, sealed: Sealed) -> Sequence[Record]:
-        """What was sealed, read back."""
-        header = batch_header(
-            sealed.chunks,
-            codec_id=sealed.codec_id,
-            first_timestamp=sealed.first_timestamp,
-            max_timestamp=sealed.max_timestamp,
-            count=sealed.count,
-        )
-        compressors = {self._compressor.codec_id: self._compressor} if self._compressor else {}
-        [batch] = parse_batches(b"".join((header, *sealed.chunks)), compressors=compressors)
-        return batch.records
+        One that was sealed for a broker which took a newer format is converted. What the older one cannot hold is an
+        UnsupportedVersion.
+        """
+        magic = self._magic_of(node)
+        if batch.sealed is not None:
+            return down_converted(batch.sealed, magic=magic, compressors=self._compressors)
+        section = finish(batch.columns.encode(magic), magic=magic, compressor=self._compressor)
+        if section.codec_id:
+            self._ratios.observe(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
+        return section
+
+    def ratio(self, topic: str) -> float:
+        """What part of their size a topic's records probably keep, with some caution."""
+        return self._ratios.ratio(topic, codec_id=self._codec_id) * CAUTION if self._codec_id else 1.0
+
+    def records(self, batch: ProducerBatch) -> Sequence[Record]:
+        """What was sealed, read back because it was too large for the broker; its ratio is no longer trusted."""
+        section = batch.sealed
+        assert section is not None, "only what was sent can be too large"
+        self._ratios.start_over(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
+        whole = b"".join(section.stamped())
+        return [record for part in parse_batches(whole, compressors=self._compressors) for record in part.records]

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from ottla.batch import ProducerBatch, Sealed
+from ottla.batch import ProducerBatch
 from ottla.interfaces import Columns
 from ottla.recordbatch.parse import Record
 
@@ -25,7 +25,7 @@ class Splitter:
 
     target: int
     columns: Callable[[int], Columns]
-    records: Callable[[Sealed], Iterable[Record]]
+    records: Callable[[ProducerBatch], Iterable[Record]]
 
     def split(self, batch: ProducerBatch, now: float) -> tuple[Sequence[ProducerBatch], int]:
         """Closed parts, of at most so many bytes before compression or of one record each.
@@ -37,7 +37,7 @@ class Splitter:
         most = min(self.target, sealed.plain_size // 2)
         parts: list[ProducerBatch] = []
         room = 0
-        for record in self.records(sealed):
+        for record in self.records(batch):
             size = _size(record)
             if size > room:
                 parts.append(self._part(batch, now))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from typing import Any
 
 from ottla.backoff import Backoff
 from ottla.cluster import Broker
@@ -27,7 +28,7 @@ from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.negotiation import api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Request
 from ottla.network_client.upkeep import metadata_request, read_answer
-from ottla.protocol import choose_version, read_response_header, request_header
+from ottla.protocol import Message, choose_version, read_response_header, request_header
 from ottla.selectable import Selectable
 
 logger = logging.getLogger(__name__)
@@ -92,6 +93,11 @@ class NetworkClient:
             return now
         at = connection.retry_at if connection.stage is Stage.DISCONNECTED else connection.throttled_until
         return at if at > now else float("inf")
+
+    def offered(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
+        """The versions of a request that a connected broker takes; None when it takes none, or is not connected."""
+        connection = self._connections.get(node)
+        return None if connection is None else connection.versions.get(message.key)
 
     def in_flight(self) -> int:
         """How many requests wait for an answer."""

@@ -1,7 +1,8 @@
 """The columns of a batch that `send` fills, one Python object after the other.
 
 Appending is the hot path of the caller's thread, so it only puts a record's parts on lists and counts what they
-occupy. How they become bytes is `records_v2`'s business, once, when the batch is sealed.
+occupy. How they become bytes is the business of `records_v2`, or of `messages` for the formats before, once, when
+the batch is sealed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ottla.errors import InvalidRecord
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
+from ottla.recordbatch.messages import NO_TIMESTAMP, cannot_carry, message_set
 from ottla.recordbatch.records_v2 import encode_records
 
 Part = TypeVar("Part", bytes, bytes | None)
@@ -158,24 +160,30 @@ class ObjectColumns:
         return bare + (bare >> _LONGER_SIZES) + count * frame + self._far_bytes
 
     def encode(self, magic: int) -> Encoded:
-        """Encode everything at once and let go of the records; called once, outside every lock."""
-        assert magic == 2, "only format v2 is written from columns"
+        """Encode everything at once and let go of the records; called once, outside every lock.
+
+        A format before v2 cannot carry headers: UnsupportedVersion, and the records stay. v0 has no timestamps.
+        """
         keys, values, timestamps = self._keys, self._values, self._timestamps
         first, count = timestamps[0], len(values)
         low, high = min(timestamps), max(timestamps)
         value_sizes = _sizes(values) if self._null_values else list(map(len, values))  # type: ignore[arg-type]
         key_sizes = None if keys is None else _sizes(keys)
-        section = encode_records(
-            keys=keys,
-            values=values,
-            headers=self._headers,
-            timestamps=timestamps,
-            lowest_timestamp=low,
-            highest_timestamp=high,
-            key_sizes=key_sizes,
-            value_sizes=value_sizes,
-            null_values=self._null_values,
-        )
+        if magic == 2:
+            section = encode_records(
+                keys=keys,
+                values=values,
+                headers=self._headers,
+                timestamps=timestamps,
+                lowest_timestamp=low,
+                highest_timestamp=high,
+                key_sizes=key_sizes,
+                value_sizes=value_sizes,
+                null_values=self._null_values,
+            )
+        else:
+            self._refuse_headers(magic)
+            section = message_set(magic, keys=keys, values=values, timestamps=timestamps)
         self._facts = (
             (first,) * count if low == high else array("q", timestamps),
             None if key_sizes is None else array("i", key_sizes),
@@ -183,6 +191,8 @@ class ObjectColumns:
         )
         self._count = count
         self._keys, self._values, self._headers, self._timestamps = None, [], None, []
+        if magic == 0:
+            first = high = NO_TIMESTAMP
         return Encoded(chunks=[section], first_timestamp=first, max_timestamp=high, count=count)
 
     def facts(self, index: int) -> tuple[int, int, int]:
@@ -218,6 +228,15 @@ class ObjectColumns:
         sizes = (map(_length, column) for column in columns if column is not None)
         occupied = accumulate((OBJECT_COST + sum(parts) for parts in zip(*sizes, strict=True)), initial=self._used)
         return max(bisect_right(list(occupied), self._limit) - 1, 0 if self._values else 1)
+
+    def _refuse_headers(self, magic: int) -> None:
+        for index, section in enumerate(self._headers or ()):
+            if section != b"\0":
+                raise cannot_carry(
+                    magic,
+                    f"headers, and record {index} of the batch has some",
+                    remedy="send it without headers, or to brokers of 0.11 or later",
+                )
 
     def _append_headers(self, section: bytes, index: int) -> None:
         if self._headers is None:

@@ -39,9 +39,6 @@ class Attributes(enum.IntFlag):
     CONTROL = 0x20
 
 
-CODEC_MASK: Final = 0x07
-
-
 def batch_header(
     chunks: Sequence[Buffer],
     *,

@@ -1,0 +1,32 @@
+"""Which codec a batch names in the three lowest bits of its attributes, and the plain bytes behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.errors import CorruptBatch, ProtocolError
+from ottla.interfaces import Buffer, Compressor
+
+CODEC_MASK: Final = 0x07
+
+NONE: Final = 0
+LZ4: Final = 3
+ZSTD: Final = 4
+
+
+def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compressor], limit: int) -> memoryview:
+    """The plain bytes, at most *limit* of them; a codec that is not here, or whatever it raises, is a CorruptBatch."""
+    if codec_id == NONE:
+        return memoryview(packed)
+    compressor = compressors.get(codec_id)
+    if compressor is None:
+        raise CorruptBatch(f"there is no compressor for codec {codec_id} (here: {sorted(compressors) or 'none'})")
+    try:
+        return memoryview(compressor.decompress(packed, limit=limit))
+    except CorruptBatch:
+        raise
+    except ProtocolError as error:
+        raise CorruptBatch(str(error)) from error
+    except Exception as error:  # the codec may be somebody else's, and these bytes anybody's
+        raise CorruptBatch(f"codec {codec_id} cannot unpack it: {error!r}") from error

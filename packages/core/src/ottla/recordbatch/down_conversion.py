@@ -1,0 +1,69 @@
+"""A finished batch in an older format, for a broker that turned out not to take the one it was made for.
+
+Keys, values, order, codec and, in v1, timestamps stay. A producer's id, epoch and sequence are left behind: the
+broker cannot recognise a duplicate. What would be lost of the records themselves is refused instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.errors import CorruptBatch
+from ottla.interfaces import Compressor, Encoded
+from ottla.recordbatch.codecs import NONE
+from ottla.recordbatch.messages import NO_TIMESTAMP, cannot_carry, message_set
+from ottla.recordbatch.parse import parse_batches
+from ottla.recordbatch.section import Section, finish, refuse_zstd
+from ottla.recordbatch.stored import RecordBatch
+
+
+def down_converted(section: Section, *, magic: int, compressors: Mapping[int, Compressor]) -> Section:
+    """The section in format *magic*, 0 or 1; *compressors* by codec id. One that is old enough comes back as it is.
+
+    Headers, and zstd, are an UnsupportedVersion that says what to do.
+    """
+    if section.magic <= magic:
+        return section
+    refuse_zstd(magic, section.codec_id)
+    whole = b"".join(section.stamped())
+    batches = parse_batches(whole, compressors=compressors, limit=section.plain_size)
+    return rewritten(batches, magic=magic, compressors=compressors)
+
+
+def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mapping[int, Compressor]) -> Section:
+    """The records of *batches*, one batch in v2 or a whole set of messages, as one section in format *magic*, 0 or 1.
+
+    Offsets count from 0, as in what is produced. Headers, transactions and zstd are an UnsupportedVersion.
+    """
+    batches = tuple(batches)
+    codec_ids = {batch.codec_id for batch in batches}
+    if len(codec_ids) != 1:
+        raise CorruptBatch(f"only batches of one codec become one, not of {sorted(codec_ids) or 'none'}")
+    [codec_id] = codec_ids
+    refuse_zstd(magic, codec_id)
+    for batch in batches:
+        _refuse_what_is_lost(batch, magic)
+    records = [record for batch in batches for record in batch.records]
+    timestamps = [record.timestamp_ms if magic else NO_TIMESTAMP for record in records]
+    plain = message_set(
+        magic,
+        keys=[record.key for record in records],
+        values=[record.value for record in records],
+        timestamps=timestamps,
+    )
+    encoded = Encoded(chunks=[plain], first_timestamp=timestamps[0], max_timestamp=max(timestamps), count=len(records))
+    return finish(encoded, magic=magic, compressor=None if codec_id == NONE else compressors[codec_id])
+
+
+def _refuse_what_is_lost(batch: RecordBatch, magic: int) -> None:
+    if batch.transactional or batch.control:
+        raise cannot_carry(
+            magic, "transactions", remedy="leave transactional.id unset, or use brokers of 0.11 or later"
+        )
+    for index, record in enumerate(batch.records):
+        if record.headers:
+            raise cannot_carry(
+                magic,
+                f"headers, and record {index} of the batch has some",
+                remedy="send it without headers, or to brokers of 0.11 or later",
+            )

@@ -1,0 +1,109 @@
+"""The last step before the wire: what columns encoded becomes a partition's part of a Produce request.
+
+Compresses, and in formats v0 and v1 wraps; the header of v2 is written later and any number of times, for producer
+id, epoch and sequence may change between two attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from ottla.interfaces import Buffer, Compressor, Encoded
+from ottla.recordbatch.codecs import NONE, ZSTD
+from ottla.recordbatch.messages import OVERHEADS, cannot_carry, wrapper
+from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
+
+
+@attrs.frozen(kw_only=True)
+class Section:
+    """The records of one batch as they travel: in v2 all but the header, in v0 and v1 all there is.
+
+    `plain_size` is what the records took before they were compressed.
+    """
+
+    magic: int
+    codec_id: int
+    chunks: Sequence[Buffer]
+    first_timestamp: int
+    max_timestamp: int
+    count: int
+    size: int
+    plain_size: int
+
+    @property
+    def ratio(self) -> float:
+        """Compressed to plain size of the records, as the estimation counts it: without header or wrapper."""
+        if self.codec_id == NONE:
+            return 1.0
+        around = 0 if self.magic == 2 else OVERHEADS[self.magic]
+        return (self.size - around) / self.plain_size
+
+    @property
+    def wire_size(self) -> int:
+        """What `stamped` takes in a request."""
+        return self.size + (HEADER_SIZE if self.magic == 2 else 0)
+
+    def stamped(
+        self, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool = False
+    ) -> Sequence[Buffer]:
+        """The batch for the wire, its records not copied. v0 and v1 have no place for any stamp: UnsupportedVersion."""
+        if self.magic == 2:
+            header = batch_header(
+                self.chunks,
+                codec_id=self.codec_id,
+                first_timestamp=self.first_timestamp,
+                max_timestamp=self.max_timestamp,
+                count=self.count,
+                producer_id=producer_id,
+                epoch=epoch,
+                sequence=sequence,
+                transactional=transactional,
+            )
+            return [header, *self.chunks]
+        if transactional:
+            raise cannot_carry(
+                self.magic, "transactions", remedy="leave transactional.id unset, or use brokers of 0.11 or later"
+            )
+        if producer_id >= 0:
+            raise cannot_carry(
+                self.magic,
+                "producer ids and sequences",
+                remedy="set enable.idempotence=false, or use brokers of 0.11 or later",
+            )
+        return self.chunks
+
+
+def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Section:
+    """Records that were encoded for format *magic*, compressed and, before v2, wrapped; None: left plain.
+
+    zstd before v2 is an UnsupportedVersion.
+    """
+    chunks, codec_id = encoded.chunks, NONE
+    size = plain_size = sum(map(len, chunks))
+    if compressor is not None:
+        codec_id = compressor.codec_id
+        refuse_zstd(magic, codec_id)
+        packed = compressor.compress(chunks, level=None)
+        if magic < 2:
+            packed = wrapper(magic, packed, codec_id=codec_id, count=encoded.count, max_timestamp=encoded.max_timestamp)
+        chunks, size = [packed], len(packed)
+    return Section(
+        magic=magic,
+        codec_id=codec_id,
+        chunks=chunks,
+        first_timestamp=encoded.first_timestamp,
+        max_timestamp=encoded.max_timestamp,
+        count=encoded.count,
+        size=size,
+        plain_size=plain_size,
+    )
+
+
+def refuse_zstd(magic: int, codec_id: int) -> None:
+    """UnsupportedVersion when a format before v2, which has no zstd, is to carry it."""
+    if magic < 2 and codec_id == ZSTD:
+        raise cannot_carry(
+            magic, "zstd", remedy="choose another compression.type, or use brokers and topics of 2.1 or later"
+        )

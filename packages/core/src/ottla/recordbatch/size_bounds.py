@@ -1,0 +1,43 @@
+"""How large a record may get on the wire, by format: the upper bounds that Kafka's own producer goes by.
+
+They are for checks against `max.request.size` before anything is queued, so they count everything around a record
+that is alone in its batch. Compression is not counted on; before v2, the wrapper that it needs is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.interfaces import Header
+from ottla.protocol.primitives import varint_size
+from ottla.recordbatch.messages import OVERHEADS
+from ottla.recordbatch.v2 import HEADER_SIZE
+
+RECORD_OVERHEAD: Final = 21
+"""In v2: length (5 bytes), attributes (1), timestamp delta (10), offset delta (5), each at its longest."""
+
+_LOG_OVERHEAD: Final = 12
+"""A message's offset and length, which Java counts once for wrapper and message together."""
+
+
+def lone_record_bound(
+    magic: int, *, key_size: int, value_size: int, headers: Sequence[Header] = (), compressed: bool = False
+) -> int:
+    """An upper bound of the bytes of a batch with only this record; sizes are -1 for null."""
+    if magic == 2:
+        return HEADER_SIZE + record_bound(key_size=key_size, value_size=value_size, headers=headers)
+    message = OVERHEADS[magic] + max(key_size, 0) + max(value_size, 0)
+    return message + (OVERHEADS[magic] - _LOG_OVERHEAD if compressed else 0)
+
+
+def record_bound(*, key_size: int, value_size: int, headers: Sequence[Header] = ()) -> int:
+    """An upper bound of the bytes of one record in format v2, without its batch; sizes are -1 for null."""
+    size = RECORD_OVERHEAD + _sized(key_size) + _sized(value_size) + varint_size(len(headers))
+    for name, content in headers:
+        size += _sized(len(name.encode())) + _sized(-1 if content is None else len(content))
+    return size
+
+
+def _sized(size: int) -> int:
+    return varint_size(size) + max(size, 0)

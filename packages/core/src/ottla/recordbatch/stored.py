@@ -1,0 +1,60 @@
+"""What a log holds, once it is read back: batches of any format, and their records."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from ottla.interfaces import Header
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """One record as the log holds it; `timestamp_ms` is the broker's when the batch has LogAppendTime, -1 in v0."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class ControlMarker(enum.Enum):
+    """What a control batch ends a transaction with."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+@attrs.frozen(kw_only=True)
+class RecordBatch:
+    """One batch with its records; in formats v0 and v1, one message: a record, or a wrapper with some inside.
+
+    After compaction it may have fewer records than offsets, or none. What a format lacks is -1 or False.
+    """
+
+    magic: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int = -1
+    codec_id: int
+    log_append_time: bool
+    transactional: bool = False
+    control: bool = False
+    first_timestamp: int
+    max_timestamp: int
+    producer_id: int = -1
+    epoch: int = -1
+    sequence: int = -1
+    size: int
+    records: tuple[Record, ...]
+
+    @property
+    def marker(self) -> ControlMarker | None:
+        """How the transaction ended, if this is a control batch that we understand."""
+        key = self.records[0].key if self.control and self.records else None
+        if key is None or len(key) < 4 or key[:2] != b"\0\0":
+            return None
+        kind = int.from_bytes(key[2:4], "big", signed=True)
+        return ControlMarker(kind) if kind in (0, 1) else None
