@@ -58,6 +58,7 @@ class SimulatedBroker:
     codes: deque[ErrorCode | None] = attrs.field(factory=deque)
     requests: list[tuple[str, int]] = attrs.field(factory=list)
     throttle_ms: int = 0
+    magics: list[int] = attrs.field(factory=list)
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {m.key: (m.min_version, m.max_version) for m in MESSAGES.values()}
     )
@@ -111,6 +112,7 @@ class SimulatedBroker:
                 if answered in (ErrorCode.NONE, None):
                     base_offset = len(log)
                     for batch in parse_batches(data.records or b"", compressors={}):
+                        self.magics.append(batch.magic)
                         log.extend(batch.records)
                 partitions.append(
                     PartitionProduceResponse(

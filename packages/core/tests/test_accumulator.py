@@ -44,6 +44,7 @@ def test_nothing_queued_is_nothing_ready() -> None:
     assert look_again_in(queues) == float("inf")
 
 
+@pytest.mark.rule("accumulator.ready.linger")
 def test_a_batch_waits_for_its_linger() -> None:
     queues = Queues(linger=5.0)
     queues.append()
@@ -55,6 +56,7 @@ def test_a_batch_waits_for_its_linger() -> None:
     assert ready_now(queues) == {1}
 
 
+@pytest.mark.rule("accumulator.ready.full")
 def test_a_full_batch_is_ready_at_once() -> None:
     queues = Queues(linger=5.0, batch_size=1_000)
     for _ in range(3):
@@ -63,6 +65,7 @@ def test_a_full_batch_is_ready_at_once() -> None:
     assert ready_now(queues) == {1}
 
 
+@pytest.mark.rule("accumulator.ready.flush")
 def test_a_flush_makes_what_is_queued_ready_but_not_what_comes_later() -> None:
     queues = Queues(linger=5.0)
     queues.append(partition=0)
@@ -73,6 +76,7 @@ def test_a_flush_makes_what_is_queued_ready_but_not_what_comes_later() -> None:
     assert [batch.partition for batch in drain(queues, cluster_of(1, 1))] == [0]
 
 
+@pytest.mark.rule("accumulator.ready.closed")
 def test_closing_makes_everything_ready() -> None:
     queues = Queues(linger=5.0)
     queues.append()
@@ -82,6 +86,7 @@ def test_closing_makes_everything_ready() -> None:
     assert ready_now(queues) == {1}
 
 
+@pytest.mark.rule("accumulator.ready.exhausted")
 def test_somebody_who_waits_for_memory_makes_everything_ready() -> None:
     queues = Queues(linger=5.0, buffer_memory=20_000, max_block=HANG_GUARD)
     queues.append()
@@ -99,6 +104,7 @@ def test_somebody_who_waits_for_memory_makes_everything_ready() -> None:
     assert not waiter.is_alive()
 
 
+@pytest.mark.rule("accumulator.ready.backoff")
 def test_a_batch_in_backoff_is_not_ready_however_full() -> None:
     queues = Queues()
     queues.append()
@@ -114,6 +120,7 @@ def test_a_batch_in_backoff_is_not_ready_however_full() -> None:
     assert ready_now(queues) == {1}
 
 
+@pytest.mark.rule("accumulator.ready.muted")
 def test_a_muted_partition_is_not_ready_until_it_is_unmuted() -> None:
     queues = Queues()
     queues.append()
@@ -130,6 +137,7 @@ def test_a_muted_partition_is_not_ready_until_it_is_unmuted() -> None:
     assert ready_now(queues) == {1}
 
 
+@pytest.mark.rule("accumulator.ready.leaderless")
 def test_a_topic_without_a_leader_is_reported_and_nothing_of_it_is_ready() -> None:
     queues = Queues()
     queues.append()
@@ -151,6 +159,7 @@ def test_the_next_expiry_is_a_reason_to_look_again() -> None:
 # Appending
 
 
+@pytest.mark.rule("accumulator.append.open", "accumulator.grow.off")
 def test_records_of_a_partition_share_a_batch_until_it_is_full() -> None:
     queues = Queues(batch_size=1_000, growing=False)
     for number in range(5):
@@ -159,6 +168,7 @@ def test_records_of_a_partition_share_a_batch_until_it_is_full() -> None:
     assert [batch.count for batch in drain_all(queues)] == [3, 2]
 
 
+@pytest.mark.rule("producer.send.wakes")
 def test_the_io_thread_is_woken_for_a_new_batch_not_for_each_record() -> None:
     queues = Queues()
     for _ in range(10):
@@ -167,6 +177,7 @@ def test_the_io_thread_is_woken_for_a_new_batch_not_for_each_record() -> None:
     assert queues.wakes == 1
 
 
+@pytest.mark.rule("accumulator.append.large")
 def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
     queues = Queues(batch_size=100, growing=False)
     queues.append(bytes(5_000))
@@ -175,6 +186,7 @@ def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
     assert [batch.count for batch in drain_all(queues)] == [1, 1]
 
 
+@pytest.mark.rule("producer.send.refused.memory")
 def test_without_memory_the_append_is_refused_and_nothing_was_queued() -> None:
     queues = Queues(buffer_memory=10_000, batch_size=9_000)
     queues.append(partition=0)
@@ -185,6 +197,7 @@ def test_without_memory_the_append_is_refused_and_nothing_was_queued() -> None:
     assert [batch.partition for batch in drain_all(queues, cluster_of(1, 1))] == [0]
 
 
+@pytest.mark.rule("producer.close.refuses")
 def test_after_closing_an_append_is_refused() -> None:
     queues = Queues()
     queues.append()
@@ -194,6 +207,7 @@ def test_after_closing_an_append_is_refused() -> None:
         queues.append()
 
 
+@pytest.mark.rule("accumulator.append.in-vain")
 def test_a_record_that_the_format_cannot_hold_leaves_no_trace() -> None:
     queues = Queues()
 
@@ -206,6 +220,7 @@ def test_a_record_that_the_format_cannot_hold_leaves_no_trace() -> None:
     assert queues.append().done() is False
 
 
+@pytest.mark.rule("pool.objects")
 def test_memory_counts_what_the_objects_cost() -> None:
     queues = Queues(batch_size=1_000, buffer_memory=100_000)
     for _ in range(100):
@@ -216,6 +231,7 @@ def test_memory_counts_what_the_objects_cost() -> None:
     assert held >= 100 * OBJECT_COST
 
 
+@pytest.mark.rule("pool.sealing")
 def test_sealing_gives_back_what_the_encoded_batch_does_not_need() -> None:
     queues = Queues()
     queues.append(bytes(100))
@@ -227,6 +243,7 @@ def test_sealing_gives_back_what_the_encoded_batch_does_not_need() -> None:
     assert queues.pool.capacity - queues.pool.free == batch.sealed.size == batch.held_bytes
 
 
+@pytest.mark.rule("pool.bound")
 def test_settling_gives_everything_back() -> None:
     queues = Queues()
     queues.append()
@@ -273,6 +290,7 @@ def test_queued_bytes_grow_with_records_and_shrink_when_batches_leave() -> None:
 # Draining
 
 
+@pytest.mark.rule("accumulator.drain.ready-only")
 def test_only_ready_partitions_are_drained() -> None:
     queues = Queues(linger=5.0, batch_size=1_000)
     queues.append(partition=0)
@@ -282,6 +300,7 @@ def test_only_ready_partitions_are_drained() -> None:
     assert [batch.partition for batch in drain(queues, cluster_of(1, 1))] == [1]
 
 
+@pytest.mark.rule("accumulator.drain.one")
 def test_one_batch_of_a_partition_leaves_at_a_time() -> None:
     queues = Queues(batch_size=1_000)
     for _ in range(4):
@@ -290,6 +309,7 @@ def test_one_batch_of_a_partition_leaves_at_a_time() -> None:
     assert len(drain(queues)) == 1
 
 
+@pytest.mark.rule("accumulator.drain.size")
 def test_a_request_takes_no_more_than_its_size_but_always_one_batch() -> None:
     queues = Queues(linger=0.0)
     for partition in range(3):
@@ -300,6 +320,7 @@ def test_a_request_takes_no_more_than_its_size_but_always_one_batch() -> None:
     assert [batch.partition for batch in drain(queues, cluster, max_size=10)] == [2]
 
 
+@pytest.mark.rule("accumulator.drain.unfit")
 def test_a_batch_that_did_not_fit_leaves_first_in_the_next_round_unchanged() -> None:
     queues = Queues(linger=0.0)
     first = queues.append(bytes(600), partition=0)
@@ -314,6 +335,7 @@ def test_a_batch_that_did_not_fit_leaves_first_in_the_next_round_unchanged() -> 
     assert batch.count == 1
 
 
+@pytest.mark.rule("accumulator.drain.turns")
 def test_no_partition_starves_when_requests_are_small() -> None:
     queues = Queues(linger=0.0, batch_size=500, growing=False)
     cluster = cluster_of(1, 1, 1)
@@ -326,6 +348,7 @@ def test_no_partition_starves_when_requests_are_small() -> None:
     assert served == [0, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.rule("accumulator.drain.leader")
 def test_batches_go_to_their_own_brokers_only() -> None:
     queues = Queues(linger=0.0)
     for partition in range(3):
@@ -340,6 +363,7 @@ def test_batches_go_to_their_own_brokers_only() -> None:
     }
 
 
+@pytest.mark.rule("accumulator.put-back.head", "accumulator.order.retry")
 def test_a_batch_that_was_put_back_leaves_before_those_behind_it() -> None:
     queues = Queues(linger=0.0, batch_size=500)
     for number in range(3):
@@ -354,16 +378,17 @@ def test_a_batch_that_was_put_back_leaves_before_those_behind_it() -> None:
     assert drain(queues) == [first]
 
 
+@pytest.mark.rule("accumulator.drain.fault")
 def test_a_batch_that_cannot_be_encoded_fails_alone() -> None:
     queues = Queues(linger=0.0)
     broken = queues.append(partition=0)
     sound = queues.append(partition=1)
     seal = queues.accumulator._seal
 
-    def seal_or_raise(batch: ProducerBatch) -> object:
+    def seal_or_raise(batch: ProducerBatch, node: int) -> object:
         if batch.partition == 0:
             raise ZeroDivisionError("a fault in a codec")
-        return seal(batch)
+        return seal(batch, node)
 
     queues.accumulator._seal = seal_or_raise  # type: ignore[assignment]  # a codec that is not ours
 
@@ -376,6 +401,7 @@ def test_a_batch_that_cannot_be_encoded_fails_alone() -> None:
 # Expiry and the end
 
 
+@pytest.mark.rule("accumulator.expire.queue")
 def test_a_batch_expires_in_the_queue_and_says_so() -> None:
     queues = Queues(delivery_timeout=120.0)
     delivery = queues.append()
@@ -393,6 +419,7 @@ def test_a_batch_expires_in_the_queue_and_says_so() -> None:
     assert queues.pool.free == queues.pool.capacity
 
 
+@pytest.mark.rule("accumulator.expire.head")
 def test_expiry_leaves_younger_batches_alone() -> None:
     queues = Queues(delivery_timeout=120.0, batch_size=500, growing=False)
     old = queues.append(bytes(450))
@@ -406,6 +433,7 @@ def test_expiry_leaves_younger_batches_alone() -> None:
     assert not young.done()
 
 
+@pytest.mark.rule("accumulator.abort.incomplete", "batch.possibly")
 def test_aborting_fails_queued_and_taken_batches_with_the_cause() -> None:
     queues = Queues(linger=0.0)
     taken = queues.append(partition=0)
@@ -424,6 +452,7 @@ def test_aborting_fails_queued_and_taken_batches_with_the_cause() -> None:
     assert queues.pool.free == queues.pool.capacity
 
 
+@pytest.mark.rule("producer.flush.moment")
 def test_a_flush_ends_when_everything_of_its_moment_is_accounted_for() -> None:
     queues = Queues()
     queues.append()
@@ -449,6 +478,7 @@ def test_a_flush_ends_when_everything_of_its_moment_is_accounted_for() -> None:
     thread.join()
 
 
+@pytest.mark.rule("producer.flush.timeout")
 def test_a_flush_that_runs_out_of_time_drops_nothing() -> None:
     queues = Queues()
     delivery = queues.append()
@@ -457,6 +487,7 @@ def test_a_flush_that_runs_out_of_time_drops_nothing() -> None:
     assert not delivery.done()
 
 
+@pytest.mark.rule("accumulator.grow")
 def test_a_full_batch_grows_while_it_waits_and_leaves_whole() -> None:
     queues = Queues(linger=5.0, batch_size=1_000)
     for _ in range(40):
@@ -468,6 +499,7 @@ def test_a_full_batch_grows_while_it_waits_and_leaves_whole() -> None:
     assert queues.accumulator.incomplete == 1
 
 
+@pytest.mark.rule("accumulator.grow")
 def test_a_batch_grows_no_further_than_a_request_may_carry() -> None:
     queues = Queues(linger=5.0, batch_size=1_000, max_request_size=10_000)
     for _ in range(300):
@@ -479,6 +511,7 @@ def test_a_batch_grows_no_further_than_a_request_may_carry() -> None:
     assert sum(batch.count for batch in batches) == 300
 
 
+@pytest.mark.rule("producer.send.wakes")
 def test_a_batch_that_was_full_once_is_woken_for_once() -> None:
     queues = Queues(linger=5.0, batch_size=1_000)
     queues.append(bytes(100))

@@ -7,6 +7,7 @@ from collections import deque
 import pytest
 
 from machine import Machine
+from ottla.delivery import Delivery
 from ottla.errors import (
     BrokerError,
     DeliveryFailed,
@@ -36,6 +37,7 @@ def produced(machine: Machine, broker: int = 1) -> int:
     return sum(name == "Produce" for name, _version in machine.cluster.brokers[broker].requests)
 
 
+@pytest.mark.rule("sender.answer.success")
 def test_a_record_arrives_and_its_delivery_knows_where() -> None:
     machine = machine_with_topic(1)
     deliveries = [machine.send(b"a"), machine.send(b"b")]
@@ -47,6 +49,7 @@ def test_a_record_arrives_and_its_delivery_knows_where() -> None:
     assert machine.pool.free == machine.pool.capacity
 
 
+@pytest.mark.rule("sender.round.request")
 def test_batches_of_one_broker_travel_in_one_request() -> None:
     machine = machine_with_topic(1, 1, 1)
     machine.send(b"warm")
@@ -70,6 +73,7 @@ def test_several_requests_may_be_under_way_to_one_broker() -> None:
     assert machine.log() == [b"%03d" % number * 30 for number in range(10)]
 
 
+@pytest.mark.rule("sender.answer.retriable")
 @pytest.mark.parametrize("code", RETRIED, ids=lambda code: code.name)
 def test_a_retriable_error_is_ridden_out(code: ErrorCode) -> None:
     machine = machine_with_topic(1)
@@ -83,6 +87,7 @@ def test_a_retriable_error_is_ridden_out(code: ErrorCode) -> None:
     assert produced(machine) == 4
 
 
+@pytest.mark.rule("sender.answer.final")
 @pytest.mark.parametrize("code", FAILED, ids=lambda code: code.name)
 def test_a_final_error_fails_the_record_and_is_its_cause(code: ErrorCode) -> None:
     machine = machine_with_topic(1)
@@ -99,6 +104,7 @@ def test_a_final_error_fails_the_record_and_is_its_cause(code: ErrorCode) -> Non
     assert produced(machine) == 1
 
 
+@pytest.mark.rule("sender.split.single")
 def test_a_batch_that_the_topic_does_not_take_says_what_to_change() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
@@ -109,6 +115,7 @@ def test_a_batch_that_the_topic_does_not_take_says_what_to_change() -> None:
     assert "max.message.bytes" in str(delivery.exception())
 
 
+@pytest.mark.rule("batch.error.tells", "sender.retry.time")
 def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history() -> None:
     machine = machine_with_topic(1, delivery_timeout=10.0)
     machine.cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000)
@@ -125,6 +132,7 @@ def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history(
     assert error.attempts > 5
 
 
+@pytest.mark.rule("sender.retry.attempts")
 def test_retries_end_when_there_are_none_left() -> None:
     machine = machine_with_topic(1, retries=2)
     machine.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 5)
@@ -138,6 +146,7 @@ def test_retries_end_when_there_are_none_left() -> None:
     assert not isinstance(error, DeliveryTimeout)
 
 
+@pytest.mark.rule("sender.answer.refresh")
 def test_a_leader_that_moved_is_found() -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"before")
@@ -151,6 +160,7 @@ def test_a_leader_that_moved_is_found() -> None:
     assert produced(machine, broker=2) == 1
 
 
+@pytest.mark.rule("sender.lost.connection")
 def test_a_lost_connection_is_retried_on_a_new_one() -> None:
     machine = machine_with_topic(1)
     machine.send(b"warm")
@@ -163,6 +173,7 @@ def test_a_lost_connection_is_retried_on_a_new_one() -> None:
     assert delivery.result().offset >= 1
 
 
+@pytest.mark.rule("sender.lost.timeout")
 def test_an_answer_that_was_lost_after_the_write_doubles_a_record_but_loses_none() -> None:
     machine = machine_with_topic(1, request_timeout=2.0)
     machine.cluster.brokers[1].codes.append(None)
@@ -174,6 +185,7 @@ def test_an_answer_that_was_lost_after_the_write_doubles_a_record_but_loses_none
     assert machine.log() == [b"a", b"a"]
 
 
+@pytest.mark.rule("batch.possibly")
 def test_a_broker_that_never_answers_is_given_up_as_possibly_persisted() -> None:
     machine = machine_with_topic(1, request_timeout=2.0, delivery_timeout=9.0)
     machine.send(b"warm")
@@ -191,6 +203,7 @@ def test_a_broker_that_never_answers_is_given_up_as_possibly_persisted() -> None
     assert machine.clock() - started == pytest.approx(9.0, abs=0.1)
 
 
+@pytest.mark.rule("sender.round.expire", "batch.late")
 def test_a_record_in_flight_expires_too_and_its_late_answer_changes_nothing() -> None:
     machine = machine_with_topic(1, request_timeout=60.0, delivery_timeout=5.0)
     machine.send(b"warm")
@@ -208,6 +221,7 @@ def test_a_record_in_flight_expires_too_and_its_late_answer_changes_nothing() ->
     assert machine.pool.free == machine.pool.capacity
 
 
+@pytest.mark.rule("sender.round.expire")
 def test_a_cluster_that_is_never_reached_ends_with_the_delivery_timeout() -> None:
     machine = machine_with_topic(1, delivery_timeout=20.0)
     machine.send(b"warm")
@@ -237,6 +251,7 @@ def test_a_broker_that_comes_back_gets_what_waited() -> None:
     assert delivery.result().offset == 1
 
 
+@pytest.mark.rule("sender.order")
 def test_with_one_request_in_flight_order_survives_every_retry() -> None:
     machine = machine_with_topic(1, max_in_flight=1, batch_size=100)
     machine.cluster.brokers[1].codes.extend(
@@ -251,6 +266,7 @@ def test_with_one_request_in_flight_order_survives_every_retry() -> None:
     assert machine.log() == values
 
 
+@pytest.mark.rule("sender.acks-0")
 def test_without_acks_a_record_is_acknowledged_when_it_was_written() -> None:
     machine = machine_with_topic(1, acks=0)
     delivery = machine.send(b"a")
@@ -261,6 +277,7 @@ def test_without_acks_a_record_is_acknowledged_when_it_was_written() -> None:
     assert machine.log() == [b"a"]
 
 
+@pytest.mark.rule("sender.round.unready")
 def test_a_throttled_broker_is_left_alone_until_its_time_is_over() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].throttle_ms = 3_000
@@ -275,16 +292,48 @@ def test_a_throttled_broker_is_left_alone_until_its_time_is_over() -> None:
     assert machine.clock() - started == pytest.approx(3.0, abs=0.1)
 
 
-def test_a_broker_without_the_record_format_is_a_clear_error_not_a_hang() -> None:
+@pytest.mark.rule("sender.lost.version")
+@pytest.mark.parametrize(("newest", "magic"), [(0, 0), (1, 0), (2, 1), (3, 2), (13, 2)])
+def test_an_older_broker_gets_the_record_format_that_it_takes(newest: int, magic: int) -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[1].versions[PRODUCE.key] = (0, newest)
+    first, second = machine.send(b"a"), machine.send(b"b")
+
+    machine.settle()
+
+    assert machine.log() == [b"a", b"b"]
+    assert [first.result().offset, second.result().offset] == [0, 1]
+    assert set(machine.cluster.brokers[1].magics) == {magic}
+
+
+def test_a_batch_made_for_a_newer_broker_is_converted_for_an_older_one() -> None:
+    machine = machine_with_topic(1, 2)
+    machine.cluster.brokers[1].codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    machine.cluster.brokers[2].versions[PRODUCE.key] = (0, 2)
+    delivery = machine.send(b"a")
+    machine.cluster.topics["t"].leaders[0] = 1
+    machine.run(0.05)
+    machine.cluster.topics["t"].leaders[0] = 2
+
+    machine.settle()
+
+    assert delivery.result().offset == 0
+    assert machine.log() == [b"a"]
+    assert machine.cluster.brokers[2].magics == [1]
+
+
+def test_what_an_older_format_cannot_hold_is_a_clear_error_and_fails_alone() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
-    delivery = machine.send(b"a")
+    record = (None, b"a", (("name", b"content"),), 0, None)
+    delivery = Delivery(*machine.accumulator.append("t", 0, record, 20))
 
     machine.settle()
 
     error = delivery.exception()
     assert error is not None
     assert isinstance(error.__cause__, UnsupportedVersion)
+    assert "headers" in str(error)
 
 
 @pytest.mark.parametrize("version", range(3, PRODUCE.max_version + 1))
@@ -299,6 +348,7 @@ def test_every_version_that_carries_our_records_works(version: int) -> None:
     assert machine.cluster.brokers[1].requests[-1] == ("Produce", version)
 
 
+@pytest.mark.rule("producer.callback.order", "producer.callback.once")
 def test_callbacks_run_once_each_in_the_order_of_the_records() -> None:
     machine = machine_with_topic(1, batch_size=200)
     seen: list[tuple[int, OttlaError | None]] = []
@@ -315,6 +365,7 @@ def test_callbacks_run_once_each_in_the_order_of_the_records() -> None:
     assert seen == [(offset, None) for offset in range(10)]
 
 
+@pytest.mark.rule("producer.callback.raises")
 def test_a_callback_that_raises_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
 
@@ -347,6 +398,7 @@ def test_a_failed_record_without_a_look_is_counted_and_with_one_is_not() -> None
     assert unseen.done()
 
 
+@pytest.mark.rule("producer.report.since", "producer.report.pending")
 def test_the_report_covers_what_was_settled_since_the_last_one() -> None:
     machine = machine_with_topic(1)
     machine.send(b"a")

@@ -32,12 +32,15 @@ class BatchSizes:
     ratio: Callable[[str], float] = _no_compression
 
     def comfortable(self, columns: Columns, topic: TopicQueues) -> int:
-        """The memory that the records may occupy until the batch has its target size, if all are alike."""
+        """The memory that the records may occupy until the batch has its target size, if all are alike.
+
+        A batch that must not grow keeps to its target whatever they are like, at the price of more looks at it.
+        """
         most = self._most(topic)
         target = min(int((self.target - HEADER_SIZE) / self.ratio(topic.name)), most)
         size, memory = columns.size_estimate(), columns.memory()
         left = target - size
-        return memory + min(left * memory // size, most - size) if left > 0 else memory
+        return memory + min(left * memory // size, (most if self.growing else target) - size) if left > 0 else memory
 
     def grown(self, columns: Columns, topic: TopicQueues) -> int:
         """The memory that the records may occupy at the very most: a byte on the wire is a byte in memory or more."""

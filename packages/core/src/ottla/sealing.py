@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from ottla.batch import ProducerBatch
 from ottla.interfaces import Compressor
@@ -11,6 +12,12 @@ from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.recordbatch.section import Section, finish
 
+NEWEST_MAGIC: Final = 2
+
+
+def _newest(_node: int) -> int:
+    return NEWEST_MAGIC
+
 
 class Sealer:
     """Seals batches with one codec, None: uncompressed, in the newest format that their broker takes.
@@ -18,7 +25,9 @@ class Sealer:
     For the I/O thread, except `ratio`. *magic_of* tells a broker's newest format.
     """
 
-    def __init__(self, compressor: Compressor | None, *, magic_of: Callable[[int], int]) -> None:
+    def __init__(
+        self, compressor: Compressor | None, *, magic_of: Callable[[int], int] = lambda _node: NEWEST_MAGIC
+    ) -> None:
         self._compressor = compressor
         self._magic_of = magic_of
         self._codec_id = 0 if compressor is None else compressor.codec_id
