@@ -188,14 +188,14 @@ class RecordAccumulator:
         columns = batch.columns
         memory = columns.memory()
         queue.topic.count(batch, memory)
-        allowed = self._comfortable(batch, queue)
+        allowed = self._comfortable(batch, queue, charge)
         if memory + charge > allowed:
             if queue.partition == UNDECIDED:
                 return False
             if not batch.full:
                 batch.full = True
                 self._wake()
-            allowed = self._sizes.grown(columns, queue.topic)
+            allowed = self._sizes.grown(columns, queue.topic, charge)
             if memory + charge > allowed:
                 return False
         step = max(charge, self._sizes.target, memory // 4)
@@ -209,10 +209,10 @@ class RecordAccumulator:
         batch.allow(allowed)
         return True
 
-    def _comfortable(self, batch: ProducerBatch, queue: PartitionQueue) -> int:
+    def _comfortable(self, batch: ProducerBatch, queue: PartitionQueue, charge: int = 0) -> int:
         if queue.partition == UNDECIDED:
             return max(RUN_MEMORY, batch.columns.memory())
-        return self._sizes.comfortable(batch.columns, queue.topic)
+        return self._sizes.comfortable(batch.columns, queue.topic, charge)
 
     def _deal(self, topic: TopicQueues) -> None:
         run = topic.run.open

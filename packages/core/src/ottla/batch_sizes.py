@@ -7,12 +7,17 @@ encoded, which is more: a batch never grows past its size on the wire, whatever 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import attrs
 
 from ottla.interfaces import Columns
 from ottla.queues import TopicQueues
+from ottla.recordbatch.objects import OBJECT_COST
 from ottla.recordbatch.v2 import HEADER_SIZE
+
+RECORD_FRAME: Final = 20
+"""What a record takes on the wire beside its parts: more only if it is very large, or its time far from the others'."""
 
 
 def _no_compression(_topic: str) -> float:
@@ -31,22 +36,31 @@ class BatchSizes:
     growing: bool = True
     ratio: Callable[[str], float] = _no_compression
 
-    def comfortable(self, columns: Columns, topic: TopicQueues) -> int:
+    def comfortable(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy until the batch has its target size, if all are alike.
 
-        A batch that must not grow keeps to its target whatever they are like, at the price of more looks at it.
+        *charge* is what the next one costs: it is let in when it fits on the wire. A batch that must not grow keeps
+        to its target whatever its records are like, at the price of more looks at it.
         """
         most = self._most(topic)
         target = min(int((self.target - HEADER_SIZE) / self.ratio(topic.name)), most)
         size, memory = columns.size_estimate(), columns.memory()
         left = target - size
-        return memory + min(left * memory // size, (most if self.growing else target) - size) if left > 0 else memory
+        if left <= 0:
+            return memory
+        surely = _surely((most if self.growing else target) - size, charge)
+        return memory + max(min(left * memory // size, surely), _surely(left, charge))
 
-    def grown(self, columns: Columns, topic: TopicQueues) -> int:
-        """The memory that the records may occupy at the very most: a byte on the wire is a byte in memory or more."""
+    def grown(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
+        """The memory that the records may occupy at the very most."""
         if not self.growing:
             return columns.memory()
-        return columns.memory() + max(self._most(topic) - columns.size_estimate(), 0)
+        return columns.memory() + _surely(max(self._most(topic) - columns.size_estimate(), 0), charge)
 
     def _most(self, topic: TopicQueues) -> int:
         return self.most - HEADER_SIZE if topic.most is None else topic.most
+
+
+def _surely(wire: int, charge: int) -> int:
+    """Memory that certainly takes no more than so much on the wire: a byte there is a byte in memory or more."""
+    return max(wire, charge) if charge - OBJECT_COST + RECORD_FRAME <= wire else wire
