@@ -163,7 +163,7 @@ def test_the_next_expiry_is_a_reason_to_look_again() -> None:
 def test_records_of_a_partition_share_a_batch_until_it_is_full() -> None:
     queues = Queues(batch_size=1_000, growing=False)
     for number in range(5):
-        queues.append(b"%d" % number * 300)
+        queues.append(b"%d" % number * 290)
 
     assert [batch.count for batch in drain_all(queues)] == [3, 2]
 

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from ottla import io_threads
 from ottla.errors import OttlaError, WrongCall
-from ottla.interfaces import Columns, Header
+from ottla.interfaces import Columns, Facts, Header
 from ottla.outcomes import Acknowledged, Dealt, Failed, Outcome, Split
 from ottla.recordbatch.section import Section
 from ottla.records import RecordMetadata
@@ -180,9 +180,9 @@ class ProducerBatch:
         callbacks = self._end(outcome)
         if callbacks is None:
             return False
-        callbacks.sort(key=_first)  # those that were handed over may have come late
-        for index, callback in callbacks:
-            self._call(callback, index, outcome)
+        if callbacks:
+            callbacks.sort(key=_first)  # those that were handed over may have come late
+            self._tell(callbacks, outcome)
         return True
 
     def hand_over(self, outcome: Split | Dealt) -> bool:
@@ -242,19 +242,11 @@ class ProducerBatch:
             batch, place = outcome.place(index)
             batch.call_when_settled(place, callback)
         else:
-            self._call(callback, index, outcome)
+            self._tell([(index, callback)], outcome)
 
     def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
         """What an acknowledged record's caller is told."""
-        timestamp_ms, key_size, value_size = self._columns.facts(index)
-        return RecordMetadata(
-            topic=self.topic,
-            partition=self.partition,
-            offset=outcome.base_offset + index if outcome.base_offset >= 0 else -1,
-            timestamp_ms=timestamp_ms if outcome.log_append_time_ms < 0 else outcome.log_append_time_ms,
-            serialized_key_size=key_size,
-            serialized_value_size=value_size,
-        )
+        return _metadata(self, self._columns.facts(), index, outcome)
 
     def look_at(self, index: int) -> None:
         """Note that somebody has seen why this record failed."""
@@ -294,19 +286,30 @@ class ProducerBatch:
             settled.set()
         return callbacks
 
-    def _call(self, callback: OnDelivery, index: int, outcome: Acknowledged | Failed) -> None:
-        try:
-            if isinstance(outcome, Acknowledged):
-                callback(self.metadata(index, outcome), None)
-            else:
-                self.look_at(index)
-                callback(None, outcome.error_of(index))
-        except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
-            logger.exception(
-                "a delivery callback for topic %s, partition %d raised; the producer goes on",
-                self.topic,
-                self.partition,
-            )
+    def _tell(self, callbacks: Sequence[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
+        facts = self._columns.facts()
+        for index, callback in callbacks:
+            try:
+                if isinstance(outcome, Acknowledged):
+                    callback(_metadata(self, facts, index, outcome), None)
+                else:
+                    self.look_at(index)
+                    callback(None, outcome.error_of(index))
+            except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
+                logger.exception("a delivery callback for %s raised; the producer goes on", self)
+
+
+def _metadata(batch: ProducerBatch, facts: Facts, index: int, outcome: Acknowledged) -> RecordMetadata:
+    timestamps_ms, key_sizes, value_sizes = facts
+    base_offset, log_append_time_ms = outcome.base_offset, outcome.log_append_time_ms
+    return RecordMetadata(
+        batch.topic,
+        batch.partition,
+        base_offset + index if base_offset >= 0 else -1,
+        timestamps_ms[index] if log_append_time_ms < 0 else log_append_time_ms,
+        -1 if key_sizes is None else key_sizes[index],
+        value_sizes[index],
+    )
 
 
 def _no_room(key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -182,6 +182,14 @@ class Encoded:
     count: int
 
 
+class Facts(NamedTuple):
+    """Of each record of a batch: its timestamp, and the sizes of key and value, -1 for null; None: no keys at all."""
+
+    timestamps_ms: Sequence[int]
+    key_sizes: Sequence[int] | None
+    value_sizes: Sequence[int]
+
+
 @runtime_checkable
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once."""
@@ -215,8 +223,8 @@ class Columns(Protocol):
     def release(self) -> None:
         """Let go of the records, which `extend` has carried elsewhere; their number stays."""
 
-    def facts(self, index: int) -> tuple[int, int, int]:
-        """A record's timestamp in ms and the sizes of its key and value, -1 for null; also after `encode`."""
+    def facts(self) -> Facts:
+        """What is told of each record once it is delivered; also after `encode`."""
 
 
 @runtime_checkable

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
+from typing import NamedTuple
 
 
-@attrs.frozen(slots=True)
-class RecordMetadata:
+class RecordMetadata(NamedTuple):
     """Where a record went.
 
     `offset` is -1 when the broker gave none (`acks=0`); `timestamp_ms` is the time the log holds: the record's

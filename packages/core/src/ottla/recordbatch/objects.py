@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from ottla.errors import InvalidRecord
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Columns, ColumnsKind, Encoded, Header, RecordEncoder
+from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
 from ottla.recordbatch.messages import NO_TIMESTAMP, cannot_carry, message_set
 from ottla.recordbatch.records_v2 import encode_records
@@ -71,7 +71,7 @@ class ObjectColumns:
         self._headers: list[bytes] | None = None
         self._timestamps: list[int] = []
         self._null_values = False
-        self._facts: tuple[Sequence[int], Sequence[int] | None, Sequence[int]] | None = None
+        self._facts: Facts | None = None
         self._count = 0  # once encoded
 
     # Encoding headers here and not in `encode` lets a bad one stop its own record only, and leaves one object instead
@@ -184,7 +184,7 @@ class ObjectColumns:
         else:
             self._refuse_headers(magic)
             section = message_set(magic, keys=keys, values=values, timestamps=timestamps)
-        self._facts = (
+        self._facts = Facts(
             (first,) * count if low == high else array("q", timestamps),
             None if key_sizes is None else array("i", key_sizes),
             array("i", value_sizes),
@@ -195,13 +195,10 @@ class ObjectColumns:
             first = high = NO_TIMESTAMP
         return Encoded(chunks=[section], first_timestamp=first, max_timestamp=high, count=count)
 
-    def facts(self, index: int) -> tuple[int, int, int]:
-        """A record's timestamp in ms and the sizes of its key and value, -1 for null; also after `encode`."""
+    def facts(self) -> Facts:
+        """What is told of each record once it is delivered; also after `encode`."""
         keys, values, timestamps = self._keys, self._values, self._timestamps
-        if self._facts is not None:
-            timestamps_ms, key_sizes, value_sizes = self._facts
-            return timestamps_ms[index], -1 if key_sizes is None else key_sizes[index], value_sizes[index]
-        return timestamps[index], -1 if keys is None else _size(keys[index]), _size(values[index])
+        return self._facts or Facts(timestamps, None if keys is None else _sizes(keys), _sizes(values))
 
     def _far(self, timestamp_ms: int, *, first: bool) -> bool:
         """Count a timestamp that is not near the first one; the first one says what is near. False: no room."""
@@ -274,10 +271,6 @@ def _total(column: Sequence[bytes | None] | None) -> int:
 
 def _length(part: bytes | None) -> int:
     return 0 if part is None else len(part)
-
-
-def _size(part: bytes | None) -> int:
-    return -1 if part is None else len(part)
 
 
 def _sizes(column: Sequence[bytes | None]) -> list[int]:
