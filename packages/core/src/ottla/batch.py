@@ -168,6 +168,11 @@ class ProducerBatch:
         self._pass_time(now)
         self.in_flight = False
 
+    def inherit(self, batch: ProducerBatch) -> None:
+        """Take over what another batch, whose records these were, has been through."""
+        self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
+        self._queued, self._flown, self._since = batch._queued, batch._flown, batch._since
+
     def times(self, now: float) -> tuple[float, float]:
         """The seconds that it has spent in the queue, and in flight, so far."""
         passed = 0.0 if self.outcome is not None else max(now - self._since, 0.0)

@@ -227,9 +227,12 @@ class Sender:
         why: str | None = None,
         answer: PartitionAnswer | None = None,
     ) -> None:
-        error = given_up(batch, why or str(cause), now)
-        error.__cause__ = cause
         named = refused_records(batch, answer.record_errors) if answer is not None else {}
-        for each in named.values():
+        if named and why is None:
+            why = (
+                f"{cause}; {len(named)} other record(s) of the batch were refused, and a batch is written whole or not"
+            )
+        error = given_up(batch, why or str(cause), now)
+        for each in (error, *named.values()):
             each.__cause__ = cause
         self._accumulator.settle(batch, Failed(error=error, record_errors=named))

@@ -52,9 +52,8 @@ class Splitter:
     def _part(self, batch: ProducerBatch, now: float) -> ProducerBatch:
         columns = self.columns(_NO_LIMIT)
         part = ProducerBatch(topic=batch.topic, partition=batch.partition, columns=columns, now=batch.created_at)
-        part.attempts = batch.attempts - 1
-        part.last_node = batch.last_node
-        part.last_error = batch.last_error
+        part.inherit(batch)
+        part.attempts -= 1
         part.retry_at = now
         return part
 
