@@ -7,18 +7,19 @@ One lock guards the queues; it is never held while waiting for memory, encoding 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import attrs
 
 from ottla import io_threads
+from ottla.allowances import Allowances, Room
+from ottla.backlog import Backlog
 from ottla.backoff import Backoff
 from ottla.batch import UNDECIDED, NewRecord, ProducerBatch
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
-from ottla.dealing import RUN_MEMORY, Dealer
+from ottla.dealing import Dealer
 from ottla.errors import DeliveryFailed, OttlaError
 from ottla.failures import expired, given_up
 from ottla.interfaces import Columns, TopicView
@@ -60,7 +61,7 @@ class RecordAccumulator:
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> None:
-        self._sizes = sizes
+        self._allowances = Allowances(sizes=sizes, pool=pool)
         self._linger = linger
         self._delivery_timeout = delivery_timeout
         self._max_block = max_block
@@ -73,12 +74,8 @@ class RecordAccumulator:
         self._clock = clock
         self._lock = threading.Lock()
         self._completed = threading.Condition(self._lock)
-        self._topics: dict[str, TopicQueues] = {}
-        # The queues with batches; the one that was served last is last in line.
-        self._waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
-        self._running: dict[TopicQueues, None] = {}  # the topics that have a run
+        self._backlog = Backlog()
         self._undealt: list[tuple[ProducerBatch, Exception]] = []
-        self._incomplete: dict[ProducerBatch, None] = {}
         self._look_again_at = FOREVER
         self._ledger = DeliveryLedger()
         self._refusal: OttlaError | None = None
@@ -86,12 +83,12 @@ class RecordAccumulator:
     @property
     def incomplete(self) -> int:
         """How many batches are not settled."""
-        return len(self._incomplete)
+        return len(self._backlog.incomplete)
 
     def queues(self, topic: str, view: TopicView) -> TopicQueues:
         """The queues of a topic, as many as it has partitions now."""
         with self._lock:
-            queues = self._topic(topic, view.partitions)
+            queues = self._backlog.topic(topic, view.partitions)
             queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
             return queues
 
@@ -107,7 +104,7 @@ class RecordAccumulator:
         if placed is not None:
             return placed
         charge = size + OBJECT_COST
-        reserved = min(max(self._sizes.target, charge), self._pool.capacity)
+        reserved = self._allowances.first(charge)
         if not self._pool.try_reserve(reserved):
             patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
             self._pool.reserve(reserved, timeout=patience, on_wait=self._wake)
@@ -140,87 +137,48 @@ class RecordAccumulator:
         """Put a record on the open batch, with more memory if need be and may be; None: it takes a new batch."""
         if self._refusal is not None:
             raise self._refusal
-        queue = self._queue(topic, partition)
+        queue = self._backlog.queue(topic, partition)
         batch = queue.open
         if batch is None:
             return None
         index = batch.append(*record)
-        if index is None and self._extend(batch, queue, charge):
-            index = batch.append(*record)
+        if index is None:
+            was_full = batch.full
+            if self._allowances.extend(batch, queue.topic, charge) is Room.GIVEN:
+                index = batch.append(*record)
+            if batch.full and not was_full:
+                self._wake()
         if index is not None:
             return batch, index
-        if partition == UNDECIDED:
-            self._deal(queue.topic)
-        else:
-            queue.close()
+        self._close_or_deal(queue)
         return None
 
     def _append_to_new(self, topic: str, partition: int, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
         """Begin a batch, which takes any record as its first."""
-        queue = self._queue(topic, partition)
+        queue = self._backlog.queue(topic, partition)
         batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
         index = batch.append(*record)
         assert index is not None, "an empty batch takes any record"
-        memory, comfortable = batch.columns.memory(), self._comfortable(batch, queue)
-        batch.held_bytes = reserved
-        batch.full = comfortable <= memory
-        batch.allow(min(reserved, comfortable))
-        queue.topic.count(batch, memory)
+        self._allowances.begin(batch, queue.topic, reserved)
         self._begin(queue, batch)
         return batch, index
 
     def _begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Queue a new batch behind the others of its partition."""
-        queue.begin(batch)
-        self._incomplete[batch] = None
-        if queue.partition == UNDECIDED:
-            self._running[queue.topic] = None
-        else:
-            self._waiting.setdefault(queue)
+        self._backlog.begin(queue, batch)
         if batch.full or len(queue.batches) > 1 or batch.created_at + self._linger < self._look_again_at:
             self._wake()  # else the I/O thread looks in time anyhow
 
-    def _extend(self, batch: ProducerBatch, queue: PartitionQueue, charge: int) -> bool:
-        """Let the open batch take a record that costs *charge*, and some more; False: it must not, or memory is short.
-
-        A batch that has reached its target may leave at once; until it does it may grow, in larger steps.
-        """
-        columns = batch.columns
-        memory = columns.memory()
-        queue.topic.count(batch, memory)
-        allowed = self._comfortable(batch, queue, charge)
-        if memory + charge > allowed:
-            if queue.partition == UNDECIDED:
-                return False
-            if not batch.full:
-                batch.full = True
-                self._wake()
-            allowed = self._sizes.grown(columns, queue.topic, charge)
-            if memory + charge > allowed:
-                return False
-        step = max(charge, self._sizes.target, memory // 4)
-        if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
-            allowed = max(memory + step, batch.held_bytes)
-        missing = allowed - batch.held_bytes
-        if missing > 0:
-            if not self._pool.try_reserve(missing):
-                return False
-            batch.held_bytes = allowed
-        batch.allow(allowed)
-        return True
-
-    def _comfortable(self, batch: ProducerBatch, queue: PartitionQueue, charge: int = 0) -> int:
+    def _close_or_deal(self, queue: PartitionQueue) -> None:
         if queue.partition == UNDECIDED:
-            return max(RUN_MEMORY, batch.columns.memory())
-        return self._sizes.comfortable(batch.columns, queue.topic, charge)
+            self._deal(queue.topic)
+        else:
+            queue.close()
 
     def _deal(self, topic: TopicQueues) -> None:
-        run = topic.run.open
-        if run is None:
+        if topic.run.open is None:
             return
         assert self._dealer is not None, "runs are begun for partitioners that look at whole columns"
-        topic.run.take()
-        del self._running[topic]
+        run = self._backlog.take_run(topic)
         try:
             dealt = self._dealer.deal(topic, run, self._begin)
         except Exception as cause:  # a partitioner, perhaps somebody else's, must not stop the others
@@ -231,21 +189,15 @@ class RecordAccumulator:
         self._pool.release(surplus)
         run.hand_over(dealt)
         run.columns.release()
-        self._incomplete.pop(run, None)
-        self._completed.notify_all()
+        self._settled(run)
         if any(batch.full for batch in dealt.parts):
             self._wake()
 
-    def _queue(self, topic: str, partition: int) -> PartitionQueue:
-        queues = self._topic(topic, partition + 1)
-        return queues.run if partition == UNDECIDED else queues.queues[partition]
-
-    def _topic(self, name: str, partitions: int) -> TopicQueues:
-        topic = self._topics.get(name)
-        if topic is None:
-            topic = self._topics[name] = TopicQueues(name)
-        topic.reach(partitions)
-        return topic
+    def _close_open(self) -> None:
+        for topic in list(self._backlog.running):
+            self._deal(topic)
+        for queue in self._backlog.waiting:
+            queue.close()
 
     # Leaving, on the I/O thread
 
@@ -257,14 +209,14 @@ class RecordAccumulator:
         urgent = self._urgent()
         self._fail_undealt()
         with self._lock:
-            for topic in list(self._running):
+            for topic in list(self._backlog.running):
                 run = topic.run.batches[0]
                 due = now if urgent else run.created_at + self._linger
                 if due <= now:
                     self._deal(topic)
                 else:
                     look_again_at = min(look_again_at, due)
-            for queue in self._waiting:
+            for queue in self._backlog.waiting:
                 look_again_at = min(look_again_at, queue.batches[0].created_at + self._delivery_timeout)
                 leader = cluster.leader(queue.topic.name, queue.partition)
                 if leader is None:
@@ -295,7 +247,8 @@ class RecordAccumulator:
                 continue
             batches = drained.setdefault(node, [])
             if batches and (sealed.wire_size > room[node] or not _alike(batches[0], batch)):
-                self._return(queue, batch)
+                with self._lock:
+                    self._backlog.put_first(batch)
                 room[node] = 0
                 continue
             room[node] -= sealed.wire_size
@@ -307,31 +260,29 @@ class RecordAccumulator:
         batch.last_error = error
         batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
         with self._lock:
-            self._return_locked(self._queue_of(batch), batch)
+            self._backlog.put_first(batch)
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch], *, most: int) -> None:
         """Queue the *parts* of a batch in its place; from now on batches of its topic have at most *most* bytes."""
         with self._lock:
-            queue = self._queue_of(batch)
-            queue.topic.most = min(most, queue.topic.most or most)
-            self._share_memory(batch, parts)
-            self._incomplete.update(dict.fromkeys(parts))
-            for part in reversed(parts):
-                self._return_locked(queue, part)
-            self._incomplete.pop(batch, None)
-            self._completed.notify_all()
+            topic = self._backlog.queue_of(batch).topic
+            topic.most = min(most, topic.most or most)
+            _share_memory(batch, parts)
+            self._backlog.replace(batch, parts)
+            self._settled(batch)
 
     def mute(self, batch: ProducerBatch) -> None:
         """Let nothing more of the batch's partition leave until `unmute`."""
-        self._queue_of(batch).muted_until = FOREVER
+        self._backlog.queue_of(batch).muted_until = FOREVER
 
     def unmute(self, batch: ProducerBatch, at: float = NEVER) -> None:
         """Undo `mute`, as soon as it is *at*."""
-        self._queue_of(batch).muted_until = at
+        self._backlog.queue_of(batch).muted_until = at
 
     def expire(self, now: float) -> bool:
         """Fail the queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some."""
-        late = self._remove(lambda batch: batch.created_at + self._delivery_timeout <= now)
+        with self._lock:
+            late = self._backlog.take_while(lambda batch: batch.created_at + self._delivery_timeout <= now)
         for batch in late:
             self.settle(batch, Failed(error=expired(batch, now)))
         return bool(late)
@@ -344,8 +295,7 @@ class RecordAccumulator:
         held, batch.held_bytes = batch.held_bytes, 0
         self._pool.release(held)
         with self._lock:
-            self._incomplete.pop(batch, None)
-            self._completed.notify_all()
+            self._settled(batch)
         return True
 
     def _fail_undealt(self) -> None:
@@ -373,7 +323,7 @@ class RecordAccumulator:
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
         """Remove and yield the ready heads, one per partition, while their broker's *room* lasts."""
         with self._lock:
-            line = list(self._waiting)
+            line = list(self._backlog.waiting)
         urgent = self._urgent()
         for queue in line:
             leader = cluster.leader(queue.topic.name, queue.partition)
@@ -382,11 +332,7 @@ class RecordAccumulator:
             with self._lock:
                 if not queue.batches or self._due(queue, urgent=urgent) > now:
                     continue
-                batch = queue.take()
-                if queue.batches:
-                    self._waiting.move_to_end(queue)
-                else:
-                    del self._waiting[queue]
+                batch = self._backlog.take(queue)
             yield queue, batch
 
     def _seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
@@ -403,36 +349,9 @@ class RecordAccumulator:
             self._pool.release(surplus)
         return sealed
 
-    def _share_memory(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Hand what a batch holds of the pool on to its parts, in proportion to what they occupy."""
-        held, batch.held_bytes = batch.held_bytes, 0
-        occupied = sum(part.columns.memory() for part in parts)
-        for part in parts[1:]:
-            part.held_bytes = held * part.columns.memory() // occupied
-        parts[0].held_bytes = held - sum(part.held_bytes for part in parts[1:])
-
-    def _queue_of(self, batch: ProducerBatch) -> PartitionQueue:
-        return self._topics[batch.topic].queues[batch.partition]
-
-    def _return(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        with self._lock:
-            self._return_locked(queue, batch)
-
-    def _return_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        queue.put_first(batch)
-        self._waiting[queue] = None
-        self._waiting.move_to_end(queue, last=False)
-
-    def _remove(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Take batches out of the heads of all queues for as long as they are *unwanted*."""
-        removed: list[ProducerBatch] = []
-        with self._lock:
-            for queue in list(self._waiting):
-                while queue.batches and unwanted(queue.batches[0]):
-                    removed.append(queue.take())
-                if not queue.batches:
-                    del self._waiting[queue]
-        return removed
+    def _settled(self, batch: ProducerBatch) -> None:
+        self._backlog.incomplete.pop(batch, None)
+        self._completed.notify_all()
 
     # Ending
 
@@ -441,12 +360,12 @@ class RecordAccumulator:
         deadline = None if timeout is None else self._clock() + timeout
         with self._lock:
             self._close_open()
-            pending = list(self._incomplete)
+            pending = list(self._backlog.incomplete)
         self._wake()
         with self._lock:
             while pending:
                 batch = pending.pop()
-                while batch in self._incomplete:
+                while batch in self._backlog.incomplete:
                     left = None if deadline is None else deadline - self._clock()
                     if left is not None and left <= 0:
                         return False
@@ -454,12 +373,6 @@ class RecordAccumulator:
                 if isinstance(batch.outcome, Split | Dealt):
                     pending += batch.outcome.parts
         return True
-
-    def _close_open(self) -> None:
-        for topic in list(self._running):
-            self._deal(topic)
-        for queue in self._waiting:
-            queue.close()
 
     def close(self, refusal: OttlaError) -> None:
         """Refuse new records with *refusal*, also those that wait for memory; let everything queued leave at once."""
@@ -471,11 +384,9 @@ class RecordAccumulator:
     def abort(self, cause: OttlaError) -> None:
         """Fail every batch that is not settled; those in flight as possibly persisted."""
         self._fail_undealt()
-        queued = self._remove(lambda _batch: True)
         with self._lock:
-            in_flight = self._incomplete.keys() - queued
-            in_order = [*(batch for batch in self._incomplete if batch in in_flight), *queued]
-        for batch in in_order:
+            unsettled = self._backlog.in_order()
+        for batch in unsettled:
             error = given_up(batch, str(cause), self._clock())
             error.__cause__ = cause
             self.settle(batch, Failed(error=error))
@@ -483,8 +394,17 @@ class RecordAccumulator:
     def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
         with self._lock:
-            pending = list(self._incomplete)
+            pending = list(self._backlog.incomplete)
         return self._ledger.close_account(pending)
+
+
+def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+    """Hand what a batch holds of the pool on to its parts, in proportion to what they occupy."""
+    held, batch.held_bytes = batch.held_bytes, 0
+    occupied = sum(part.columns.memory() for part in parts)
+    for part in parts[1:]:
+        part.held_bytes = held * part.columns.memory() // occupied
+    parts[0].held_bytes = held - sum(part.held_bytes for part in parts[1:])
 
 
 def _alike(one: ProducerBatch, other: ProducerBatch) -> bool:

@@ -176,14 +176,11 @@ class Sender:
                 assert_never(verdict)
 
     def _acknowledge(self, batch: ProducerBatch, answer: PartitionAnswer) -> None:
-        duplicate = answer.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-        self._accumulator.settle(
-            batch,
-            Acknowledged(
-                base_offset=-1 if duplicate else answer.base_offset,
-                log_append_time_ms=answer.log_append_time_ms,
-            ),
-        )
+        if answer.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            outcome = Acknowledged(base_offset=-1)  # what else the answer says is not of this batch
+        else:
+            outcome = Acknowledged(base_offset=answer.base_offset, log_append_time_ms=answer.log_append_time_ms)
+        self._accumulator.settle(batch, outcome)
 
     def _retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
         """Queue the batch again while attempts and time are left."""
@@ -229,9 +226,7 @@ class Sender:
     ) -> None:
         named = refused_records(batch, answer.record_errors) if answer is not None else {}
         if named and why is None:
-            why = (
-                f"{cause}; {len(named)} other record(s) of the batch were refused, and a batch is written whole or not"
-            )
+            why = f"{cause}; {len(named)} other record(s) of the batch were refused, and it is written whole or not"
         error = given_up(batch, why or str(cause), now)
         for each in (error, *named.values()):
             each.__cause__ = cause

@@ -1,0 +1,72 @@
+"""How much memory an open batch may use: given in steps, until the batch is as large as it should be."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.batch_sizes import BatchSizes
+from ottla.buffer_pool import BufferPool
+from ottla.dealing import RUN_MEMORY
+from ottla.queues import TopicQueues
+
+
+class Room(enum.Enum):
+    """What became of the wish for more."""
+
+    GIVEN = "the batch may use more"
+    FULL = "the batch has its size"
+    SHORT = "there is no memory"
+
+
+@attrs.frozen(kw_only=True)
+class Allowances:
+    """Nothing here waits. Under the accumulator's lock."""
+
+    sizes: BatchSizes
+    pool: BufferPool
+
+    def first(self, charge: int) -> int:
+        """What to reserve for a new batch whose first record costs *charge*."""
+        return min(max(self.sizes.target, charge), self.pool.capacity)
+
+    def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
+        """Let a batch, which has its first record, use what was reserved for it."""
+        memory, comfortable = batch.columns.memory(), self._comfortable(batch, topic, 0)
+        batch.held_bytes = reserved
+        batch.full = comfortable <= memory
+        batch.allow(min(reserved, comfortable))
+        topic.count(batch, memory)
+
+    def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> Room:
+        """Let the open batch take a record that costs *charge*, and some more.
+
+        A batch that has reached its target is `full`: it may leave, and until it does it may grow, in larger steps.
+        """
+        memory = batch.columns.memory()
+        topic.count(batch, memory)
+        allowed = self._comfortable(batch, topic, charge)
+        if memory + charge > allowed:
+            if batch.partition == UNDECIDED:
+                return Room.FULL
+            batch.full = True
+            allowed = self.sizes.grown(batch.columns, topic, charge)
+            if memory + charge > allowed:
+                return Room.FULL
+        step = max(charge, self.sizes.target, memory // 4)
+        if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
+            allowed = max(memory + step, batch.held_bytes)
+        missing = allowed - batch.held_bytes
+        if missing > 0:
+            if not self.pool.try_reserve(missing):
+                return Room.SHORT
+            batch.held_bytes = allowed
+        batch.allow(allowed)
+        return Room.GIVEN
+
+    def _comfortable(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> int:
+        if batch.partition == UNDECIDED:
+            return max(RUN_MEMORY, batch.columns.memory())
+        return self.sizes.comfortable(batch.columns, topic, charge)

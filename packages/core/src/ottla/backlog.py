@@ -1,0 +1,95 @@
+"""All batches of a producer that are not settled: queued by partition, in runs, or in flight.
+
+Plain state; everything here happens under the accumulator's lock.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.queues import PartitionQueue, TopicQueues
+
+
+class Backlog:
+    """The queues by topic, and who is in them."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, TopicQueues] = {}
+        self.waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
+        """The queues that have batches; the one that was served last is last in line."""
+        self.running: dict[TopicQueues, None] = {}
+        """The topics that have a run."""
+        self.incomplete: dict[ProducerBatch, None] = {}
+        """Every batch that is not settled, in the order of their beginning."""
+
+    def topic(self, name: str, partitions: int) -> TopicQueues:
+        """The queues of a topic, at least so many."""
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = TopicQueues(name)
+        topic.reach(partitions)
+        return topic
+
+    def queue(self, topic: str, partition: int) -> PartitionQueue:
+        """The queue of a partition; UNDECIDED: that of the topic's run."""
+        topic_queues = self.topic(topic, partition + 1)
+        return topic_queues.run if partition == UNDECIDED else topic_queues.queues[partition]
+
+    def queue_of(self, batch: ProducerBatch) -> PartitionQueue:
+        """The queue that a batch is in, or was in."""
+        return self._topics[batch.topic].queues[batch.partition]
+
+    def begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Put a new batch behind the others of its queue; it is open."""
+        queue.begin(batch)
+        self.incomplete[batch] = None
+        if queue.partition == UNDECIDED:
+            self.running[queue.topic] = None
+        else:
+            self.waiting.setdefault(queue)
+
+    def take(self, queue: PartitionQueue) -> ProducerBatch:
+        """Remove the first batch of a queue, which goes to the end of the line."""
+        batch = queue.take()
+        if queue.batches:
+            self.waiting.move_to_end(queue)
+        else:
+            del self.waiting[queue]
+        return batch
+
+    def take_run(self, topic: TopicQueues) -> ProducerBatch:
+        """Remove the run of a topic."""
+        del self.running[topic]
+        return topic.run.take()
+
+    def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove batches from the heads of all queues for as long as they are *unwanted*."""
+        removed: list[ProducerBatch] = []
+        for queue in list(self.waiting):
+            while queue.batches and unwanted(queue.batches[0]):
+                removed.append(queue.take())
+            if not queue.batches:
+                del self.waiting[queue]
+        return removed
+
+    def put_first(self, *batches: ProducerBatch) -> None:
+        """Put batches of one partition, in this order, before all others of it; it is served next."""
+        queue = self.queue_of(batches[0])
+        for batch in reversed(batches):
+            queue.put_first(batch)
+        self.waiting[queue] = None
+        self.waiting.move_to_end(queue, last=False)
+
+    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+        """Queue the *parts* of a batch that had left in its place."""
+        self.incomplete.pop(batch, None)
+        self.incomplete.update(dict.fromkeys(parts))
+        self.put_first(*parts)
+
+    def in_order(self) -> list[ProducerBatch]:
+        """Empty the queues: every batch that is not settled, first those that had left, then those that had not."""
+        queued = self.take_while(lambda _batch: True)
+        left = self.incomplete.keys() - queued
+        return [*(batch for batch in self.incomplete if batch in left), *queued]
