@@ -67,6 +67,7 @@ def test_the_loss_of_a_leader_is_ridden_out() -> None:
     assert values == {b"%d" % number for number in range(count)}
 
 
+@pytest.mark.rule("producer.flush.timeout")
 @pytest.mark.kafka
 def test_a_frozen_broker_ends_a_flush_in_time_and_drops_nothing() -> None:
     with KafkaCluster() as kafka:
@@ -85,6 +86,7 @@ def test_a_frozen_broker_ends_a_flush_in_time_and_drops_nothing() -> None:
     assert report.acknowledged == 10
 
 
+@pytest.mark.rule("producer.close.force")
 @pytest.mark.kafka
 def test_closing_by_force_does_not_wait_for_a_frozen_broker() -> None:
     with KafkaCluster() as kafka:

@@ -48,6 +48,7 @@ def test_a_callback_is_told_why_its_record_failed(kafka: KafkaCluster, make_topi
     assert error.__cause__.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.rule("producer.callback.order")
 @pytest.mark.kafka
 def test_callbacks_come_in_the_order_of_each_partition(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=4)
@@ -89,6 +90,7 @@ FORBIDDEN: dict[str, Callable[[Producer], object]] = {
 }
 
 
+@pytest.mark.rule("producer.flush.callback", "producer.callback.waits")
 @pytest.mark.parametrize("call", FORBIDDEN)
 def test_a_callback_that_would_wait_for_itself_is_told_so(mock_cluster: MockCluster, call: str) -> None:
     mock_cluster.create_topic("t")
@@ -104,6 +106,7 @@ class Unexpected(BaseException):
     """Beyond `Exception`, as `SystemExit`, `asyncio.CancelledError` and a test framework's own failures are."""
 
 
+@pytest.mark.rule("producer.callback.raises")
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, Unexpected])
 def test_an_exception_in_a_callback_is_logged_and_harmless(
     mock_cluster: MockCluster, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
@@ -124,6 +127,7 @@ def test_an_exception_in_a_callback_is_logged_and_harmless(
     assert "out of the callback" in caplog.text
 
 
+@pytest.mark.rule("producer.close.callback")
 @pytest.mark.kafka
 def test_a_producer_can_be_closed_by_its_own_callback(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
@@ -143,6 +147,7 @@ def test_a_producer_can_be_closed_by_its_own_callback(kafka: KafkaCluster, make_
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"last"]
 
 
+@pytest.mark.rule("producer.close.callback")
 def test_closing_inside_a_callback_fails_what_cannot_leave_at_once(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=2)
     mock_cluster.set_api_version(PRODUCE.key, lowest=3, highest=9)  # librdkafka 2.x dies of version 10 without a leader

@@ -94,6 +94,7 @@ def test_a_program_whose_cluster_is_gone_still_ends() -> None:
     assert done.stdout == "refused\n"
 
 
+@pytest.mark.rule("producer.fork")
 @pytest.mark.kafka
 def test_after_a_fork_the_child_is_refused_and_the_parent_goes_on(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()

@@ -56,6 +56,7 @@ def test_acks_decide_what_a_delivery_knows(
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"0", b"1", b"2"]
 
 
+@pytest.mark.rule("producer.record.headers")
 def test_nulls_empties_and_repeated_headers_stay_what_they_are(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
 
@@ -81,6 +82,7 @@ def test_a_record_of_a_megabyte_arrives(kafka: KafkaCluster, make_topic: MakeTop
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [value]
 
 
+@pytest.mark.rule("partitioner.keyed")
 def test_keys_go_where_librdkafkas_java_compatible_partitioner_puts_them(
     kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -102,6 +104,7 @@ def test_keys_go_where_librdkafkas_java_compatible_partitioner_puts_them(
     assert placed[0] == placed[1]
 
 
+@pytest.mark.rule("partitioner.explicit")
 def test_an_explicit_partition_wins_over_the_key(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
 
@@ -111,6 +114,7 @@ def test_an_explicit_partition_wins_over_the_key(kafka: KafkaCluster, make_topic
     assert placed == [2, 0, 1]
 
 
+@pytest.mark.rule("producer.record.timestamp")
 def test_the_brokers_time_is_told_where_the_topic_wants_it(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000) - 1_000
@@ -157,6 +161,7 @@ def test_what_the_topic_finds_too_large_names_the_remedy_and_the_rest_goes_on(
     assert after.offset == 0
 
 
+@pytest.mark.rule("batch.record-errors")
 def test_a_record_that_the_broker_names_has_the_brokers_words(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(cleanup_policy="compact")
 
@@ -169,6 +174,7 @@ def test_a_record_that_the_broker_names_has_the_brokers_words(kafka: KafkaCluste
     assert all(isinstance(error, DeliveryFailed) for error in errors)
 
 
+@pytest.mark.rule("producer.callback.send")
 def test_callbacks_come_in_order_and_may_send(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic, echo = make_topic(), make_topic()
     offsets: list[int] = []
@@ -190,6 +196,7 @@ def test_callbacks_come_in_order_and_may_send(kafka: KafkaCluster, make_topic: M
     assert len(read_back(kafka.bootstrap_servers, echo)) == 501
 
 
+@pytest.mark.rule("producer.report.unseen", "producer.report.looked-at")
 def test_a_failure_that_nobody_looked_at_is_raised_and_one_looked_at_is_not(
     kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ def test_the_wait_doubles_up_to_its_maximum() -> None:
     assert [round(backoff.delay(n), 6) for n in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
+@pytest.mark.rule("accumulator.ready.backoff.grows")
 @given(st.integers(min_value=0, max_value=10_000))
 def test_jitter_is_a_fifth_to_either_side(failures: int) -> None:
     low = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.0).delay(failures)

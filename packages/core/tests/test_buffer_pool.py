@@ -57,6 +57,7 @@ def test_what_is_reserved_is_not_free_until_it_is_released() -> None:
     assert pool.free == 100
 
 
+@pytest.mark.rule("pool.free")
 def test_a_reservation_that_fits_does_not_wait() -> None:
     waits: list[str] = []
 
@@ -65,6 +66,7 @@ def test_a_reservation_that_fits_does_not_wait() -> None:
     assert waits == []
 
 
+@pytest.mark.rule("pool.timeout")
 def test_without_memory_in_time_the_error_says_how_much_was_asked_and_free() -> None:
     pool = make_pool()
     pool.reserve(90, timeout=0)
@@ -73,6 +75,7 @@ def test_without_memory_in_time_the_error_says_how_much_was_asked_and_free() -> 
         pool.reserve(20, timeout=0)
 
 
+@pytest.mark.rule("pool.gives-back")
 def test_what_a_waiter_had_collected_goes_back_when_its_time_is_over() -> None:
     pool = make_pool()
     pool.reserve(90, timeout=0)
@@ -84,6 +87,7 @@ def test_what_a_waiter_had_collected_goes_back_when_its_time_is_over() -> None:
     assert pool.waiting == 0
 
 
+@pytest.mark.rule("pool.overtake")
 def test_try_reserve_never_overtakes_a_waiter() -> None:
     pool = make_pool()
     pool.reserve(95, timeout=0)
@@ -96,6 +100,7 @@ def test_try_reserve_never_overtakes_a_waiter() -> None:
     assert pool.try_reserve(1)
 
 
+@pytest.mark.rule("pool.fair")
 def test_the_longest_waiter_is_served_first_even_when_a_later_one_asks_for_less() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
@@ -114,6 +119,7 @@ def test_the_longest_waiter_is_served_first_even_when_a_later_one_asks_for_less(
     assert served == [80, 10]
 
 
+@pytest.mark.rule("pool.close")
 def test_closing_refuses_those_who_wait_and_those_who_come() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
@@ -127,6 +133,7 @@ def test_closing_refuses_those_who_wait_and_those_who_come() -> None:
         pool.reserve(0, timeout=0)
 
 
+@pytest.mark.rule("pool.close")
 def test_what_is_held_may_be_released_after_closing() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
@@ -148,6 +155,7 @@ def test_the_books_balance_after_any_sequence_of_reservations(sizes: list[int]) 
     assert pool.free == 100
 
 
+@pytest.mark.rule("pool.bound")
 def test_many_threads_never_hold_more_than_there_is() -> None:
     pool = make_pool(1_000)
     lock = threading.Lock()

@@ -26,6 +26,7 @@ def failed(*, perhaps: bool = False, text: str = "refused") -> Failed:
     return Failed(error=DeliveryFailed(text, topic="t", partition=0, attempts=1, possibly_persisted=perhaps))
 
 
+@pytest.mark.rule("producer.report.pending")
 def test_a_report_counts_by_topic_and_says_what_is_pending() -> None:
     books = DeliveryLedger()
     books.enter(batch_of(3, "a", Acknowledged(base_offset=0)))
@@ -45,6 +46,7 @@ def test_a_report_counts_by_topic_and_says_what_is_pending() -> None:
     assert str(report) == "3 acknowledged, 3 failed, 4 pending (2 of the failed possibly persisted)"
 
 
+@pytest.mark.rule("producer.report.since")
 def test_an_account_is_closed_once() -> None:
     books = DeliveryLedger()
     books.enter(batch_of(1, outcome=failed()))
@@ -55,6 +57,7 @@ def test_an_account_is_closed_once() -> None:
     assert (dict(report.topics), unseen, error) == ({}, 0, None)
 
 
+@pytest.mark.rule("producer.report.looked-at")
 def test_a_look_between_failure_and_report_still_counts() -> None:
     books = DeliveryLedger()
     batch = batch_of(2, outcome=failed())

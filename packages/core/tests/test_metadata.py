@@ -181,6 +181,7 @@ def test_a_waiter_wakes_the_io_thread_and_gets_the_topic_when_it_comes() -> None
     assert [topic.name for topic in found] == ["t"]
 
 
+@pytest.mark.rule("producer.send.refused.topic")
 def test_a_topic_that_stays_unknown_is_refused_with_the_brokers_reason() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -205,6 +206,7 @@ def test_a_refusal_that_waiting_cannot_change_is_raised_at_once(code: ErrorCode)
     assert caught.value.__cause__.code is code
 
 
+@pytest.mark.rule("producer.send.refused.partition")
 def test_a_partition_that_does_not_exist_is_refused_with_how_many_do() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -225,6 +227,7 @@ def test_a_wait_in_vain_tells_the_last_network_error() -> None:
     assert caught.value.__cause__ is error
 
 
+@pytest.mark.rule("producer.close.refuses")
 def test_closing_ends_every_wait() -> None:
     world = World()
     world.metadata.close(ProducerClosed("closed"))

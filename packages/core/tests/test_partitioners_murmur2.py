@@ -101,6 +101,7 @@ def test_a_column_goes_where_its_keys_would_go_one_by_one() -> None:
         assert list(chosen.partition_column("t", keys, view(partitions))) == expected
 
 
+@pytest.mark.rule("partitioner.ignore-keys")
 def test_keys_can_be_ignored() -> None:
     chosen = partitioner(ignore_keys=True)
     same = view()

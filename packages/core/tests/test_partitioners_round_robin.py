@@ -6,6 +6,8 @@ import threading
 from collections import Counter
 from itertools import chain
 
+import pytest
+
 from ottla.interfaces import TopicView
 from ottla.partitioners.round_robin import RoundRobin, ottla_partitioner
 
@@ -18,10 +20,12 @@ def turns(chosen: RoundRobin, topic: str, topic_view: TopicView, count: int = 6)
     return [chosen.partition(topic, b"key", topic_view) for _ in range(count)]
 
 
+@pytest.mark.rule("partitioner.round-robin")
 def test_partitions_take_turns_whatever_the_key() -> None:
     assert turns(RoundRobin(), "t", view(3, (0, 1, 2))) == [0, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.rule("partitioner.round-robin")
 def test_partitions_that_are_not_available_have_no_turn() -> None:
     assert turns(RoundRobin(), "t", view(4, (1, 3))) == [1, 3, 1, 3, 1, 3]
 

@@ -46,6 +46,7 @@ def moves(choice: StickyChoice, topic_view: TopicView, count: int) -> Counter[in
     return chosen
 
 
+@pytest.mark.rule("partitioner.sticky")
 def test_records_stay_until_they_fill_a_batch(choice: StickyChoice) -> None:
     same = view(1000)
     stays: list[int] = []
@@ -58,6 +59,7 @@ def test_records_stay_until_they_fill_a_batch(choice: StickyChoice) -> None:
     assert len({stretch[0] for stretch in stretches}) > 5
 
 
+@pytest.mark.rule("partitioner.sticky")
 def test_a_stay_ends_when_another_record_would_hardly_fit(choice: StickyChoice) -> None:
     same = view(1000)
     first = choice.partition("t", same)
@@ -113,6 +115,7 @@ def test_equal_queues_are_chosen_equally_often(choice: StickyChoice) -> None:
     assert all(850 < chosen[partition] < 1150 for partition in range(4))
 
 
+@pytest.mark.rule("partitioner.adaptive")
 def test_shorter_queues_are_chosen_more_often(choice: StickyChoice) -> None:
     chosen = moves(choice, view(3, queued=[0, 2000, 3000]), 7000)  # weights 4, 2, 1
 
@@ -121,6 +124,7 @@ def test_shorter_queues_are_chosen_more_often(choice: StickyChoice) -> None:
     assert 850 < chosen[2] < 1150
 
 
+@pytest.mark.rule("partitioner.adaptive")
 def test_queues_do_not_matter_when_adaptive_partitioning_is_off() -> None:
     choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=False, random=Random(7))
 
@@ -137,19 +141,23 @@ def test_queues_are_looked_at_when_moving(choice: StickyChoice) -> None:
     assert moves(choice, live, 1000)[1] > 980
 
 
+@pytest.mark.rule("partitioner.available")
 def test_only_available_partitions_are_chosen(choice: StickyChoice) -> None:
     assert {1, 3} == moves(choice, view(4, available=[1, 3]), 100).keys()
 
 
+@pytest.mark.rule("partitioner.available")
 def test_all_partitions_are_candidates_when_none_is_available(choice: StickyChoice) -> None:
     assert {0, 1, 2, 3} == moves(choice, view(4, available=[], queued=[0, 10**6, 0, 0]), 400).keys()
 
 
+@pytest.mark.rule("partitioner.slow")
 def test_slow_partitions_are_left_out_unless_all_are(choice: StickyChoice) -> None:
     assert {0, 2} == moves(choice, view(3, slow=[1]), 100).keys()
     assert {0, 2} == moves(choice, view(3, available=[0, 2], slow=[0, 2]), 100).keys()
 
 
+@pytest.mark.rule("partitioner.news")
 def test_a_partition_that_lost_its_leader_is_left_at_once(choice: StickyChoice) -> None:
     before = view(4)
     first = choice.partition("t", before)

@@ -18,12 +18,14 @@ def producer() -> Iterator[Producer]:
     made.close(0)
 
 
+@pytest.mark.rule("producer.send.refused.type")
 @pytest.mark.parametrize("value", ["text", 42, 1.5, ["list"], {"a": 1}])
 def test_a_value_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer, value: Any) -> None:
     with pytest.raises(InvalidRecord, match=r"must be bytes, not .*: encode it first, or set value\.serializer"):
         producer.send("t", value)
 
 
+@pytest.mark.rule("producer.send.refused.type")
 def test_a_key_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer) -> None:
     with pytest.raises(InvalidRecord, match=r"the key for topic 't' .* set key\.serializer"):
         producer.send("t", b"value", key="text")
@@ -35,18 +37,21 @@ def test_what_is_no_topic_name_is_refused_at_once(producer: Producer, topic: Any
         producer.send(topic, b"value")
 
 
+@pytest.mark.rule("producer.send.refused.timestamp", "producer.send.refused.type")
 @pytest.mark.parametrize("timestamp_ms", [-1, 1.5, "now", True])
 def test_a_timestamp_that_is_none_is_refused(producer: Producer, timestamp_ms: Any) -> None:
     with pytest.raises(InvalidRecord, match="timestamp_ms"):
         producer.send("t", b"value", timestamp_ms=timestamp_ms)
 
 
+@pytest.mark.rule("producer.send.refused.type")
 @pytest.mark.parametrize("headers", [["lone"], [("name",)], [("name", "text")], [(b"name", b"v")], [(None, b"v")]])
 def test_a_header_that_is_none_is_refused(producer: Producer, headers: Any) -> None:
     with pytest.raises(InvalidRecord, match="header"):
         producer.send("t", b"value", headers=headers)
 
 
+@pytest.mark.rule("producer.send.refused.size")
 def test_a_record_above_the_request_size_is_refused_with_the_setting() -> None:
     with (
         Producer(bootstrap_servers="127.0.0.1:9", max_request_size=10_000) as producer,
@@ -55,6 +60,7 @@ def test_a_record_above_the_request_size_is_refused_with_the_setting() -> None:
         producer.send("t", bytes(10_000))
 
 
+@pytest.mark.rule("producer.send.refused.serializer")
 def test_a_serializer_that_fails_is_the_cause() -> None:
     with (
         Producer(bootstrap_servers="127.0.0.1:9", value_serializer=lambda data: data["missing"]) as producer,
@@ -65,11 +71,13 @@ def test_a_serializer_that_fails_is_the_cause() -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+@pytest.mark.rule("producer.send.refused.topic")
 def test_without_a_broker_the_error_says_where_it_was_looked_for(producer: Producer) -> None:
     with pytest.raises(TopicUnavailable, match=r"max\.block\.ms .*127\.0\.0\.1:9: ECONNREFUSED"):
         producer.send("t", b"value")
 
 
+@pytest.mark.rule("producer.send.refused.silent")
 def test_what_was_refused_is_in_no_report(producer: Producer) -> None:
     with pytest.raises(InvalidRecord):
         producer.send("t", "text")
@@ -77,6 +85,7 @@ def test_what_was_refused_is_in_no_report(producer: Producer) -> None:
     assert dict(producer.flush().topics) == {}
 
 
+@pytest.mark.rule("producer.send.refused.closed")
 def test_after_closing_a_record_is_refused_and_closing_again_is_harmless(producer: Producer) -> None:
     producer.close()
 
@@ -85,6 +94,7 @@ def test_after_closing_a_record_is_refused_and_closing_again_is_harmless(produce
     assert producer.close().pending == 0
 
 
+@pytest.mark.rule("producer.close.exception")
 def test_the_error_of_the_body_is_not_hidden_by_closing() -> None:
     with pytest.raises(ZeroDivisionError), Producer(bootstrap_servers="127.0.0.1:9"):
         raise ZeroDivisionError

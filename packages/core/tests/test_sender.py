@@ -292,7 +292,7 @@ def test_a_throttled_broker_is_left_alone_until_its_time_is_over() -> None:
     assert machine.clock() - started == pytest.approx(3.0, abs=0.1)
 
 
-@pytest.mark.rule("sender.lost.version")
+@pytest.mark.rule("producer.format.sealed")
 @pytest.mark.parametrize(("newest", "magic"), [(0, 0), (1, 0), (2, 1), (3, 2), (13, 2)])
 def test_an_older_broker_gets_the_record_format_that_it_takes(newest: int, magic: int) -> None:
     machine = machine_with_topic(1)
@@ -306,6 +306,7 @@ def test_an_older_broker_gets_the_record_format_that_it_takes(newest: int, magic
     assert set(machine.cluster.brokers[1].magics) == {magic}
 
 
+@pytest.mark.rule("producer.format.sealed")
 def test_a_batch_made_for_a_newer_broker_is_converted_for_an_older_one() -> None:
     machine = machine_with_topic(1, 2)
     machine.cluster.brokers[1].codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -322,6 +323,7 @@ def test_a_batch_made_for_a_newer_broker_is_converted_for_an_older_one() -> None
     assert machine.cluster.brokers[2].magics == [1]
 
 
+@pytest.mark.rule("producer.format.sealed")
 def test_what_an_older_format_cannot_hold_is_a_clear_error_and_fails_alone() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)

@@ -70,9 +70,9 @@ class Dealer:
     def _partitions(self, topic: str, columns: Columns, view: TopicView) -> Sequence[int]:
         """The partition of each record; those without a key, which came behind others with one, go to one place."""
         keys = columns.keys()
-        keyed = [index for index, key in enumerate(keys) if key is not None]
-        if len(keyed) == len(keys):
+        if None not in keys:
             return self.partition_column(topic, keys, view)
+        keyed = [index for index, key in enumerate(keys) if key is not None]
         stay = self.partition(topic, None, view)
         if self.appended is not None:
             self.appended(topic, stay, columns.size_estimate() * (len(keys) - len(keyed)) // len(keys))

@@ -24,12 +24,10 @@ _FEW: Final = 12
 
 def murmur2_column(keys: Sequence[bytes]) -> Sequence[int]:
     """The hashes of all keys, in their order, as unsigned 32-bit numbers."""
-    first = len(keys[0])
     if len(keys) <= _FEW or sys.byteorder == "big":
         return [murmur2(key) for key in keys]
-    if all(len(key) == first for key in keys):
-        return _hash_of_one_size(keys, first)
-    return _hash_of_sizes(keys)
+    sizes = set(map(len, keys))
+    return _hash_of_one_size(keys, sizes.pop()) if len(sizes) == 1 else _hash_of_sizes(keys)
 
 
 def _hash_of_sizes(keys: Sequence[bytes]) -> Sequence[int]:
