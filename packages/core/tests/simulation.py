@@ -32,6 +32,7 @@ from ottla.protocol import (
     TopicProduceResponse,
 )
 from ottla.recordbatch.parse import Record, parse_batches
+from ottla.selectable import Address
 from ottla_testkit.manual_clock import ManualClock
 
 MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in (PRODUCE, METADATA, API_VERSIONS)}
@@ -180,6 +181,7 @@ class SimulatedNetwork:
         self.cluster = cluster
         self.clock = clock
         self.unresolvable: set[str] = set()
+        self.slow_names: set[str] = set()
         self.black_holes: set[str] = set()
         self.waits: list[float] = []
         self.wakeups = 0
@@ -199,10 +201,12 @@ class SimulatedNetwork:
             if link.broker.id == broker:
                 self._to_close[node] = ConnectionFailed(f"broker {broker} closed the connection")
 
-    def resolve(self, host: str, port: int) -> Sequence[Target]:
+    def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
+        if host in self.slow_names:
+            return None
         if host in self.unresolvable:
             raise NameResolutionFailed(f"the name {host!r} has no address")
-        return [Target(0, host)]
+        return [Address(host=host, target=Target(0, host))]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
         assert node not in self._links

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import ConnectionFailed, ProtocolError
+from ottla.errors import ConnectionFailed, WrongProtocol
 from ottla.interfaces import Buffer, Interest
 from ottla.selector.channel import Channel
 
@@ -150,7 +150,7 @@ def test_a_peer_that_closes_in_the_middle_of_an_answer_is_no_answer() -> None:
 def test_a_size_that_no_answer_has_is_refused_before_memory_is_taken(prefix: bytes) -> None:
     channel = make_channel(ScriptedLayer(prefix + b"rest"))
 
-    with pytest.raises(ProtocolError, match="is it a Kafka listener"):
+    with pytest.raises(WrongProtocol, match="no Kafka listener"):
         channel.read()
 
 

@@ -210,7 +210,6 @@ def test_other_classes_are_refused_with_a_remedy(key: str, name: object, remedy:
         ("interceptor.classes", "com.acme.Audit"),
         ("interceptor.classes", [object]),
         ("metric.reporters", ["org.apache.kafka.common.metrics.JmxReporter"]),
-        ("client.dns.lookup", "resolve_canonical_bootstrap_servers_only"),
     ],
 )
 def test_what_this_version_lacks_is_refused_and_never_ignored(key: str, written: object) -> None:
@@ -230,7 +229,6 @@ def test_what_this_version_lacks_is_refused_and_never_ignored(key: str, written:
         ("transaction.two.phase.commit.enable", False),
         ("interceptor.classes", ""),
         ("metric.reporters", []),
-        ("client.dns.lookup", "use_all_dns_ips"),
     ],
 )
 def test_saying_no_to_what_this_version_lacks_is_fine(key: str, written: object) -> None:

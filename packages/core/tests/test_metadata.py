@@ -81,7 +81,7 @@ def test_a_new_topic_is_asked_for_at_once() -> None:
     world.metadata.use("new", world.clock())
 
     assert world.due_in <= 0
-    assert world.metadata.topics == ["new"]
+    assert world.metadata.begin(world.clock()).topics == ["new"]
 
 
 def test_what_becomes_wanted_while_a_request_is_under_way_needs_another() -> None:
@@ -151,8 +151,9 @@ def test_topics_that_nobody_uses_are_dropped() -> None:
 
     cluster = world.answer(led_by(1, name="young"))
 
-    assert world.metadata.topics == ["young"]
     assert list(cluster.topics) == ["young"]
+    world.metadata.request_update()
+    assert world.metadata.begin(world.clock()).topics == ["young"]
 
 
 def test_waiting_for_a_known_topic_does_not_wait() -> None:
@@ -234,3 +235,86 @@ def test_closing_ends_every_wait() -> None:
 
     with pytest.raises(ProducerClosed):
         world.metadata.wait_for("t", partition=None, timeout=3600)
+
+
+def test_a_new_topic_alone_is_asked_for_alone_and_makes_the_others_no_younger() -> None:
+    world = World(max_age=300.0)
+    world.metadata.use("old", world.clock())
+    world.answer(led_by(1, name="old"))
+    world.clock.advance(100)
+    world.metadata.use("new", world.clock())
+
+    wanted = world.metadata.begin(world.clock())
+    world.metadata.update(BROKERS, {"new": led_by(2, name="new")}, world.clock(), partial=wanted.partial)
+
+    assert (wanted.partial, wanted.topics) == (True, ["new"])
+    assert sorted(world.metadata.cluster.topics) == ["new", "old"]
+    assert world.due_in == pytest.approx(200.0)
+
+
+def test_when_more_is_wanted_than_a_new_topic_all_are_asked_for() -> None:
+    world = World()
+    world.metadata.use("old", world.clock())
+    world.answer(led_by(1, name="old"))
+    world.metadata.use("new", world.clock())
+    world.metadata.request_update()
+
+    wanted = world.metadata.begin(world.clock())
+
+    assert (wanted.partial, wanted.topics) == (False, ["new", "old"])
+
+
+def test_beginning_again_forgets_the_brokers_and_keeps_the_topics() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(1))
+
+    world.metadata.begin_again(world.clock())
+
+    cluster = world.metadata.cluster
+    assert [broker.host for broker in cluster.brokers.values()] == ["seed"]
+    assert cluster.leader("t", 0) is None
+    assert cluster.topics["t"].leaders == (1,)
+    assert world.due_in <= 0
+
+
+def test_what_a_broker_says_of_a_leader_counts_when_its_term_is_newer() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(1, 1, epoch=5))
+    newcomer = Broker(id=3, host="three", port=9092)
+
+    assert not world.metadata.move_leader("t", 1, newcomer, 5)
+    assert not world.metadata.move_leader("unknown", 0, newcomer, 9)
+    assert not world.metadata.move_leader("t", 2, newcomer, 9)
+    assert world.metadata.move_leader("t", 1, newcomer, 6)
+
+    assert [world.metadata.cluster.leader("t", partition) for partition in (0, 1)] == [1, 3]
+    assert world.metadata.cluster.brokers[3] == newcomer
+
+
+def test_every_change_of_the_cluster_is_told() -> None:
+    world = World()
+    told: list[Cluster] = []
+    world.metadata.on_change = lambda: told.append(world.metadata.cluster)
+    world.metadata.use("t", world.clock())
+
+    world.answer(led_by(1))
+    world.metadata.move_leader("t", 0, BROKERS[2], 1)
+    world.metadata.begin_again(world.clock())
+
+    assert [cluster.leader("t", 0) for cluster in told] == [1, 2, None]
+
+
+def test_how_long_metadata_was_asked_for_in_vain_counts_from_the_first_request() -> None:
+    world = World()
+    world.answer()
+    assert world.metadata.in_vain_for(world.clock()) == 0.0
+    for _ in range(3):
+        world.metadata.begin(world.clock())
+        world.clock.advance(10)
+        world.metadata.fail(ConnectionFailed("lost"), world.clock())
+
+    assert world.metadata.in_vain_for(world.clock()) == pytest.approx(30.0)
+    world.answer()
+    assert world.metadata.in_vain_for(world.clock()) == 0.0

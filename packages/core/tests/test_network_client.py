@@ -314,3 +314,30 @@ def test_shutting_down_completes_what_is_in_flight() -> None:
     machine.client.shutdown()
 
     assert isinstance(completions[0].error, ConnectionFailed)
+
+
+def test_a_name_that_takes_long_keeps_nothing_else_waiting() -> None:
+    machine = machine_of(1, 2)
+    make_ready(machine)
+    machine.network.slow_names.add("broker-2")
+    completions = ask(machine)
+
+    assert not machine.client.ready(2, machine.clock())
+    rounds(machine, 3)
+
+    assert completions[0].error is None
+    machine.network.slow_names.clear()
+    make_ready(machine, 2)
+
+
+def test_a_name_that_is_never_answered_ends_with_the_setup_timeout() -> None:
+    machine = machine_of(1, setup_timeout=10.0)
+    machine.network.slow_names.add("seed")
+
+    with pytest.raises(TopicUnavailable, match=r"did not get ready within .* \(looking up the name\)"):
+        wait_in_vain(machine)
+
+
+def wait_in_vain(machine: Machine) -> None:
+    machine.run(11.0)
+    machine.metadata.wait_for("t", partition=None, timeout=0.0)

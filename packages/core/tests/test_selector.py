@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from ottla.errors import ConnectionFailed, ConnectionRetired, NameResolutionFailed, OttlaError
+from ottla.errors import ConnectionFailed, ConnectionRetired, OttlaError
 from ottla.interfaces import Interest, Target, Transport, TransportLayer
-from ottla.selector import Selector, resolve
+from ottla.selectable import Address
+from ottla.selector import Selector
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 
 HANG_GUARD = 20.0
@@ -264,12 +265,19 @@ def test_the_transport_may_answer_with_targets_of_its_own() -> None:
 
     selector = make_selector(transport=Tunnel())
     with contextlib.closing(_Shutdown(selector)):
-        assert selector.resolve("broker", 9092) == [Target(socket.AF_UNIX, "/run/broker")]
+        assert selector.resolve("broker", 9092) == [
+            Address(host="broker", target=Target(socket.AF_UNIX, "/run/broker"))
+        ]
 
 
-def test_a_name_without_an_address_is_named() -> None:
-    with pytest.raises(NameResolutionFailed, match=r"'no-such-broker\.invalid' has no address"):
-        resolve("no-such-broker.invalid", 9092)
+def test_a_name_is_looked_up_aside_and_wakes_the_poll(selector: Selector) -> None:
+    assert selector.resolve("localhost", 9092) is None
+
+    selector.poll(HANG_GUARD)
+    addresses = selector.resolve("localhost", 9092)
+
+    assert addresses
+    assert {address.target.sockaddr[0] for address in addresses} <= {"127.0.0.1", "::1"}
 
 
 def test_the_layer_of_the_plaintext_transport_wants_nothing_for_itself() -> None:

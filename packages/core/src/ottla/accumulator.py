@@ -255,10 +255,10 @@ class RecordAccumulator:
             batches.append(batch)
         return drained
 
-    def put_back(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
-        """Queue a batch for another try, first in its partition and after a backoff."""
+    def put_back(self, batch: ProducerBatch, error: OttlaError, now: float, *, at_once: bool = False) -> None:
+        """Queue a batch for another try, first in its partition and after a backoff, unless it may leave *at once*."""
         batch.last_error = error
-        batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
+        batch.retry_at = now if at_once else now + self._retry_backoff.delay(batch.attempts - 1)
         with self._lock:
             self._backlog.put_first(batch)
 

@@ -13,7 +13,7 @@ from ottla.accumulator import RecordAccumulator
 from ottla.backoff import Backoff
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
-from ottla.config import ConfigDraft, ConnectionConfig, ProducerConfig
+from ottla.config import ConfigDraft, ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.dealing import Dealer
 from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
@@ -174,6 +174,9 @@ def _client(
         max_in_flight=config.delivery.max_in_flight,
         request_timeout=connection.request_timeout,
         reconnect_backoff=Backoff(initial=connection.reconnect_backoff, maximum=connection.reconnect_backoff_max),
+        canonical_bootstrap=connection.dns_lookup is DnsLookup.RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY,
+        rebootstraps=config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP,
+        rebootstrap_trigger=config.metadata.rebootstrap_trigger,
         setup_backoff=Backoff(
             initial=connection.connection_setup_timeout, maximum=connection.connection_setup_timeout_max
         ),

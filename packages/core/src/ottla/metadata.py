@@ -6,7 +6,7 @@ Callers wait here for a topic; the I/O thread brings the answers. It knows neith
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -15,6 +15,14 @@ from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.errors import BrokerError, ErrorCode, OttlaError, TopicUnavailable
 
 _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """What to ask for: all topics in use, or, `partial`, only new ones."""
+
+    topics: Sequence[str]
+    partial: bool
 
 
 class Metadata:
@@ -30,8 +38,8 @@ class Metadata:
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> None:
-        brokers = {-1 - n: Broker(id=-1 - n, host=host, port=port) for n, (host, port) in enumerate(bootstrap)}
-        self.cluster = Cluster(brokers=brokers, bootstrap=True)
+        self._bootstrap = {-1 - n: Broker(id=-1 - n, host=host, port=port) for n, (host, port) in enumerate(bootstrap)}
+        self.cluster = Cluster(brokers=self._bootstrap, bootstrap=True)
         self._max_age = max_age
         self._max_idle = max_idle
         self._refresh_backoff = refresh_backoff
@@ -42,17 +50,14 @@ class Metadata:
         self._changed = threading.Condition()
         self._used_at: dict[str, float] = {}
         self._wanted = True
+        self._new: set[str] = set()  # topics in use that no answer has told of
         self._updated_at = float("-inf")
+        self._vain_since: float | None = None
         self._retry_at = float("-inf")
         self._failures = 0
         self._error: OttlaError | None = None
+        self._hopeless: OttlaError | None = None
         self._refusal: OttlaError | None = None
-
-    @property
-    def topics(self) -> list[str]:
-        """The topics in use, which every request asks for."""
-        with self._changed:
-            return sorted(self._used_at)
 
     # For the callers of the producer
 
@@ -73,10 +78,15 @@ class Metadata:
                         return known
                     if known.error in _FINAL_TOPIC_ERRORS:
                         raise TopicUnavailable(f"topic {topic!r} cannot be used") from BrokerError(known.error)
+                if self._hopeless is not None:
+                    raise self._without_hope(topic)
                 left = deadline - self._clock()
                 if left <= 0:
                     raise self._unavailable(topic, known, partition, timeout)
-                self._wanted = True
+                if known is None:
+                    self._new.add(topic)
+                else:
+                    self._wanted = True
                 self._wake()
                 self._changed.wait(left)
 
@@ -84,7 +94,7 @@ class Metadata:
         """Note that a topic is in use; a new one is asked for at once."""
         with self._changed:
             if topic not in self._used_at:
-                self._wanted = True
+                self._new.add(topic)
                 self._retry_at = float("-inf")
             self._used_at[topic] = now
 
@@ -103,6 +113,11 @@ class Metadata:
         error.__cause__ = cause
         return error
 
+    def _without_hope(self, topic: str) -> TopicUnavailable:
+        error = TopicUnavailable(f"topic {topic!r} is not available: {self._hopeless}")
+        error.__cause__ = self._hopeless
+        return error
+
     # For the I/O thread
 
     def request_update(self) -> None:
@@ -111,12 +126,23 @@ class Metadata:
 
     def due_at(self) -> float:
         """When the next request should be made."""
-        return max(self._retry_at, float("-inf") if self._wanted else self._updated_at + self._max_age)
+        wanted = self._wanted or bool(self._new)
+        return max(self._retry_at, float("-inf") if wanted else self._updated_at + self._max_age)
 
-    def begin(self, now: float) -> None:
-        """A request is on its way: what is wanted from now on needs another."""
+    def begin(self, now: float) -> Wanted:
+        """A request is on its way, for this; what is wanted from now on needs another."""
+        with self._changed:
+            partial = not self._wanted and now < self._updated_at + self._max_age
+            topics = sorted(self._new if partial else self._used_at)
+            self._new.clear()
         self._wanted = False
         self._retry_at = now + self._refresh_backoff.delay(self._failures)
+        self._vain_since = now if self._vain_since is None else self._vain_since
+        return Wanted(topics=topics, partial=partial)
+
+    def in_vain_for(self, now: float) -> float:
+        """For how many seconds metadata has been asked for without an answer that could be used."""
+        return 0.0 if self._vain_since is None else now - self._vain_since
 
     def fail(self, error: OttlaError, now: float) -> None:
         """The request came to nothing; it is wanted again, after a backoff. Waiters learn of *error* in the end."""
@@ -126,16 +152,58 @@ class Metadata:
             self._retry_at = now + self._refresh_backoff.delay(self._failures)
             self._failures += 1
 
+    def begin_again(self, now: float) -> None:
+        """Forget the brokers and ask the bootstrap servers, at once (KIP-899, KIP-1102); topics stay known."""
+        with self._changed:
+            self.cluster = Cluster(brokers=self._bootstrap, topics=self.cluster.topics, bootstrap=True)
+            self._wanted = True
+            self._retry_at = float("-inf")
+            self._vain_since = now
+        self.on_change()
+
+    def move_leader(self, topic: str, partition: int, leader: Broker, epoch: int) -> bool:
+        """Take over what a broker said of the leader of a partition (KIP-951); False: we know better already."""
+        with self._changed:
+            known = self.cluster.topics.get(topic)
+            if known is None or partition >= len(known.epochs) or epoch <= known.epochs[partition]:
+                return False
+            leaders, epochs = list(known.leaders), list(known.epochs)
+            leaders[partition], epochs[partition] = leader.id, epoch
+            moved = attrs.evolve(known, leaders=tuple(leaders), epochs=tuple(epochs))
+            self.cluster = attrs.evolve(
+                self.cluster,
+                brokers={**self.cluster.brokers, leader.id: leader},
+                topics={**self.cluster.topics, topic: moved},
+            )
+        self.on_change()
+        return True
+
+    def lose_hope(self, error: OttlaError) -> None:
+        """Every server refuses us, for a reason that waiting does not mend: who waits is told so now.
+
+        Until an answer comes after all.
+        """
+        with self._changed:
+            self._hopeless = error
+            self._changed.notify_all()
+
     def note(self, error: OttlaError) -> None:
         """Remember a network error: a caller whose wait ends in vain is told of it."""
         self._error = error
 
-    def update(self, brokers: Mapping[int, Broker], topics: Mapping[str, Topic], now: float) -> None:
-        """Take over an answer, keep leaders whose term is newer than the answer's, drop what is idle."""
+    def update(
+        self, brokers: Mapping[int, Broker], topics: Mapping[str, Topic], now: float, *, partial: bool = False
+    ) -> None:
+        """Take over an answer, keep leaders whose term is newer than the answer's, drop what is idle.
+
+        A *partial* answer is about some topics only, and makes the others no younger.
+        """
         with self._changed:
             self._failures = 0
-            self._error = None
-            self._updated_at = now
+            self._error = self._hopeless = None
+            self._vain_since = None
+            if not partial:
+                self._updated_at = now
             self._used_at = {t: at for t, at in self._used_at.items() if now - at < self._max_idle}
             known = {name: topic for name, topic in self.cluster.topics.items() if name in self._used_at}
             merged = known | {name: _newer(known.get(name), topic) for name, topic in topics.items()}

@@ -8,10 +8,11 @@ from typing import Final
 import attrs
 
 from ottla.batch import ProducerBatch
+from ottla.cluster import Broker
 from ottla.errors import ErrorCode, error_code
 from ottla.interfaces import Buffer
 from ottla.network_client import Completion, Request
-from ottla.protocol import PRODUCE, ProduceResponse
+from ottla.protocol import PRODUCE, PartitionProduceResponse, ProduceResponse
 from ottla.protocol import produce_request as encode_request
 from ottla.recordbatch.codecs import ZSTD
 
@@ -25,13 +26,18 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, P
 
 @attrs.frozen(kw_only=True)
 class PartitionAnswer:
-    """What a broker says of one partition's batch; `record_errors` are the records that it names."""
+    """What a broker says of one partition's batch.
+
+    `record_errors` are the records that it names; `leader` and its term are who leads the partition now, if it says so.
+    """
 
     code: ErrorCode
     base_offset: int
     log_append_time_ms: int
     message: str | None
     record_errors: Mapping[int, str | None]
+    leader: Broker | None = None
+    leader_epoch: int = -1
 
 
 def produce_request(
@@ -86,14 +92,21 @@ def read_answer(
 ) -> Mapping[tuple[str, int], PartitionAnswer]:
     """The answers by topic and partition; from version 13 on the wire has ids in place of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
+    brokers = {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port) for node in answer.node_endpoints}
     return {
-        (topic.name or names.get(topic.topic_id, ""), partition.index): PartitionAnswer(
-            code=error_code(partition.error_code),
-            base_offset=partition.base_offset,
-            log_append_time_ms=partition.log_append_time_ms,
-            message=partition.error_message,
-            record_errors={record.batch_index: record.batch_index_error_message for record in partition.record_errors},
-        )
+        (topic.name or names.get(topic.topic_id, ""), partition.index): _partition_answer(partition, brokers)
         for topic in answer.responses
         for partition in topic.partition_responses
     }
+
+
+def _partition_answer(partition: PartitionProduceResponse, brokers: Mapping[int, Broker]) -> PartitionAnswer:
+    return PartitionAnswer(
+        code=error_code(partition.error_code),
+        base_offset=partition.base_offset,
+        log_append_time_ms=partition.log_append_time_ms,
+        message=partition.error_message,
+        record_errors={record.batch_index: record.batch_index_error_message for record in partition.record_errors},
+        leader=brokers.get(partition.current_leader.leader_id),
+        leader_epoch=partition.current_leader.leader_epoch,
+    )

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import attrs
+
 from ottla.errors import NetworkError, OttlaError
 from ottla.interfaces import Buffer, Target
+
+
+@attrs.frozen(kw_only=True)
+class Address:
+    """Where a broker can be reached, and the name that its certificate or principal should have there."""
+
+    host: str
+    target: Target
 
 
 class Selectable(Protocol):
@@ -31,8 +41,11 @@ class Selectable(Protocol):
     def disconnected(self) -> Mapping[int, OttlaError]:
         """Connections that ended, with the reason; they are forgotten."""
 
-    def resolve(self, host: str, port: int) -> Sequence[Target]:
-        """The addresses to try for a broker. Raises NameResolutionFailed. May take as long as the resolver does."""
+    def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
+        """The addresses to try for a broker; None: not known yet, ask again after the next `poll` that returns early.
+
+        *canonical* gives each address its own name. Raises NameResolutionFailed.
+        """
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
         """Begin to connect; what comes of it is told by `poll`."""

@@ -158,22 +158,30 @@ class Sender:
             case Verdict.RETRY:
                 self._retry(batch, error, now)
             case Verdict.REFRESH:
-                self._metadata.request_update()
-                if answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    logger.warning(
-                        "%s: topic %s, partition %d is unknown to its broker: it may have been deleted, or this user "
-                        "may not describe it",
-                        self._client_id,
-                        batch.topic,
-                        batch.partition,
-                    )
-                self._retry(batch, error, now)
+                self._retry(batch, error, now, at_once=self._refresh(batch, answer))
             case Verdict.TOO_LARGE:
                 self._split(batch, error, now)
             case Verdict.FAIL:
                 self._fail(batch, error, now, answer=answer)
             case _:
                 assert_never(verdict)
+
+    def _refresh(self, batch: ProducerBatch, answer: PartitionAnswer) -> bool:
+        """See that the batch's leader is found; True: the answer itself names it (KIP-951)."""
+        if answer.leader is not None and self._metadata.move_leader(
+            batch.topic, batch.partition, answer.leader, answer.leader_epoch
+        ):
+            return True
+        self._metadata.request_update()
+        if answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            logger.warning(
+                "%s: topic %s, partition %d is unknown to its broker: it may have been deleted, or this user may not "
+                "describe it",
+                self._client_id,
+                batch.topic,
+                batch.partition,
+            )
+        return False
 
     def _acknowledge(self, batch: ProducerBatch, answer: PartitionAnswer) -> None:
         if answer.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -182,7 +190,7 @@ class Sender:
             outcome = Acknowledged(base_offset=answer.base_offset, log_append_time_ms=answer.log_append_time_ms)
         self._accumulator.settle(batch, outcome)
 
-    def _retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
+    def _retry(self, batch: ProducerBatch, error: OttlaError, now: float, *, at_once: bool = False) -> None:
         """Queue the batch again while attempts and time are left."""
         if batch.attempts > self._retries:
             self._fail(batch, error, now)
@@ -191,7 +199,7 @@ class Sender:
             self._accumulator.settle(batch, Failed(error=expired(batch, now)))
         else:
             logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
-            self._accumulator.put_back(batch, error, now)
+            self._accumulator.put_back(batch, error, now, at_once=at_once)
 
     def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> None:
         """Send the records again in smaller batches; one alone can only fail."""

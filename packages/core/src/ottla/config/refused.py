@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config.value_types import ValueType, boolean, choice, items, text
+from ottla.config.value_types import ValueType, boolean, items, text
 
 
 @attrs.frozen(kw_only=True)
@@ -60,12 +60,6 @@ REFUSED: Final[Mapping[str, Refusal]] = {
             type=items(),
             harmless=(),
             remedy="metrics reporters are not in this version; leave it out or empty",
-        ),
-        Refusal(
-            key="client.dns.lookup",
-            type=choice({name: name for name in ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")}),
-            harmless="use_all_dns_ips",
-            remedy="only use_all_dns_ips is in this version; leave it out",
         ),
     )
 }

@@ -49,6 +49,13 @@ class SecurityProtocol(enum.StrEnum):
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
+class DnsLookup(enum.StrEnum):
+    """What a bootstrap server's name stands for (KIP-235)."""
+
+    USE_ALL_DNS_IPS = "use_all_dns_ips"
+    RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY = "resolve_canonical_bootstrap_servers_only"
+
+
 @attrs.frozen(kw_only=True)
 class ConnectionConfig:
     """Where to connect, how, and for how long to try."""
@@ -58,6 +65,12 @@ class ConnectionConfig:
         addresses(),
         default=(),
         meaning="The servers to ask first for the cluster's brokers. Required.",
+    )
+    dns_lookup: DnsLookup = option(  # noqa: RUF009 - a field, not a default
+        "client.dns.lookup",
+        choice({lookup.value: lookup for lookup in DnsLookup}),
+        default=DnsLookup.USE_ALL_DNS_IPS,
+        meaning="All addresses of a name in turn, or the canonical names of the bootstrap servers' addresses.",
     )
     client_id: str = option(
         "client.id",
@@ -127,6 +140,13 @@ class ConnectionConfig:
     )
 
 
+class RecoveryStrategy(enum.StrEnum):
+    """What to do when no known broker can be reached (KIP-899)."""
+
+    NONE = "none"
+    REBOOTSTRAP = "rebootstrap"
+
+
 @attrs.frozen(kw_only=True)
 class MetadataConfig:
     """How fresh our view of the cluster is kept."""
@@ -142,6 +162,18 @@ class MetadataConfig:
         milliseconds(least=5_000, most=LONG_MAX),
         default=300_000,
         meaning="A topic that nothing was sent to for this long is forgotten.",
+    )
+    recovery: RecoveryStrategy = option(  # noqa: RUF009 - a field, not a default
+        "metadata.recovery.strategy",
+        choice({strategy.value: strategy for strategy in RecoveryStrategy}),
+        default=RecoveryStrategy.REBOOTSTRAP,
+        meaning="Whether to begin again with bootstrap.servers when no known broker can be reached.",
+    )
+    rebootstrap_trigger: float = option(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        milliseconds(most=LONG_MAX),
+        default=300_000,
+        meaning="Begin again with bootstrap.servers when metadata could not be had for this long.",
     )
 
 

@@ -28,6 +28,7 @@ from ottla.errors.exceptions import (
     UndeliveredError,
     UnsupportedVersion,
     WrongCall,
+    WrongProtocol,
 )
 
 __all__ = [
@@ -58,5 +59,6 @@ __all__ = [
     "UndeliveredError",
     "UnsupportedVersion",
     "WrongCall",
+    "WrongProtocol",
     "error_code",
 ]

@@ -87,7 +87,15 @@ class ConnectionRetired(ConnectionFailed):
 
 
 class NameResolutionFailed(ConnectionFailed):
-    """A broker's name has no address."""
+    """A broker's name has no address. `final`: the name does not exist, as far as the resolver knows."""
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        self.final = final
+        super().__init__(message)
+
+
+class WrongProtocol(ConnectionFailed):
+    """The peer speaks something else than we do: TLS where we do not, or no Kafka at all. The message says what."""
 
 
 class RequestTimeout(NetworkError):

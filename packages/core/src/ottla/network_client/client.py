@@ -7,24 +7,27 @@ Bytes are moved by a `Selectable`; time is an argument, but for the moment at wh
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from typing import Any
 
 from ottla.backoff import Backoff
-from ottla.cluster import Broker
 from ottla.errors import (
+    BrokerError,
     ConnectionFailed,
     ConnectionRetired,
+    ErrorCode,
+    NameResolutionFailed,
     NetworkError,
     OttlaError,
     ProtocolError,
     RequestTimeout,
     UnsupportedVersion,
+    WrongProtocol,
 )
 from ottla.interfaces import Buffer
 from ottla.metadata import Metadata
 from ottla.network_client.connection import Connection, Stage
+from ottla.network_client.connections import Connections
 from ottla.network_client.negotiation import api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Request
 from ottla.network_client.upkeep import metadata_request, read_answer
@@ -47,6 +50,9 @@ class NetworkClient:
         request_timeout: float,
         reconnect_backoff: Backoff,
         setup_backoff: Backoff,
+        canonical_bootstrap: bool = False,
+        rebootstraps: bool = True,
+        rebootstrap_trigger: float = 300.0,
         clock: Callable[[], float],
     ) -> None:
         self._selector = selector
@@ -56,10 +62,14 @@ class NetworkClient:
         self._request_timeout = request_timeout
         self._reconnect_backoff = reconnect_backoff
         self._setup_backoff = setup_backoff
+        self._canonical_bootstrap = canonical_bootstrap
+        self._rebootstraps = rebootstraps
+        self._rebootstrap_trigger = rebootstrap_trigger
         self._clock = clock
-        self._connections: dict[int, Connection] = {}
+        self._connections = Connections(max_in_flight=max_in_flight)
         self._correlation_id = 0
         self._metadata_asked = False
+        self._accepted = False  # by any broker, ever
         self._completions: list[tuple[Request, Completion]] = []
 
     def ready(self, node: int, now: float) -> bool:
@@ -70,7 +80,7 @@ class NetworkClient:
         broker = self._metadata.cluster.brokers.get(node)
         if broker is None:
             return False
-        connection = self._connection(broker)
+        connection = self._connections.of(broker)
         if connection.may_connect(now):
             self._connect(connection, now)
         return not self._metadata_due(now) and connection.may_send(now, max_in_flight=self._max_in_flight)
@@ -101,7 +111,7 @@ class NetworkClient:
 
     def in_flight(self) -> int:
         """How many requests wait for an answer."""
-        return sum(len(connection.in_flight) for connection in self._connections.values())
+        return sum(len(connection.in_flight) for connection in self._connections)
 
     def poll(self, timeout: float, now: float) -> float:
         """Move bytes, waiting at most *timeout* seconds, and complete what is complete; returns the time after.
@@ -116,6 +126,7 @@ class NetworkClient:
             self._take_answers(now)
             self._note_lost(now)
             self._greet_connected(now)
+            self._look_for_names(now)
             self._time_out(now)
         self._run_completions()
         return now
@@ -127,30 +138,35 @@ class NetworkClient:
     def shutdown(self) -> None:
         """Close every connection; what is in flight completes as lost."""
         now = self._clock()
-        for node, connection in self._connections.items():
+        for connection in self._connections:
             for sent in connection.lost():
-                self._complete(sent.request, node, now, error=ConnectionFailed("the producer was closed"))
+                self._complete(
+                    sent.request, connection.broker.id, now, error=ConnectionFailed("the producer was closed")
+                )
         self._run_completions()
         self._selector.shutdown()
 
     # Connections
 
-    def _connection(self, broker: Broker) -> Connection:
-        connection = self._connections.get(broker.id)
-        if connection is None:
-            connection = self._connections[broker.id] = Connection(broker=broker)
-        return connection
-
     def _connect(self, connection: Connection, now: float) -> None:
-        broker = connection.broker
-        connection.stage = Stage.CONNECTING
+        connection.stage = Stage.RESOLVING
         connection.setup_deadline = now + self._setup_backoff.delay(connection.failures)
+        self._go_on_connecting(connection, now)
+
+    def _go_on_connecting(self, connection: Connection, now: float) -> None:
+        """Take the next of the broker's addresses, once they are known."""
+        broker = connection.broker
         try:
-            if not connection.targets:
-                connection.targets = self._selector.resolve(broker.host, broker.port)
-            target, connection.targets = connection.targets[0], connection.targets[1:]
+            if not connection.addresses:
+                canonical = self._canonical_bootstrap and broker.id < 0
+                addresses = self._selector.resolve(broker.host, broker.port, canonical=canonical)
+                if addresses is None:
+                    return
+                connection.addresses = addresses
+            address, connection.addresses = connection.addresses[0], connection.addresses[1:]
             logger.debug("%s: connecting to %s", self._client_id, broker)
-            self._selector.connect(broker.id, target, broker.host, broker.port)
+            connection.stage = Stage.CONNECTING
+            self._selector.connect(broker.id, address.target, address.host, broker.port)
         except NetworkError as error:
             self._failed(connection, error, now)
 
@@ -166,27 +182,35 @@ class NetworkClient:
             connection.failures += 1
             self._metadata.note(error)
             self._metadata.request_update()
+            self._lose_hope_if_refused(connection, error)
         for sent in unanswered:
             self._complete(sent.request, connection.broker.id, now, error=error)
 
+    def _lose_hope_if_refused(self, connection: Connection, error: OttlaError) -> None:
+        """Tell who waits, if no server has ever accepted us and all of them say why they will not."""
+        if self._accepted:
+            return
+        final = isinstance(error, WrongProtocol) or (isinstance(error, NameResolutionFailed) and error.final)
+        connection.refusal = error if final else None
+        refusal = self._connections.refusal_of_all(self._metadata.cluster.brokers.values())
+        if refusal is not None:
+            self._metadata.lose_hope(refusal)
+
     def _drop(self, connection: Connection, reason: NetworkError) -> None:
         """Close a connection; its end is told by the next poll."""
-        if not connection.closing:
+        if connection.stage is Stage.RESOLVING:
+            connection.lost()  # there is nothing to close yet
+        elif not connection.closing:
             connection.closing = True
             self._selector.close(connection.broker.id, reason)
 
     def _forget_gone(self) -> None:
         """Close the connections of brokers that left the cluster or moved to another address."""
-        brokers = self._metadata.cluster.brokers
-        for node, connection in self._connections.items():
-            if brokers.get(node) == connection.broker:
-                continue
+        for connection in self._connections.gone(self._metadata.cluster.brokers.values()):
             if connection.stage is not Stage.DISCONNECTED:
                 self._drop(connection, ConnectionRetired(f"{connection.broker} is not part of the cluster"))
-            elif node in brokers:
-                self._connections[node] = Connection(broker=brokers[node])
-        for node in [n for n, c in self._connections.items() if n not in brokers and c.stage is Stage.DISCONNECTED]:
-            del self._connections[node]
+            if connection.stage is Stage.DISCONNECTED:
+                self._connections.forget(connection)
 
     # Requests
 
@@ -290,7 +314,8 @@ class NetworkClient:
             return
         connection.versions = dict(offer.versions)
         connection.stage = Stage.READY
-        connection.targets = ()
+        self._accepted = True
+        connection.addresses = ()
         logger.debug("%s: %s is ready", self._client_id, connection.broker)
 
     def _note_lost(self, now: float) -> None:
@@ -307,8 +332,13 @@ class NetworkClient:
                 request = api_versions_request()
                 self._transmit(connection, request, request.message.max_version, now)
 
+    def _look_for_names(self, now: float) -> None:
+        for connection in self._connections:
+            if connection.stage is Stage.RESOLVING:
+                self._go_on_connecting(connection, now)
+
     def _time_out(self, now: float) -> None:
-        for connection in self._connections.values():
+        for connection in self._connections:
             if connection.next_deadline() > now or connection.closing:
                 continue
             if connection.stage is Stage.READY:
@@ -317,7 +347,11 @@ class NetworkClient:
                 what = f"did not answer a {name} request within request.timeout.ms ({waited:g} s)"
             else:
                 what = f"did not get ready within socket.connection.setup.timeout.ms ({connection.stage.value})"
-            self._drop(connection, RequestTimeout(f"{connection.broker} {what}"))
+            error = RequestTimeout(f"{connection.broker} {what}")
+            if connection.stage is Stage.RESOLVING:
+                self._failed(connection, error, now)  # there is nothing to close yet
+            else:
+                self._drop(connection, error)
 
     # Metadata
 
@@ -327,18 +361,39 @@ class NetworkClient:
     def _ask_for_metadata(self, now: float) -> None:
         if not self._metadata_due(now):
             return
-        connection = self._least_loaded(now)
+        self._begin_again_if_lost(now)
+        connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
         if connection is None:
             return
         if connection.may_connect(now):
             self._connect(connection, now)
         elif connection.may_send(now, max_in_flight=self._max_in_flight):
-            request = metadata_request(self._metadata.topics, on_complete=self._take_metadata)
-            self._metadata.begin(now)
+            wanted = self._metadata.begin(now)
+            request = metadata_request(
+                wanted.topics, on_complete=lambda completion: self._take_metadata(completion, partial=wanted.partial)
+            )
             self._metadata_asked = True
             self.send(connection.broker.id, request, now)
 
-    def _take_metadata(self, completion: Completion) -> None:
+    def _begin_again_if_lost(self, now: float) -> None:
+        """Turn to the bootstrap servers when no broker that we know is left, or none has told us anything for long."""
+        cluster = self._metadata.cluster
+        if cluster.bootstrap or not self._rebootstraps:
+            return
+        if self._connections.none_left(cluster.brokers.values()):
+            why = "none of the known brokers can be reached"
+        elif self._metadata.in_vain_for(now) >= self._rebootstrap_trigger:
+            why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
+        else:
+            return
+        self._begin_again(why, now)
+
+    def _begin_again(self, why: str, now: float) -> None:
+        logger.warning("%s: %s; beginning again with bootstrap.servers", self._client_id, why)
+        self._metadata.begin_again(now)
+        self._forget_gone()
+
+    def _take_metadata(self, completion: Completion, *, partial: bool) -> None:
         self._metadata_asked = False
         if completion.error is not None:
             self._metadata.fail(completion.error, completion.now)
@@ -347,35 +402,23 @@ class NetworkClient:
             brokers, topics = read_answer(completion.answer)
         except OttlaError as error:
             self._metadata.fail(error, completion.now)
+            refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
+            if refused and self._rebootstraps:
+                self._begin_again("a broker asked for it", completion.now)
             return
-        self._metadata.update(brokers, topics, completion.now)
+        self._metadata.update(brokers, topics, completion.now, partial=partial)
         self._forget_gone()
-
-    def _least_loaded(self, now: float) -> Connection | None:
-        """The connection to ask: ready and idle first, then the least busy, then one in the making, then a new one."""
-        brokers = list(self._metadata.cluster.brokers.values())
-        random.shuffle(brokers)
-        ranked: list[tuple[int, int, Connection]] = []
-        for position, broker in enumerate(brokers):
-            connection = self._connection(broker)
-            if connection.may_send(now, max_in_flight=self._max_in_flight):
-                ranked.append((len(connection.in_flight), position, connection))
-            elif connection.stage in (Stage.CONNECTING, Stage.NEGOTIATING):
-                ranked.append((1_000, position, connection))
-            elif connection.may_connect(now):
-                ranked.append((2_000, position, connection))
-        return min(ranked, key=lambda entry: entry[:2])[2] if ranked else None
 
     def _due_at(self, now: float) -> float:
         """When the client itself has something to do again."""
-        due = min((connection.next_deadline() for connection in self._connections.values()), default=float("inf"))
+        due = min((connection.next_deadline() for connection in self._connections), default=float("inf"))
         if self._metadata_asked:
             return due
         metadata_at = self._metadata.due_at()
         if metadata_at > now:
             return min(due, metadata_at)
-        connections = self._connections.values()
-        if any(c.stage in (Stage.CONNECTING, Stage.NEGOTIATING) for c in connections):
+        connections = self._connections
+        if any(c.setting_up for c in connections):
             return due
         # No connection could be asked: a lost one may be tried, a throttled one asked, after its time.
         changes = (max(c.retry_at, c.throttled_until) for c in connections)

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 import attrs
 
 from ottla.cluster import Broker
-from ottla.interfaces import Target
 from ottla.network_client.request import InFlight
+from ottla.selectable import Address
 
 
 class Stage(enum.Enum):
     """How far a connection has come."""
 
     DISCONNECTED = "disconnected"
+    RESOLVING = "looking up the name"
     CONNECTING = "connecting"
     NEGOTIATING = "asking for API versions"
     READY = "ready"
@@ -36,11 +37,16 @@ class Connection:
     closing: bool = False
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     in_flight: deque[InFlight] = attrs.field(factory=deque)
-    targets: Sequence[Target] = ()
+    addresses: Sequence[Address] = ()
 
     def may_connect(self, now: float) -> bool:
         """Whether a new try is allowed now."""
         return self.stage is Stage.DISCONNECTED and now >= self.retry_at
+
+    @property
+    def setting_up(self) -> bool:
+        """Whether it is on its way to being ready."""
+        return self.stage not in (Stage.DISCONNECTED, Stage.READY)
 
     def may_send(self, now: float, *, max_in_flight: int) -> bool:
         """Whether the connection takes one more request now."""
@@ -55,8 +61,7 @@ class Connection:
     def next_deadline(self) -> float:
         """When something of this connection times out."""
         oldest = min((sent.deadline for sent in self.in_flight), default=float("inf"))
-        setting_up = self.stage in (Stage.CONNECTING, Stage.NEGOTIATING)
-        return min(oldest, self.setup_deadline if setting_up else float("inf"))
+        return min(oldest, self.setup_deadline if self.setting_up else float("inf"))
 
     def lost(self) -> Sequence[InFlight]:
         """Forget the connection; returns the requests that now have no answer, in order."""

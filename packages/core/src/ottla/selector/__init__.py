@@ -1,6 +1,5 @@
 """Sockets: the only package that touches `socket` and `selectors`."""
 
-from ottla.selector.addresses import resolve
 from ottla.selector.selector import Selector
 
-__all__ = ["Selector", "resolve"]
+__all__ = ["Selector"]

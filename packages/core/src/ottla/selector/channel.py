@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.errors import ConnectionFailed, ProtocolError
+from ottla.errors import ConnectionFailed, WrongProtocol
 from ottla.interfaces import Buffer, Interest, TransportLayer
+from ottla.selector.strangers import NO_KAFKA, stranger
 
 SIZE_PREFIX = 4
 
@@ -74,7 +75,7 @@ class Channel:
     def read(self) -> memoryview | None:
         """The next whole answer, or None when it has not arrived yet.
 
-        Raises ConnectionFailed when the peer has closed, and ProtocolError for a size that no answer has.
+        Raises ConnectionFailed when the peer has closed, and WrongProtocol for a size that no answer has.
         """
         while self._filled < len(self._target) or not self._in_body:
             if self._filled == len(self._target):
@@ -97,8 +98,8 @@ class Channel:
     def _begin_body(self) -> None:
         size = int.from_bytes(self._prefix, "big", signed=True)
         if not 0 <= size <= self._max_answer_size:
-            raise ProtocolError(
-                f"{self._peer} announced an answer of {size} bytes; is it a Kafka listener for this security.protocol?"
+            raise WrongProtocol(
+                f"{self._peer} {stranger(bytes(self._prefix)) or f'announced {size} bytes; {NO_KAFKA}'}"
             )
         self._target, self._filled, self._in_body = memoryview(bytearray(size)), 0, True
 

@@ -17,8 +17,9 @@ import attrs
 
 from ottla.errors import ConnectionFailed, ConnectionRetired, NetworkError, OttlaError
 from ottla.interfaces import Buffer, Interest, Target, Transport
-from ottla.selector.addresses import resolve
+from ottla.selectable import Address
 from ottla.selector.channel import Channel
+from ottla.selector.resolver import Resolver
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +76,15 @@ class Selector:
         self.sent: Sequence[int] = ()
         self.received: Sequence[tuple[int, memoryview]] = ()
         self.disconnected: Mapping[int, OttlaError] = {}
+        self._resolver = Resolver(self.wakeup)
         self._clear()
 
-    def resolve(self, host: str, port: int) -> Sequence[Target]:
-        """The transport's own targets, else the addresses of the name."""
-        return self._transport.targets(host, port) or resolve(host, port)
+    def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
+        """The transport's own targets, else the addresses of the name, which take a moment: None until then."""
+        targets = self._transport.targets(host, port)
+        if targets:
+            return [Address(host=host, target=target) for target in targets]
+        return self._resolver.resolve(host, port, canonical=canonical)
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
         """Begin to connect to one address of a broker."""
@@ -151,6 +156,7 @@ class Selector:
         """Close every connection and the selector itself."""
         for connection in list(self._connections.values()):
             self._release(connection)
+        self._resolver.close()
         self._watch.close()
         self._wake_reader.close()
         self._wake_writer.close()

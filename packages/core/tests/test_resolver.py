@@ -1,0 +1,99 @@
+"""Names become addresses without keeping the thread that asks."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from ottla.errors import NameResolutionFailed
+from ottla.selectable import Address
+from ottla.selector.resolver import Resolver
+
+HANG_GUARD = 20.0
+
+
+class Asked:
+    """A resolver and the moments at which it says that an answer is there."""
+
+    def __init__(self) -> None:
+        self.woken = threading.Event()
+        self.resolver = Resolver(self.woken.set)
+
+    def answer(self, host: str, *, canonical: bool = False) -> Sequence[Address]:
+        self.woken.clear()
+        assert self.resolver.resolve(host, 9092, canonical=canonical) is None
+        assert self.woken.wait(HANG_GUARD)
+        found = self.resolver.resolve(host, 9092, canonical=canonical)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    made = Asked()
+    yield made
+    made.resolver.close()
+
+
+@pytest.mark.parametrize(("digits", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
+def test_an_address_in_digits_is_known_at_once(asked: Asked, digits: str, family: int) -> None:
+    addresses = asked.resolver.resolve(digits, 9092, canonical=False)
+
+    assert addresses is not None
+    assert [(address.host, address.target.family, address.target.sockaddr[:2]) for address in addresses] == [
+        (digits, family, (digits, 9092))
+    ]
+    assert not asked.woken.is_set()
+
+
+def test_a_name_is_answered_later_with_all_its_addresses_and_its_own_name(asked: Asked) -> None:
+    addresses = asked.answer("localhost")
+
+    expected = {entry[4] for entry in socket.getaddrinfo("localhost", 9092, type=socket.SOCK_STREAM)}
+    assert {address.target.sockaddr for address in addresses} == expected
+    assert {address.host for address in addresses} == {"localhost"}
+    assert len(addresses) == len(expected)
+
+
+def test_each_question_asks_the_system_anew(asked: Asked) -> None:
+    assert asked.answer("localhost") == asked.answer("localhost")
+
+
+def test_asking_again_while_the_answer_is_on_its_way_is_one_question(asked: Asked) -> None:
+    for _ in range(5):
+        asked.resolver.resolve("localhost", 9092, canonical=False)
+    assert asked.woken.wait(HANG_GUARD)
+
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("ottla-resolver") <= 1
+
+
+def test_a_canonical_name_stands_in_for_the_one_that_was_asked_for(asked: Asked) -> None:
+    addresses = asked.answer("127.0.0.1", canonical=True)
+
+    name, _service = socket.getnameinfo(("127.0.0.1", 9092), socket.NI_NUMERICSERV)
+    assert [address.host for address in addresses] == [name]
+    assert addresses[0].target.sockaddr == ("127.0.0.1", 9092)
+
+
+@pytest.mark.parametrize("name", ["no-such-broker.invalid", "a..b", "x" * 70 + ".invalid"])
+def test_a_name_without_an_address_is_an_error_that_names_it(asked: Asked, name: str) -> None:
+    with pytest.raises(NameResolutionFailed, match=r"has no address.*bootstrap\.servers") as caught:
+        asked.answer(name)
+
+    assert repr(name) in str(caught.value)
+    assert caught.value.__cause__ is not None
+
+
+def test_closing_lets_the_thread_end(asked: Asked) -> None:
+    before = set(threading.enumerate())
+    asked.answer("localhost")
+    [thread] = set(threading.enumerate()) - before
+
+    asked.resolver.close()
+    thread.join(HANG_GUARD)
+
+    assert not thread.is_alive()
