@@ -34,6 +34,8 @@ class Connection:
     throttled_until: float = float("-inf")
     writing: bool = False
     closing: bool = False
+    unconfirmed: InFlight | None = None  # the last request without an answer, until a later one is answered
+    asked_to_confirm: bool = False
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     in_flight: deque[InFlight] = attrs.field(factory=deque)
     targets: Sequence[Target] = ()
@@ -52,6 +54,11 @@ class Connection:
             and now >= self.throttled_until
         )
 
+    def confirm(self, answered: InFlight) -> None:
+        """Note an answer: a broker serves a connection in order, so it has taken whatever was sent before."""
+        if self.unconfirmed is not None and answered.number > self.unconfirmed.number:
+            self.unconfirmed, self.asked_to_confirm = None, False
+
     def next_deadline(self) -> float:
         """When something of this connection times out."""
         oldest = min((sent.deadline for sent in self.in_flight), default=float("inf"))
@@ -65,4 +72,5 @@ class Connection:
         self.stage = Stage.DISCONNECTED
         self.writing = self.closing = False
         self.versions = {}
+        self.unconfirmed, self.asked_to_confirm = None, False
         return unanswered
