@@ -247,3 +247,23 @@ def test_metadata_errors_are_ridden_out(mock_cluster: MockCluster) -> None:
     mock_cluster.push_errors(METADATA.key, [DISCONNECT] * 3)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         producer.send("t", b"v").result(WAIT)
+
+
+@pytest.mark.slow
+def test_closing_waits_until_a_slow_broker_has_taken_what_was_sent_without_acks(kafka: KafkaCluster) -> None:
+    topic = "unacknowledged-and-closed"
+    kafka.create_topic(topic)
+    producer = Producer(bootstrap_servers=kafka.bootstrap_servers, acks=0, metadata_max_age_ms=100)
+    producer.send(topic, b"first")
+    producer.flush()
+    kafka.pause(1)
+    for _ in range(300):
+        producer.send(topic, bytes(1_000))
+    closing = threading.Thread(target=producer.close, args=(60.0,))
+    closing.start()
+    closing.join(1.0)
+    kafka.resume(1)
+    closing.join(60.0)
+
+    assert not closing.is_alive()
+    assert kafka.end_offset(topic) == 301

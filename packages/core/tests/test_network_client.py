@@ -11,7 +11,7 @@ from machine import Machine
 from ottla.errors import ConnectionFailed, NameResolutionFailed, RequestTimeout, TopicUnavailable
 from ottla.interfaces import Target
 from ottla.network_client import Completion, Request
-from ottla.protocol import API_VERSIONS, METADATA, MetadataRequest
+from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, MetadataRequest, ProduceRequest
 from simulation import SimulatedBroker, SimulatedCluster
 
 
@@ -341,3 +341,62 @@ def test_a_name_that_is_never_answered_ends_with_the_setup_timeout() -> None:
 def wait_in_vain(machine: Machine) -> None:
     machine.run(11.0)
     machine.metadata.wait_for("t", partition=None, timeout=0.0)
+
+
+def send_unanswered(machine: Machine) -> None:
+    """A request that the broker does not answer, as Produce with acks=0."""
+    request = Request(
+        message=PRODUCE,
+        body=lambda version: [PRODUCE.request(version).encode(ProduceRequest(acks=0))],
+        on_complete=lambda _completion: None,
+        answered=False,
+    )
+    machine.client.send(1, request, machine.clock())
+    machine.client.poll(0.0, machine.clock())
+
+
+def test_what_nobody_answers_is_confirmed_by_the_answer_to_a_later_question() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    assert not machine.client.confirm(machine.clock())
+    send_unanswered(machine)
+    asked = len(machine.cluster.brokers[1].requests)
+
+    assert machine.client.confirm(machine.clock())
+    assert machine.client.confirm(machine.clock())
+    rounds(machine, 3)
+
+    assert machine.cluster.brokers[1].requests[asked:] == [("ApiVersions", 4)]
+    assert not machine.client.confirm(machine.clock())
+
+
+def test_an_answer_to_an_ordinary_request_confirms_as_well() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    send_unanswered(machine)
+    ask(machine)
+    rounds(machine, 3)
+
+    assert not machine.client.confirm(machine.clock())
+
+
+def test_an_answer_to_an_earlier_question_confirms_nothing() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    ask(machine)
+    machine.client.poll(0.0, machine.clock())
+    send_unanswered(machine)
+
+    assert machine.client.confirm(machine.clock())
+
+
+def test_a_connection_that_is_lost_before_it_confirmed_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    send_unanswered(machine)
+
+    machine.network.cut(1)
+    rounds(machine, 2)
+
+    assert not machine.client.confirm(machine.clock())
+    assert "what was sent to broker 1 at broker-1:9092 with acks=0 may be lost" in caplog.text

@@ -37,7 +37,8 @@ def size_of(record: NewRecord) -> int:
     """An upper bound of the bytes of a record's key, value and headers."""
     key, value, headers, _timestamp_ms, _on_delivery = record
     size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
-    return size + sum(len(name.encode()) + len(content or b"") + 10 for name, content in headers)
+    # A name that UTF-8 cannot hold has a size, too: the columns refuse it.
+    return size + sum(len(name.encode(errors="surrogatepass")) + len(content or b"") + 10 for name, content in headers)
 
 
 class ProducerBatch:

@@ -57,10 +57,12 @@ class Dealer:
         view = queues.view
         assert view is not None, "a run is begun with a view of its topic"
         partitions = self._partitions(queues.name, columns, view)
-        if len(partitions) != len(columns) or min(partitions) < 0 or max(partitions) >= view.partitions:
+        if len(partitions) != len(columns):
+            raise PluginBroken(f"the partitioner gave {len(partitions)} partitions for {len(columns)} keys")
+        if min(partitions) < 0 or max(partitions) >= view.partitions:
             raise PluginBroken(
-                f"the partitioner gave {len(partitions)} partitions for {len(columns)} keys, from {min(partitions)} to "
-                f"{max(partitions)}; topic {queues.name!r} has {view.partitions}"
+                f"the partitioner chose partitions from {min(partitions)} to {max(partitions)}; topic {queues.name!r} "
+                f"has {view.partitions}"
             )
         indexes: list[list[int]] = [[] for _ in range(view.partitions)]
         for index, partition in enumerate(partitions):

@@ -61,6 +61,7 @@ class IoThread:
         io_threads.enter()
         try:
             self._run_rounds()
+            self._confirm()
             self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
         except BaseException as cause:
             failure = ProducerFailed(f"the I/O thread {self._name} ended: {cause!r}")
@@ -85,6 +86,13 @@ class IoThread:
                 if lost_in_a_row == ROUNDS_LOST_IN_A_ROW:
                     raise
                 logger.exception("%s: a round of the I/O thread failed; going on", self._name)
+
+    def _confirm(self) -> None:
+        """Wait until brokers have taken what was sent to them with `acks=0`, for as long as the end may take."""
+        deadline, now = self._deadline, self._clock()
+        assert deadline is not None, "the rounds are over because an end was asked for"
+        while now < deadline and self._client.confirm(now):
+            now = self._client.poll(deadline - now, now)
 
     def _ended(self) -> bool:
         deadline = self._deadline

@@ -201,7 +201,7 @@ class Producer:
         engine = self._engine
         name, limit = (
             ("max.request.size", engine.max_request_size)
-            if engine.max_request_size <= engine.buffer_memory
+            if engine.max_request_size < engine.buffer_memory
             else ("buffer.memory", engine.buffer_memory)
         )
         raise RecordTooLarge(

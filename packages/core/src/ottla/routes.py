@@ -80,7 +80,7 @@ class Routes:
             cluster = self._metadata.cluster
         view = TopicView(
             partitions=len(known.leaders),
-            available=known.available,
+            available=tuple(p for p in range(len(known.leaders)) if cluster.leader(topic, p) is not None),
             queued_bytes=(),
             slow=self._slow_partitions(known),
         )

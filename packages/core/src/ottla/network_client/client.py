@@ -67,7 +67,7 @@ class NetworkClient:
         self._rebootstrap_trigger = rebootstrap_trigger
         self._clock = clock
         self._connections = Connections(max_in_flight=max_in_flight)
-        self._correlation_id = 0
+        self._requests = 0
         self._metadata_asked = False
         self._accepted = False  # by any broker, ever
         self._completions: list[tuple[Request, Completion]] = []
@@ -131,6 +131,21 @@ class NetworkClient:
         self._run_completions()
         return now
 
+    def confirm(self, now: float) -> bool:
+        """Ask each broker that was sent to without wanting an answer for one; True: some have not answered yet.
+
+        Before a connection with `acks=0` is closed: what our kernel still holds is thrown away when an answer arrives
+        at a closed socket, and an answer to a later question says that the broker has taken all that came before.
+        """
+        unconfirmed = [connection for connection in self._connections if connection.unconfirmed is not None]
+        for connection in unconfirmed:
+            if connection.asked_to_confirm or not connection.may_send(now, max_in_flight=self._max_in_flight):
+                continue
+            connection.asked_to_confirm = True
+            request = api_versions_request()
+            self._transmit(connection, request, self._version(connection, request), now)
+        return bool(unconfirmed)
+
     def wakeup(self) -> None:
         """End a `poll` that waits. For any thread."""
         self._selector.wakeup()
@@ -172,6 +187,13 @@ class NetworkClient:
 
     def _failed(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Note that a connection is gone, complete what it had in flight, and allow the next try after a backoff."""
+        if connection.unconfirmed is not None:
+            logger.warning(
+                "%s: records that were sent to %s with acks=0 may be lost: %s",
+                self._client_id,
+                connection.broker,
+                error,
+            )
         unanswered = connection.lost()
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
@@ -223,14 +245,16 @@ class NetworkClient:
 
     def _transmit(self, connection: Connection, request: Request, version: int, now: float) -> None:
         body = request.body(version)
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        header = request_header(request.message, version, self._correlation_id, self._client_id)
+        self._requests += 1
+        correlation_id = self._requests & 0x7FFFFFFF
+        header = request_header(request.message, version, correlation_id, self._client_id)
         size = len(header) + sum(map(len, body))
         connection.in_flight.append(
             InFlight(
                 request=request,
                 version=version,
-                correlation_id=self._correlation_id,
+                number=self._requests,
+                correlation_id=correlation_id,
                 sent_at=now,
                 deadline=now + self._request_timeout,
             )
@@ -272,6 +296,7 @@ class NetworkClient:
             if connection.in_flight and not connection.in_flight[-1].request.answered:
                 sent = connection.in_flight.pop()
                 connection.failures = 0
+                connection.unconfirmed = sent
                 self._complete(sent.request, node, now)
 
     def _take_answers(self, now: float) -> None:
@@ -301,6 +326,7 @@ class NetworkClient:
         answer = message.response(sent.version).decode(body, exact=False)
         connection.in_flight.popleft()
         connection.failures = 0
+        connection.confirm(sent)
         throttle = getattr(answer, "throttle_time_ms", 0) / 1000
         if throttle > 0:
             connection.throttled_until = now + throttle

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import attrs
 
 from ottla.cluster import Broker
+from ottla.errors import OttlaError
 from ottla.network_client.request import InFlight
 from ottla.selectable import Address
 
@@ -35,6 +36,9 @@ class Connection:
     throttled_until: float = float("-inf")
     writing: bool = False
     closing: bool = False
+    refusal: OttlaError | None = None  # why it will not become ready by waiting
+    unconfirmed: InFlight | None = None  # the last request without an answer, until a later one is answered
+    asked_to_confirm: bool = False
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     in_flight: deque[InFlight] = attrs.field(factory=deque)
     addresses: Sequence[Address] = ()
@@ -58,6 +62,11 @@ class Connection:
             and now >= self.throttled_until
         )
 
+    def confirm(self, answered: InFlight) -> None:
+        """Note an answer: a broker serves a connection in order, so it has taken whatever was sent before."""
+        if self.unconfirmed is not None and answered.number > self.unconfirmed.number:
+            self.unconfirmed, self.asked_to_confirm = None, False
+
     def next_deadline(self) -> float:
         """When something of this connection times out."""
         oldest = min((sent.deadline for sent in self.in_flight), default=float("inf"))
@@ -70,4 +79,5 @@ class Connection:
         self.stage = Stage.DISCONNECTED
         self.writing = self.closing = False
         self.versions = {}
+        self.unconfirmed, self.asked_to_confirm = None, False
         return unanswered

@@ -42,9 +42,10 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class InFlight:
-    """A request that was handed to its connection."""
+    """A request that was handed to its connection; `number` counts all requests of the client."""
 
     request: Request
+    number: int
     version: int
     correlation_id: int
     sent_at: float
