@@ -105,6 +105,8 @@ class Machine:
         growing: bool = True,
         availability_timeout: float = 0.0,
         compressor: Compressor | None = None,
+        rebootstraps: bool = True,
+        rebootstrap_trigger: float = 300.0,
     ) -> None:
         self.clock = ManualClock()
         self.cluster = cluster
@@ -124,6 +126,8 @@ class Machine:
             max_in_flight=max_in_flight,
             request_timeout=request_timeout,
             reconnect_backoff=Backoff(initial=0.05, maximum=1.0, random=lambda: 0.5),
+            rebootstraps=rebootstraps,
+            rebootstrap_trigger=rebootstrap_trigger,
             setup_backoff=Backoff(initial=setup_timeout, maximum=setup_timeout, random=lambda: 0.5),
             clock=self.clock,
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from ottla.errors import ConnectionFailed, ErrorCode, NameResolutionFailed, NetworkError, OttlaError
+from ottla.errors import ConnectionFailed, ErrorCode, NameResolutionFailed, NetworkError, OttlaError, WrongProtocol
 from ottla.interfaces import Buffer, Target
 from ottla.protocol import (
     API_VERSIONS,
@@ -21,11 +21,13 @@ from ottla.protocol import (
     PRODUCE,
     ApiVersion,
     ApiVersionsResponse,
+    LeaderIdAndEpoch,
     Message,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -45,6 +47,7 @@ class SimulatedTopic:
     name: str
     id: bytes
     leaders: list[int]
+    epoch: int = 0
     log: dict[int, list[Record]] = attrs.field(factory=dict)
 
 
@@ -59,6 +62,7 @@ class SimulatedBroker:
     codes: deque[ErrorCode | None] = attrs.field(factory=deque)
     requests: list[tuple[str, int]] = attrs.field(factory=list)
     throttle_ms: int = 0
+    hints: bool = False  # say in Produce answers who leads (KIP-951)
     magics: list[int] = attrs.field(factory=list)
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {m.key: (m.min_version, m.max_version) for m in MESSAGES.values()}
@@ -115,15 +119,25 @@ class SimulatedBroker:
                     for batch in parse_batches(data.records or b"", compressors={}):
                         self.magics.append(batch.magic)
                         log.extend(batch.records)
+                told = self.hints and answered is ErrorCode.NOT_LEADER_OR_FOLLOWER
+                hint = LeaderIdAndEpoch(leader_id=topic.leaders[data.index], leader_epoch=topic.epoch)
                 partitions.append(
                     PartitionProduceResponse(
-                        index=data.index, error_code=answered or ErrorCode.NONE, base_offset=base_offset
+                        index=data.index,
+                        error_code=answered or ErrorCode.NONE,
+                        base_offset=base_offset,
+                        current_leader=hint if told else LeaderIdAndEpoch(),
                     )
                 )
             responses.append(
                 TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=partitions)
             )
-        return None if code is None else ProduceResponse(responses=responses, throttle_time_ms=self.throttle_ms)
+        nodes = [NodeEndpoint(node_id=b.id, host=f"broker-{b.id}", port=9092) for b in self.cluster.brokers.values()]
+        if code is None:
+            return None
+        return ProduceResponse(
+            responses=responses, throttle_time_ms=self.throttle_ms, node_endpoints=nodes if self.hints else []
+        )
 
 
 @attrs.define
@@ -132,6 +146,8 @@ class SimulatedCluster:
 
     brokers: dict[int, SimulatedBroker] = attrs.field(factory=dict)
     topics: dict[str, SimulatedTopic] = attrs.field(factory=dict)
+    seed: int | None = None  # the broker behind the bootstrap server's name; None: the first
+    metadata_code: ErrorCode = ErrorCode.NONE
 
     @classmethod
     def of(cls, *ids: int) -> SimulatedCluster:
@@ -149,6 +165,7 @@ class SimulatedCluster:
 
     def metadata(self) -> MetadataResponse:
         return MetadataResponse(
+            error_code=self.metadata_code,
             brokers=[
                 MetadataResponseBroker(node_id=b.id, host=f"broker-{b.id}", port=9092)
                 for b in self.brokers.values()
@@ -159,7 +176,7 @@ class SimulatedCluster:
                     name=topic.name,
                     topic_id=topic.id,
                     partitions=[
-                        MetadataResponsePartition(partition_index=p, leader_id=leader, leader_epoch=0)
+                        MetadataResponsePartition(partition_index=p, leader_id=leader, leader_epoch=topic.epoch)
                         for p, leader in enumerate(topic.leaders)
                     ],
                 )
@@ -181,6 +198,7 @@ class SimulatedNetwork:
         self.cluster = cluster
         self.clock = clock
         self.unresolvable: set[str] = set()
+        self.strangers: set[str] = set()
         self.slow_names: set[str] = set()
         self.black_holes: set[str] = set()
         self.waits: list[float] = []
@@ -205,7 +223,7 @@ class SimulatedNetwork:
         if host in self.slow_names:
             return None
         if host in self.unresolvable:
-            raise NameResolutionFailed(f"the name {host!r} has no address")
+            raise NameResolutionFailed(f"the name {host!r} has no address", final=True)
         return [Address(host=host, target=Target(0, host))]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
@@ -215,10 +233,11 @@ class SimulatedNetwork:
             self._connecting[node] = None
             return
         brokers = self.cluster.brokers
-        broker = (
-            brokers[int(host.removeprefix("broker-"))] if host.startswith("broker-") else next(iter(brokers.values()))
-        )
-        if broker.up:
+        node_id = int(host.removeprefix("broker-")) if host.startswith("broker-") else self.cluster.seed
+        broker = next(iter(brokers.values())) if node_id is None else brokers[node_id]
+        if host in self.strangers:
+            self._to_close[node] = WrongProtocol(f"{host}:{port} answered with a TLS alert")
+        elif broker.up:
             self._connecting[node] = broker
         else:
             self._to_close[node] = ConnectionFailed(f"could not connect to {host}:{port}: ECONNREFUSED")

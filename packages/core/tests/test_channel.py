@@ -146,11 +146,29 @@ def test_a_peer_that_closes_in_the_middle_of_an_answer_is_no_answer() -> None:
         channel.read()
 
 
-@pytest.mark.parametrize("prefix", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"HTTP", (1_001).to_bytes(4, "big")])
+@pytest.mark.parametrize("prefix", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", (1_001).to_bytes(4, "big")])
 def test_a_size_that_no_answer_has_is_refused_before_memory_is_taken(prefix: bytes) -> None:
     channel = make_channel(ScriptedLayer(prefix + b"rest"))
 
     with pytest.raises(WrongProtocol, match="no Kafka listener"):
+        channel.read()
+
+
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        (b"\x15\x03\x03\x00", "a TLS alert.*security.protocol=SSL"),
+        (b"\x15\x03\x01\x00", "a TLS alert"),
+        (b"\x16\x03\x03\x00", "a TLS handshake.*security.protocol=SSL"),
+        (b"HTTP", "a web server.*bootstrap.servers"),
+        (b"SSH-", "an SSH server"),
+        (b"\x15\x02\x03\x00", "no Kafka listener"),
+    ],
+)
+def test_a_stranger_is_recognised_by_its_first_bytes_with_what_to_change(first: bytes, told: str) -> None:
+    channel = make_channel(ScriptedLayer(first + b"rest"))
+
+    with pytest.raises(WrongProtocol, match=told):
         channel.read()
 
 

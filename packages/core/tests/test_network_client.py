@@ -8,7 +8,14 @@ import itertools
 import pytest
 
 from machine import Machine
-from ottla.errors import ConnectionFailed, NameResolutionFailed, RequestTimeout, TopicUnavailable
+from ottla.errors import (
+    ConnectionFailed,
+    ErrorCode,
+    NameResolutionFailed,
+    RequestTimeout,
+    TopicUnavailable,
+    WrongProtocol,
+)
 from ottla.interfaces import Target
 from ottla.network_client import Completion, Request
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, MetadataRequest, ProduceRequest
@@ -98,7 +105,7 @@ def test_a_bootstrap_connection_is_closed_once_the_brokers_are_known(
     make_ready(machine)
     rounds(machine)
 
-    assert -1 not in machine.client._connections
+    assert -1 not in {connection.broker.id for connection in machine.client._connections}
     assert caplog.text == ""  # it is no fault, and nothing to warn of
 
 
@@ -400,3 +407,113 @@ def test_a_connection_that_is_lost_before_it_confirmed_is_told_of(caplog: pytest
 
     assert not machine.client.confirm(machine.clock())
     assert "what was sent to broker 1 at broker-1:9092 with acks=0 may be lost" in caplog.text
+
+
+# Beginning again
+
+
+def test_when_no_known_broker_is_left_the_bootstrap_servers_are_asked_again() -> None:
+    machine = machine_of(1, 2)
+    make_ready(machine)
+    machine.cluster.brokers[1].up = machine.cluster.brokers[2].up = False
+    machine.cluster.brokers[7] = SimulatedBroker(cluster=machine.cluster, id=7)
+    machine.cluster.seed = 7
+    machine.metadata.request_update()
+
+    machine.run(5.0)
+
+    assert set(machine.metadata.cluster.brokers) == {7}
+
+
+def test_one_broker_that_is_left_is_reason_enough_to_stay() -> None:
+    machine = machine_of(1, 2)
+    make_ready(machine)
+    machine.cluster.brokers[1].up = False
+    machine.metadata.request_update()
+
+    machine.run(5.0)
+
+    assert machine.metadata.cluster.brokers.keys() == {2}
+    assert machine.client.offered(-1, METADATA) is None
+
+
+def test_without_the_strategy_the_known_brokers_are_tried_for_ever() -> None:
+    machine = Machine(SimulatedCluster.of(1), rebootstraps=False)
+    make_ready(machine)
+    machine.cluster.brokers[1].up = False
+    machine.metadata.request_update()
+
+    machine.run(20.0)
+
+    assert not machine.metadata.cluster.bootstrap
+    machine.cluster.brokers[1].up = True
+    make_ready(machine)
+
+
+def test_metadata_that_does_not_come_for_long_leads_back_to_the_bootstrap_servers() -> None:
+    machine = Machine(SimulatedCluster.of(1), rebootstrap_trigger=60.0)
+    make_ready(machine)
+    machine.cluster.metadata_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    machine.metadata.request_update()
+
+    machine.run(55.0)
+    assert not machine.metadata.cluster.bootstrap
+
+    machine.run(15.0)
+    assert machine.metadata.cluster.bootstrap
+
+
+def test_a_broker_may_ask_to_begin_again() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    machine.cluster.metadata_code = ErrorCode.REBOOTSTRAP_REQUIRED
+    machine.metadata.request_update()
+    machine.run(0.2)
+    assert machine.metadata.cluster.bootstrap
+
+    machine.cluster.metadata_code = ErrorCode.NONE
+    machine.run(2.0)
+
+    assert not machine.metadata.cluster.bootstrap
+
+
+# Refusals that waiting does not mend
+
+
+@pytest.mark.parametrize("what", ["strangers", "unresolvable"])
+def test_before_any_broker_accepted_us_a_refusal_by_all_is_told_at_once(what: str) -> None:
+    machine = machine_of(1)
+    getattr(machine.network, what).add("seed")
+    rounds(machine, 5)
+
+    with pytest.raises(TopicUnavailable) as caught:
+        machine.metadata.wait_for("t", partition=None, timeout=3600.0)
+
+    assert isinstance(caught.value.__cause__, WrongProtocol | NameResolutionFailed)
+    assert machine.clock() < 1.0
+
+
+def test_a_server_that_accepts_us_after_all_gives_hope_again() -> None:
+    machine = machine_of(1)
+    machine.cluster.create("t", 1)
+    machine.network.strangers.add("seed")
+    rounds(machine, 5)
+    machine.network.strangers.clear()
+    machine.metadata.use("t", machine.clock())
+    machine.run(3.0)
+
+    assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)
+
+
+def test_once_a_broker_has_accepted_us_a_stranger_is_only_an_outage() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    machine.network.cut(1)
+    machine.network.strangers |= {"broker-1", "seed"}
+    machine.run(5.0)
+    machine.network.strangers.clear()
+    machine.cluster.create("t", 1)
+    machine.metadata.use("t", machine.clock())
+    machine.run(3.0)
+
+    assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)

@@ -425,3 +425,24 @@ def test_the_last_error_of_a_timed_out_request_is_the_cause() -> None:
     error = delivery.exception()
     assert error is not None
     assert isinstance(error.__cause__, RequestTimeout | NetworkError)
+
+
+@pytest.mark.parametrize("hints", [True, False])
+def test_the_leader_that_an_answer_names_is_asked_at_once_without_metadata_or_backoff(hints: bool) -> None:
+    machine = machine_with_topic(1, 2)
+    machine.send(b"first")
+    machine.settle()
+    machine.cluster.brokers[1].hints = hints
+    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+    asked, sent_at = metadata_requests(machine), machine.clock()
+
+    machine.send(b"second")
+    machine.settle()
+
+    assert machine.log() == [b"first", b"second"]
+    assert (metadata_requests(machine) == asked) is hints
+    assert (machine.clock() - sent_at < 0.05) is hints
+
+
+def metadata_requests(machine: Machine) -> int:
+    return sum(name == "Metadata" for broker in machine.cluster.brokers.values() for name, _ in broker.requests)

@@ -189,7 +189,7 @@ class NetworkClient:
         """Note that a connection is gone, complete what it had in flight, and allow the next try after a backoff."""
         if connection.unconfirmed is not None:
             logger.warning(
-                "%s: records that were sent to %s with acks=0 may be lost: %s",
+                "%s: what was sent to %s with acks=0 may be lost: %s",
                 self._client_id,
                 connection.broker,
                 error,
@@ -429,7 +429,7 @@ class NetworkClient:
         except OttlaError as error:
             self._metadata.fail(error, completion.now)
             refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
-            if refused and self._rebootstraps:
+            if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
                 self._begin_again("a broker asked for it", completion.now)
             return
         self._metadata.update(brokers, topics, completion.now, partial=partial)
