@@ -517,3 +517,13 @@ def test_once_a_broker_has_accepted_us_a_stranger_is_only_an_outage() -> None:
     machine.run(3.0)
 
     assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)
+
+
+def test_a_peer_that_hangs_up_on_our_first_words_is_told_with_a_guess(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_of(1)
+    machine.cluster.brokers[1].silent = True
+    rounds(machine, 3)
+    machine.network.cut(1)
+    rounds(machine, 2)
+
+    assert "closed the connection; it had answered nothing: a listener that expects TLS or SASL" in caplog.text

@@ -346,7 +346,10 @@ class NetworkClient:
 
     def _note_lost(self, now: float) -> None:
         for node, error in self._selector.disconnected.items():
-            self._failed(self._connections[node], error, now)
+            connection = self._connections[node]
+            if connection.stage is Stage.NEGOTIATING and type(error) is ConnectionFailed:
+                error = _wordless(error)
+            self._failed(connection, error, now)
         if self._selector.disconnected:
             self._forget_gone()
 
@@ -449,3 +452,13 @@ class NetworkClient:
         # No connection could be asked: a lost one may be tried, a throttled one asked, after its time.
         changes = (max(c.retry_at, c.throttled_until) for c in connections)
         return min(due, min((at for at in changes if at > now), default=due))
+
+
+def _wordless(error: ConnectionFailed) -> ConnectionFailed:
+    """The end of a connection whose peer took our first request and never said a word."""
+    guess = ConnectionFailed(
+        f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
+        "does a proxy without a broker behind it"
+    )
+    guess.__cause__ = error
+    return guess
