@@ -199,6 +199,7 @@ class SimulatedNetwork:
         self.clock = clock
         self.unresolvable: set[str] = set()
         self.strangers: set[str] = set()
+        self.refusing: set[str] = set()
         self.slow_names: set[str] = set()
         self.black_holes: set[str] = set()
         self.waits: list[float] = []
@@ -237,7 +238,7 @@ class SimulatedNetwork:
         broker = next(iter(brokers.values())) if node_id is None else brokers[node_id]
         if host in self.strangers:
             self._to_close[node] = WrongProtocol(f"{host}:{port} answered with a TLS alert")
-        elif broker.up:
+        elif broker.up and host not in self.refusing:
             self._connecting[node] = broker
         else:
             self._to_close[node] = ConnectionFailed(f"could not connect to {host}:{port}: ECONNREFUSED")

@@ -10,6 +10,7 @@ from machine import Machine
 from ottla.delivery import Delivery
 from ottla.errors import (
     BrokerError,
+    BrokersUnreachable,
     DeliveryFailed,
     DeliveryTimeout,
     ErrorCode,
@@ -446,3 +447,46 @@ def test_the_leader_that_an_answer_names_is_asked_at_once_without_metadata_or_ba
 
 def metadata_requests(machine: Machine) -> int:
     return sum(name == "Metadata" for broker in machine.cluster.brokers.values() for name, _ in broker.requests)
+
+
+def test_advertised_addresses_that_nobody_can_reach_fail_the_records_long_before_their_time_is_up() -> None:
+    machine = machine_with_topic(1, delivery_timeout=120.0)
+    machine.network.refusing.add("broker-1")
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert error is not None
+    assert isinstance(error.__cause__, BrokersUnreachable)
+    assert "advertised.listeners" in str(error)
+    assert "broker 1 at broker-1:9092: could not connect" in str(error)
+    assert machine.clock() < 10.0
+
+
+def test_an_advertised_black_hole_is_told_when_the_setup_time_is_over() -> None:
+    machine = machine_with_topic(1, setup_timeout=10.0)
+    machine.network.black_holes.add("broker-1")
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert isinstance(delivery.exception(), DeliveryFailed)
+    assert "broker-1:9092 did not get ready within socket.connection.setup.timeout.ms" in str(delivery.exception())
+    assert 10.0 <= machine.clock() < 11.0
+
+
+def test_a_broker_that_was_reached_once_is_waited_for_however_long_it_is_away() -> None:
+    machine = machine_with_topic(1, delivery_timeout=120.0)
+    machine.send(b"first")
+    machine.settle()
+    machine.network.cut(1)
+    machine.network.refusing.add("broker-1")
+    delivery = machine.send(b"second")
+    machine.run(60.0)
+    assert not delivery.done()
+
+    machine.network.refusing.clear()
+    machine.settle()
+
+    assert delivery.exception() is None

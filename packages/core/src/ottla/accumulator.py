@@ -287,6 +287,13 @@ class RecordAccumulator:
             self.settle(batch, Failed(error=expired(batch, now)))
         return bool(late)
 
+    def fail_queued(self, cause: OttlaError) -> None:
+        """Fail every batch that is queued: nothing that waits can help it."""
+        with self._lock:
+            queued = self._backlog.take_while(lambda _batch: True)
+        for batch in queued:
+            self._give_up(batch, cause)
+
     def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
         """Give a batch its outcome, its memory back to the pool, its records to the report; False: it had one."""
         if not batch.settle(outcome):
@@ -297,6 +304,11 @@ class RecordAccumulator:
         with self._lock:
             self._settled(batch)
         return True
+
+    def _give_up(self, batch: ProducerBatch, cause: OttlaError) -> None:
+        error = given_up(batch, str(cause), self._clock())
+        error.__cause__ = cause
+        self.settle(batch, Failed(error=error))
 
     def _fail_undealt(self) -> None:
         """Fail the runs that could not be dealt."""
@@ -387,9 +399,7 @@ class RecordAccumulator:
         with self._lock:
             unsettled = self._backlog.in_order()
         for batch in unsettled:
-            error = given_up(batch, str(cause), self._clock())
-            error.__cause__ = cause
-            self.settle(batch, Failed(error=error))
+            self._give_up(batch, cause)
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""

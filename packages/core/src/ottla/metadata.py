@@ -6,7 +6,7 @@ Callers wait here for a topic; the I/O thread brings the answers. It knows neith
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -58,6 +58,11 @@ class Metadata:
         self._error: OttlaError | None = None
         self._hopeless: OttlaError | None = None
         self._refusal: OttlaError | None = None
+
+    @property
+    def bootstrap_addresses(self) -> Collection[tuple[str, int]]:
+        """Where to begin, as it was configured."""
+        return {(broker.host, broker.port) for broker in self._bootstrap.values()}
 
     # For the callers of the producer
 

@@ -3,6 +3,7 @@
 from ottla.errors.codes import ErrorCode, error_code
 from ottla.errors.exceptions import (
     BrokerError,
+    BrokersUnreachable,
     BufferExhausted,
     ConfigError,
     ConnectionFailed,
@@ -33,6 +34,7 @@ from ottla.errors.exceptions import (
 
 __all__ = [
     "BrokerError",
+    "BrokersUnreachable",
     "BufferExhausted",
     "ConfigError",
     "ConnectionFailed",

@@ -94,6 +94,10 @@ class NameResolutionFailed(ConnectionFailed):
         super().__init__(message)
 
 
+class BrokersUnreachable(ConnectionFailed):
+    """The bootstrap servers answer, and no broker can be reached at the address that it advertises."""
+
+
 class WrongProtocol(ConnectionFailed):
     """The peer speaks something else than we do: TLS where we do not, or no Kafka at all. The message says what."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from ottla.backoff import Backoff
 from ottla.errors import (
     BrokerError,
+    BrokersUnreachable,
     ConnectionFailed,
     ConnectionRetired,
     ErrorCode,
@@ -69,7 +70,8 @@ class NetworkClient:
         self._connections = Connections(max_in_flight=max_in_flight)
         self._requests = 0
         self._metadata_asked = False
-        self._accepted = False  # by any broker, ever
+        self._accepted = False  # by any server, ever
+        self._reached = False  # any broker at the address that it advertises, ever
         self._completions: list[tuple[Request, Completion]] = []
 
     def ready(self, node: int, now: float) -> bool:
@@ -103,6 +105,19 @@ class NetworkClient:
             return now
         at = connection.retry_at if connection.stage is Stage.DISCONNECTED else connection.throttled_until
         return at if at > now else float("inf")
+
+    def unreachable(self) -> BrokersUnreachable | None:
+        """Why nothing can be sent to any broker, although the bootstrap servers answer; None: it is not so.
+
+        Only as long as none was ever reached, and not for one at the address of a bootstrap server, which may restart.
+        """
+        cluster = self._metadata.cluster
+        if self._reached or cluster.bootstrap or not self._accepted:
+            return None
+        brokers = cluster.brokers.values()
+        if any((broker.host, broker.port) in self._metadata.bootstrap_addresses for broker in brokers):
+            return None
+        return self._connections.unreachable(brokers)
 
     def offered(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
         """The versions of a request that a connected broker takes; None when it takes none, or is not connected."""
@@ -202,6 +217,7 @@ class NetworkClient:
             logger.log(level, "%s: %s: %s", self._client_id, connection.broker, error)
             connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
             connection.failures += 1
+            connection.last_failure = error
             self._metadata.note(error)
             self._metadata.request_update()
             self._lose_hope_if_refused(connection, error)
@@ -231,7 +247,8 @@ class NetworkClient:
         for connection in self._connections.gone(self._metadata.cluster.brokers.values()):
             if connection.stage is not Stage.DISCONNECTED:
                 self._drop(connection, ConnectionRetired(f"{connection.broker} is not part of the cluster"))
-            if connection.stage is Stage.DISCONNECTED:
+            # One that we may come back to keeps its backoff.
+            if connection.stage is Stage.DISCONNECTED and not self._metadata.cluster.bootstrap:
                 self._connections.forget(connection)
 
     # Requests
@@ -340,7 +357,8 @@ class NetworkClient:
             return
         connection.versions = dict(offer.versions)
         connection.stage = Stage.READY
-        self._accepted = True
+        self._accepted = connection.reached = True
+        self._reached |= connection.broker.id >= 0
         connection.addresses = ()
         logger.debug("%s: %s is ready", self._client_id, connection.broker)
 
@@ -407,7 +425,7 @@ class NetworkClient:
     def _begin_again_if_lost(self, now: float) -> None:
         """Turn to the bootstrap servers when no broker that we know is left, or none has told us anything for long."""
         cluster = self._metadata.cluster
-        if cluster.bootstrap or not self._rebootstraps:
+        if cluster.bootstrap or not self._rebootstraps or not self._reached:
             return
         if self._connections.none_left(cluster.brokers.values()):
             why = "none of the known brokers can be reached"

@@ -31,6 +31,8 @@ class Connection:
     broker: Broker
     stage: Stage = Stage.DISCONNECTED
     failures: int = 0
+    last_failure: OttlaError | None = None
+    reached: bool = False  # it was ready once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
     throttled_until: float = float("-inf")

@@ -6,8 +6,11 @@ import random
 from collections.abc import Collection, Iterator
 
 from ottla.cluster import Broker
-from ottla.errors import OttlaError
+from ottla.errors import BrokersUnreachable, OttlaError, RequestTimeout
 from ottla.network_client.connection import Connection, Stage
+
+_TRIES = 5
+"""So many refusals in a row, over some seconds, are no restart; one time-out of a connection's setup is enough."""
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
@@ -63,6 +66,19 @@ class Connections:
         refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
         return refusals[-1] if refusals and None not in refusals else None
 
+    def unreachable(self, brokers: Collection[Broker]) -> BrokersUnreachable | None:
+        """Why none of these brokers will ever be reached, if that is how it looks: none ever was, after some tries."""
+        connections = [self._by_node.get(broker.id) for broker in brokers]
+        if not connections or not all(c is not None and not c.reached and _given_up(c) for c in connections):
+            return None
+        tried = "; ".join(f"{c.broker}: {c.last_failure}" for c in connections if c is not None)
+        error = BrokersUnreachable(
+            "the bootstrap server answers, but no broker can be reached at the address that it advertises; check the "
+            f"brokers' advertised.listeners, and the network between: {tried}"
+        )
+        error.__cause__ = next(c.last_failure for c in connections if c is not None)
+        return error
+
     def gone(self, brokers: Collection[Broker]) -> list[Connection]:
         """The connections to what is not one of these brokers any more, or not at this address."""
         addresses = {broker.id: broker for broker in brokers}
@@ -71,3 +87,7 @@ class Connections:
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has ended; the next one to this node begins without any of its past."""
         del self._by_node[connection.broker.id]
+
+
+def _given_up(connection: Connection) -> bool:
+    return connection.failures >= _TRIES or isinstance(connection.last_failure, RequestTimeout)
