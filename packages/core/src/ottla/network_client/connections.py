@@ -9,7 +9,7 @@ from ottla.cluster import Broker
 from ottla.errors import BrokersUnreachable, OttlaError, RequestTimeout
 from ottla.network_client.connection import Connection, Stage
 
-_TRIES = 5
+_TRIES = 7
 """So many refusals in a row, over some seconds, are no restart; one time-out of a connection's setup is enough."""
 
 _SETTING_UP = 1_000
