@@ -173,7 +173,7 @@ class NetworkClient:
         """Note that a connection is gone, complete what it had in flight, and allow the next try after a backoff."""
         if connection.unconfirmed is not None:
             logger.warning(
-                "%s: records that were sent to %s with acks=0 may be lost: %s",
+                "%s: what was sent to %s with acks=0 may be lost: %s",
                 self._client_id,
                 connection.broker,
                 error,
