@@ -96,14 +96,6 @@ def test_data_cut_anywhere_is_refused(codec: str) -> None:
         assert len(plain) in (0, 32 * 1024)
 
 
-def test_bytes_behind_the_end_are_refused(codec: str) -> None:
-    packed = compressor(codec).compress([b"text" * 300], level=None)
-
-    for tail in (b"x", bytes(2000)):
-        with pytest.raises(ProtocolError):
-            compressor(codec).decompress(packed + tail, limit=LIMIT)
-
-
 @pytest.mark.parametrize("name", PLUGINS)
 @given(noise=st.binary(max_size=200), front=st.integers(0, 20))
 @settings(deadline=None)
