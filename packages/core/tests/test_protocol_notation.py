@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from ottla.errors import ProtocolError, UnsupportedVersion
-from ottla.protocol import METADATA, PRODUCE, Codec, Message, MetadataRequest, ProduceResponse
+from ottla.protocol import METADATA, Message, MetadataRequest
 from ottla.protocol.notation import (
     Bool,
     Bytes,
@@ -51,6 +51,25 @@ class Everything:
     hint: Annotated[Inner | None, In(2), Tag(5)] = None
 
 
+@attrs.define(kw_only=True)
+class Holder:
+    inner: Inner | None = None
+
+
+@attrs.define(kw_only=True)
+class Holders:
+    holders: list[Holder] = attrs.Factory(list)
+
+
+HOLDERS = Message(
+    name="Holders",
+    key=998,
+    min_version=0,
+    max_version=0,
+    flexible_from=None,
+    request_type=Holders,
+    response_type=Holder,
+)
 EVERYTHING = Message(
     name="Everything",
     key=999,
@@ -137,16 +156,16 @@ def test_null_where_the_version_has_none_is_refused_before_anything_is_sent() ->
         METADATA.request(0).encode(MetadataRequest(topics=None))
 
 
-def test_two_decoded_values_share_no_defaults() -> None:
-    codec: Codec[ProduceResponse] = PRODUCE.response(12)
-    first, second = (
-        codec.decode(bytes.fromhex("01 00000000 00")),
-        codec.decode(bytes.fromhex("01 00000000 00")),
-    )
+@pytest.mark.parametrize("version", range(4))
+def test_two_decoded_values_share_no_defaults(version: int) -> None:
+    codec = EVERYTHING.request(version)
+    body = codec.encode(Everything())
+    first, second = codec.decode(body), codec.decode(body)
 
-    assert first == second
-    assert first.responses is not second.responses
-    assert first.node_endpoints is not second.node_endpoints
+    assert first == second == Everything()
+    assert first.uuids is not second.uuids
+    assert first.noted is not second.noted
+    assert first.noted.words is not second.noted.words
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 126, 127, 128, 16_383, 20_000])
@@ -163,6 +182,10 @@ def test_lengths_beyond_one_byte_are_compact_too(length: int) -> None:
 
 
 def test_a_struct_that_may_be_null_costs_one_byte_when_items_are_counted() -> None:
-    codec = EVERYTHING.request(1)
-    with pytest.raises(ProtocolError, match=r"perhaps\.words has the length 2, which does not fit in the 2 bytes"):
-        codec.decode(codec.encode(Everything(perhaps=Inner()))[:-3] + b"\x02\0\0")
+    codec = HOLDERS.request(0)
+    value = Holders(holders=[Holder(), Holder(), Holder()])
+
+    assert codec.encode(value).hex() == "00000003 ffffff".replace(" ", "")
+    assert codec.decode(codec.encode(value)) == value
+    with pytest.raises(ProtocolError, match="holders has the length 4, which does not fit in the 3 bytes"):
+        codec.decode(bytes.fromhex("00000004 ffffff"))

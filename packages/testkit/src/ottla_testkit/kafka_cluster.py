@@ -52,6 +52,7 @@ class KafkaCluster:
     ) -> None:
         self.nodes = list(range(1, nodes + 1))
         self.version = version
+        self._release = release(version)
         self._config = dict(config or {})
         self._heap = heap
         self._folder: Path | None = None
@@ -133,7 +134,7 @@ class KafkaCluster:
         refusal = wire.create_topic(
             self.address(self._controller()),
             name,
-            api_version=2 if release(self.version) >= (0, 11) else 1,
+            api_version=2 if self._release >= (0, 11) else 1,
             partitions=partitions,
             replication=replication,
             config={key: text(value) for key, value in (config or {}).items()},

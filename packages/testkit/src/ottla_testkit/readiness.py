@@ -21,7 +21,7 @@ Found = TypeVar("Found")
 
 def await_zookeeper(zookeeper: ZooKeeper, *, without: int) -> None:
     """Until ZooKeeper serves and has forgotten a node: it would refuse to let one in that it thinks is there."""
-    _wait(zookeeper, f"still knows node {without}", lambda: without not in zookeeper.registered())
+    _wait(zookeeper, f"does not serve, or still knows node {without}", lambda: without not in zookeeper.registered())
 
 
 def await_node(node: Node, *, others: Collection[int]) -> None:
