@@ -15,8 +15,7 @@ from readback import read_back
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 WAIT = 60.0
-DAY_MS = 86_400_000
-"""Brokers delete what is older than a week, and look for it every five minutes."""
+AHEAD_MS = 1_800_000  # new brokers refuse what is an hour ahead of them
 
 
 def records(count: int) -> list[tuple[bytes | None, bytes | None, int]]:
@@ -25,7 +24,7 @@ def records(count: int) -> list[tuple[bytes | None, bytes | None, int]]:
     keys = (b"", b"key %d", None)
     values = (b"value %d " * 20, b"%d", b"", None)
     return [
-        (numbered(keys[n % 3], n), numbered(values[n % 4], n), now + (DAY_MS if n % 5 == 0 else -n))
+        (numbered(keys[n % 3], n), numbered(values[n % 4], n), now + (AHEAD_MS if n % 5 == 0 else -n))
         for n in range(count)
     ]
 
@@ -62,6 +61,10 @@ def test_however_acknowledged_everything_is_there(
         deliveries = [producer.send(topic, b"%d" % number) for number in range(3)]
         assert [delivery.result(WAIT).offset for delivery in deliveries] == offsets
 
+    # Nobody says when a broker has stored what it need not acknowledge.
+    deadline = time.monotonic() + WAIT
+    while old_kafka.end_offset(topic) < 3 and time.monotonic() < deadline:
+        pass
     assert [record.value for record in read_back(old_kafka.bootstrap_servers, topic)] == [b"0", b"1", b"2"]
 
 
@@ -83,7 +86,7 @@ def test_the_brokers_time_is_told_where_the_topic_wants_it(old_kafka: KafkaClust
     before = time.time_ns() // 1_000_000 - 1_000
 
     with Producer(bootstrap_servers=old_kafka.bootstrap_servers) as producer:
-        deliveries = [producer.send(topic, b"v", timestamp_ms=before - DAY_MS) for _ in range(3)]
+        deliveries = [producer.send(topic, b"v", timestamp_ms=before - 1_000) for _ in range(3)]
         told = [delivery.result(WAIT).timestamp_ms for delivery in deliveries]
 
     assert min(told) >= before

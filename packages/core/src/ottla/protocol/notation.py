@@ -1,7 +1,8 @@
 """The notation in which messages are declared: annotations of attrs classes, read once.
 
-A struct is an `attrs.define(kw_only=True)` class with a default for each field. A field's annotation says all
-that the wire needs to know, so the static type and the wire type cannot drift apart:
+A struct is an `attrs.define(kw_only=True)` class with a default for each field, without converters, validators and
+hooks: decoders set its attributes one by one. A field's annotation says all that the wire needs to
+know, so the static type and the wire type cannot drift apart:
 
     name: Annotated[String | None, Null(12)] = ""  # at every version; null is allowed from 12 on
     rack: Annotated[String | None, In(1)] = None  # from 1 on; null is allowed wherever it exists
