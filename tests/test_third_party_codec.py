@@ -67,9 +67,10 @@ PACKAGE = """
 """
 
 
-def install(site: Path, name: str) -> None:
+def install(site: Path, name: str, *, codec_id: int = 1) -> None:
     """The package as pip would leave it behind."""
-    (site / f"{MODULE}.py").write_text(textwrap.dedent(PACKAGE))
+    package = PACKAGE.replace("codec_id = 1", f"codec_id = {codec_id}")
+    (site / f"{MODULE}.py").write_text(textwrap.dedent(package))
     info = site / "stranger_isal_gzip-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-isal-gzip\nVersion: 1.0\n")
@@ -134,3 +135,11 @@ def test_under_a_name_that_is_taken_neither_is_used_and_both_are_told(site: Path
     ):
         check_config(bootstrap_servers=NOBODY, compression_type="gzip")
     check_config(bootstrap_servers=NOBODY, compression_type="lz4")
+
+
+@pytest.mark.parametrize("codec_id", [0, 5, 9])
+def test_a_codec_that_kafka_does_not_know_is_refused(site: Path, codec_id: int) -> None:
+    install(site, "isal-gzip", codec_id=codec_id)
+
+    with pytest.raises(PluginBroken, match=f"codec_id {codec_id} is none of Kafka's"):
+        check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip")

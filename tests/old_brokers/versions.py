@@ -10,7 +10,7 @@ from ottla_testkit.release import release
 
 VARIABLE = "OTTLA_OLD_BROKERS"
 SHORT_FORM = "0.10.2.2,2.8.2,3.9.1"
-VERSIONS = [version.strip() for version in os.environ.get(VARIABLE, SHORT_FORM).split(",")]
+VERSIONS = [version.strip() for version in (os.environ.get(VARIABLE) or SHORT_FORM).split(",")]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

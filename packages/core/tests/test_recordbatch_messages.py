@@ -51,11 +51,12 @@ def test_inside_v1_absolute_offsets_are_read_too() -> None:
     assert offsets(wrapped(1, inside(1, [1000, 1001]), offset=1001)) == [1000, 1001]
 
 
-def test_inside_v0_offsets_are_the_logs_own() -> None:
-    batch = wrapped(0, inside(0, [1000, 1001, 1002]), offset=1002)
+@pytest.mark.parametrize("outer", [1002, 1005])
+def test_inside_v0_offsets_are_the_logs_own(outer: int) -> None:
+    batch = wrapped(0, inside(0, [1000, 1001, 1002]), offset=outer)
 
     assert offsets(batch) == [1000, 1001, 1002]
-    assert (batch.base_offset, batch.last_offset) == (1000, 1002)
+    assert (batch.base_offset, batch.last_offset) == (1000, outer)
 
 
 @formats
