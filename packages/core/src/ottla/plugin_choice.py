@@ -116,7 +116,8 @@ def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> C
 def _compressor(name: str, compressor: Compressor) -> Compressor:
     if compressor.codec_id not in KAFKAS_CODECS:
         raise PluginBroken(
-            f"compression.type={name}: codec_id {compressor.codec_id!r} is none of Kafka's: 1 gzip, 2 snappy, 3 lz4, 4 zstd"
+            f"compression.type={name}: codec_id {compressor.codec_id!r} is none of Kafka's: 1 gzip, 2 snappy, 3 lz4 or "
+            "4 zstd"
         )
     return compressor
 
