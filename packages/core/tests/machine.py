@@ -13,7 +13,7 @@ from ottla.interfaces import Columns, ColumnsKind, Compressor
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
-from ottla.produce import newest_magic
+from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sealing import Sealer
@@ -64,7 +64,7 @@ class Queues:
             retry_backoff=CONSTANT,
             pool=self.pool,
             columns=columns,
-            seal=Sealer(None, magic_of=lambda _node: 2).seal,
+            seal=Sealer(None).seal,
             dealer=None,
             wake=self.wake,
             clock=self.clock,
@@ -129,7 +129,7 @@ class Machine:
         )
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.delays = NodeDelays(availability_timeout)
-        sealer = Sealer(compressor, magic_of=lambda node: newest_magic(self.client.offered(node, PRODUCE)))
+        sealer = Sealer(compressor, takes=lambda node: taken_by(self.client.offered(node, PRODUCE)))
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing, ratio=sealer.ratio),
             linger=linger,

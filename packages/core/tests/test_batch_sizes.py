@@ -39,7 +39,7 @@ def filled(limit: Limit, value_size: int, *, topic: TopicQueues | None = None) -
 
 
 def wire_size(batch: ProducerBatch) -> int:
-    return Sealer(None, magic_of=lambda _node: 2).seal(batch, 1).wire_size
+    return Sealer(None).seal(batch, 1).wire_size
 
 
 @pytest.mark.rule("accumulator.size.target")

@@ -29,7 +29,7 @@ PLENTY = 1_000_000
 CLUSTER = cluster_of(1, 1, 1, 1)
 LOST = NetworkError("lost")
 CLOSED = ProducerClosed("closed")
-SEALER = Sealer(None, magic_of=lambda _node: 2)
+SEALER = Sealer(None)
 
 
 def drain(queues: Queues, *, max_size: int = PLENTY) -> list[ProducerBatch]:
@@ -377,7 +377,7 @@ def test_what_was_drained_takes_no_more_records_even_if_it_did_not_fit() -> None
 
 @pytest.mark.rule("accumulator.ratio.drift")
 def test_the_ratio_of_a_topic_sinks_slowly_rises_fast_and_starts_over_after_a_split() -> None:
-    sealer = Sealer(ottla_compressor({"compression.gzip.level": -1}), magic_of=lambda _node: 2)
+    sealer = Sealer(ottla_compressor({"compression.gzip.level": -1}))
     random = Random(7)
 
     def sealed(value: bytes, topic: str = "t") -> float:

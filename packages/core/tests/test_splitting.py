@@ -36,7 +36,7 @@ def sealed_batch(rows: Sequence[NewRecord], compressor: Compressor | None = None
     for row in rows:
         batch.append(*row)
     batch.close()
-    sealer = Sealer(compressor, magic_of=lambda _node: 2)
+    sealer = Sealer(compressor)
     batch.sealed = sealer.seal(batch, 1)
     batch.leave(1, 1.0)
     batch.come_back(1.5)

@@ -31,3 +31,10 @@ def no_zstd(magic: int) -> UnsupportedVersion:
 
 def _refusal(magic: int, what: str, remedy: str, newer: str) -> UnsupportedVersion:
     return UnsupportedVersion(f"record format v{magic} cannot carry {what}; {remedy}, or use {newer}")
+
+
+def zstd_is_newer() -> UnsupportedVersion:
+    """The broker takes record batches, but not with zstd in them."""
+    return UnsupportedVersion(
+        "the broker does not know zstd, which is for brokers from 2.1 on: choose another compression.type"
+    )
