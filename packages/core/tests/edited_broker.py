@@ -9,7 +9,7 @@ import attrs
 
 from machine import Machine
 from ottla.protocol import PartitionProduceResponse, ProduceRequest, ProduceResponse
-from simulation import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 Edit: TypeAlias = Callable[[PartitionProduceResponse], PartitionProduceResponse | None]
 

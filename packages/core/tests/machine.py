@@ -20,7 +20,7 @@ from ottla.sealing import Sealer
 from ottla.sender import Sender
 from ottla.splitting import Splitter
 from ottla_testkit.manual_clock import ManualClock
-from simulation import SimulatedCluster, SimulatedNetwork
+from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
 CONSTANT = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5)
 

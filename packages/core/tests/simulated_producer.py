@@ -20,7 +20,7 @@ from ottla.io_thread import IoThread
 from ottla.plugin_choice import Plugins, choose
 from ottla.registry import Registry
 from ottla_testkit.manual_clock import ManualClock
-from simulation import SimulatedCluster, SimulatedNetwork
+from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
 HANG_GUARD = 20.0
 

@@ -28,7 +28,7 @@ from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import Record
 from ottla.recordbatch.section import Section
 from ottla.records import RecordMetadata
-from simulation import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 
 def machine_with_topic(*leaders: int, compressor: Compressor | None = None, **options: float) -> Machine:

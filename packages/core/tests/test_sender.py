@@ -23,7 +23,7 @@ from ottla.errors import (
 from ottla.protocol import PRODUCE
 from ottla.records import RecordMetadata
 from ottla.verdicts import VERDICTS, Verdict
-from simulation import SimulatedCluster
+from ottla_testkit.simulation import SimulatedCluster
 
 RETRIED = [code for code, verdict in VERDICTS.items() if verdict in (Verdict.RETRY, Verdict.REFRESH)]
 FAILED = [code for code, verdict in VERDICTS.items() if verdict is Verdict.FAIL]
