@@ -1,7 +1,7 @@
 """What a record costs on its way to a request, without a network: `python benchmarks/append.py`.
 
 The steps one by one, in nanoseconds per record, the best of some repetitions: for tuning, not for comparing
-machines. `RecordAccumulator.append` contains `Columns.append`.
+machines. `ProducerBatch.append` contains `Columns.append`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from workload import DISTINCT_KEYS, Workload
 
 from ottla.accumulator import RecordAccumulator
 from ottla.backoff import Backoff
+from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder, TopicView
 from ottla.recordbatch.v2 import batch_header
 from ottla.registry import Plugin, Registry
-from ottla.sealing import sealer
+from ottla.sealing import Sealer
 
 NOW_MS: Final = 1_700_000_000_000
 REGISTRY: Final = Registry()
+RUN: Final = 1_000
+"""Keys that are looked at together, as `send` does."""
 
 
 class SendPath:
@@ -45,15 +48,13 @@ class SendPath:
         return time.perf_counter() - started
 
     def partition(self) -> float:
-        """Choose a partition, and tell the partitioner that it was used."""
-        partitioner = made(REGISTRY.plugin("partitioner", "murmur2"))
-        partition, appended = partitioner.partition, partitioner.appended
-        size = self._workload.value_size
-        partitions = self._workload.partitions
-        view = TopicView(partitions=partitions, available=range(partitions), queued_bytes=[0] * partitions)
+        """Choose the partitions of all keys, a run at a time."""
+        partition_column = made(REGISTRY.plugin("partitioner", "murmur2")).partition_column
+        view = TopicView(partitions=self._workload.partitions, available=(), queued_bytes=())
+        keys = [key for key, _value in self._records if key is not None]
         started = time.perf_counter()
-        for key, _value in self._records:
-            appended("t", partition("t", key, view), size)
+        for start in range(0, len(keys), RUN):
+            partition_column("t", keys[start : start + RUN], view)
         return time.perf_counter() - started
 
     def append_to_columns(self) -> float:
@@ -64,11 +65,14 @@ class SendPath:
 
     def append_to_accumulator(self) -> float:
         """Put records into batches of one partition that nobody drains."""
-        append = accumulator(self._workload).append
-        headers = self._headers
+        queues = accumulator(self._workload)
+        headers, size = self._headers, self._workload.value_size
+        queue = queues.queues("t", TopicView(partitions=1, available=(0,), queued_bytes=())).queues[0]
         started = time.perf_counter()
         for key, value in self._records:
-            append("t", 0, key, value, headers, NOW_MS, None, self._workload.value_size)
+            batch = queue.open
+            if batch is None or batch.append(key, value, headers, NOW_MS, None) is None:
+                queues.append("t", 0, (key, value, headers, NOW_MS, None), size)
         return time.perf_counter() - started
 
     def encode(self) -> float:
@@ -126,14 +130,15 @@ def columns(limit: int) -> Columns:
 def accumulator(workload: Workload) -> RecordAccumulator:
     """An accumulator with room for everything."""
     return RecordAccumulator(
-        batch_size=workload.batch_size,
+        sizes=BatchSizes(target=workload.batch_size, most=1 << 20),
         linger=1.0,
         delivery_timeout=120.0,
         max_block=0.0,
         retry_backoff=Backoff(initial=0.1, maximum=1.0),
         pool=BufferPool(2**40, clock=time.monotonic),
         columns=columns,
-        seal=sealer(None),
+        seal=Sealer(None).seal,
+        dealer=None,
         wake=lambda: None,
         clock=time.monotonic,
     )
@@ -182,9 +187,9 @@ def main(records: int, value_size: int, keyed: bool, distinct_keys: int, headers
     path = SendPath(workload)
     steps = {
         "an empty loop": path.empty_loop,
-        "Partitioner.partition": path.partition,
+        "Partitioner.partition_column": path.partition,
         "Columns.append": path.append_to_columns,
-        "RecordAccumulator.append": path.append_to_accumulator,
+        "ProducerBatch.append": path.append_to_accumulator,
         "Columns.encode": path.encode,
         "batch_header": path.make_header,
     }

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla import BrokerError, DeliveryTimeout, ErrorCode, FlushTimeout, OttlaError, Producer, TopicUnavailable
+from ottla import DeliveryTimeout, FlushTimeout, OttlaError, Producer, TopicUnavailable
 from ottla.errors import NameResolutionFailed
 from ottla.protocol import METADATA, PRODUCE
 from ottla.verdicts import VERDICTS, Verdict
@@ -181,18 +181,6 @@ def test_every_retriable_error_is_ridden_out(mock_cluster: MockCluster, times: i
         for code in RETRIED:
             mock_cluster.push_errors(PRODUCE.key, [code] * times)
             assert producer.send("t", code.name.encode()).result(WAIT).topic == "t", code.name
-
-
-def test_a_final_error_is_named(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t", partitions=1)
-    with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
-        producer.send("t", b"known").result(WAIT)
-        mock_cluster.push_errors(PRODUCE.key, [ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-        error = producer.send("t", b"v").exception(WAIT)
-
-    assert error is not None
-    assert isinstance(error.__cause__, BrokerError)
-    assert error.__cause__.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_connections_that_are_cut_in_place_of_an_answer_lose_nothing(mock_cluster: MockCluster) -> None:

@@ -13,14 +13,14 @@ from ottla.interfaces import Columns, ColumnsKind, Compressor
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
-from ottla.produce import newest_magic
+from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sealing import Sealer
 from ottla.sender import Sender
 from ottla.splitting import Splitter
 from ottla_testkit.manual_clock import ManualClock
-from simulation import SimulatedCluster, SimulatedNetwork
+from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
 CONSTANT = Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5)
 
@@ -64,7 +64,7 @@ class Queues:
             retry_backoff=CONSTANT,
             pool=self.pool,
             columns=columns,
-            seal=Sealer(None, magic_of=lambda _node: 2).seal,
+            seal=Sealer(None).seal,
             dealer=None,
             wake=self.wake,
             clock=self.clock,
@@ -133,7 +133,7 @@ class Machine:
         )
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.delays = NodeDelays(availability_timeout)
-        sealer = Sealer(compressor, magic_of=lambda node: newest_magic(self.client.offered(node, PRODUCE)))
+        sealer = Sealer(compressor, takes=lambda node: taken_by(self.client.offered(node, PRODUCE)))
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing, ratio=sealer.ratio),
             linger=linger,

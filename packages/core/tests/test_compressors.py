@@ -96,14 +96,6 @@ def test_data_cut_anywhere_is_refused(codec: str) -> None:
         assert len(plain) in (0, 32 * 1024)
 
 
-def test_bytes_behind_the_end_are_refused(codec: str) -> None:
-    packed = compressor(codec).compress([b"text" * 300], level=None)
-
-    for tail in (b"x", bytes(2000)):
-        with pytest.raises(ProtocolError):
-            compressor(codec).decompress(packed + tail, limit=LIMIT)
-
-
 @pytest.mark.parametrize("name", PLUGINS)
 @given(noise=st.binary(max_size=200), front=st.integers(0, 20))
 @settings(deadline=None)
@@ -153,7 +145,7 @@ def test_a_bomb_fails_at_the_limit_without_much_memory(codec: str) -> None:
     finally:
         tracemalloc.stop()
 
-    assert peak < 40 * MB
+    assert peak < (4 if codec == "gzip" else 40) * MB  # zlib alone can be told where to stop
 
 
 def test_a_declared_size_is_not_believed() -> None:

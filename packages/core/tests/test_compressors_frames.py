@@ -13,6 +13,7 @@ import lz4.frame
 import pytest
 import zstandard
 
+from ottla import check_config
 from ottla.compressors import lz4 as lz4_plugin
 from ottla.compressors import snappy as snappy_plugin
 from ottla.compressors import zstd as zstd_plugin
@@ -126,3 +127,13 @@ def test_a_missing_library_names_an_extra_that_exists(plugin: ModuleType, monkey
         plugin.ottla_compressor(*([] if codec == "snappy" else [{f"compression.{codec}.level": 3}]))
 
     assert codec in (metadata.metadata("ottla").get_all("Provides-Extra") or ())
+
+
+@pytest.mark.parametrize("codec", ["lz4", "snappy", "zstd"])
+def test_a_missing_library_is_told_before_a_producer_is_there(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("lz4", "lz4.frame", "cramjam", "zstandard"):
+        monkeypatch.setitem(sys.modules, library, None)
+
+    with pytest.raises(PluginMissing, match=rf'compression\.type={codec} .*pip install "ottla\[{codec}\]"'):
+        check_config(bootstrap_servers="127.0.0.1:9", compression_type=codec)
+    check_config(bootstrap_servers="127.0.0.1:9", compression_type="gzip")

@@ -19,7 +19,7 @@ from ottla.errors import (
 from ottla.interfaces import Target
 from ottla.network_client import Completion, Request
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, MetadataRequest, ProduceRequest
-from simulation import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 
 def machine_of(*brokers: int, **settings: float) -> Machine:

@@ -1,4 +1,4 @@
-"""Whatever bytes claim to be record batches: they are read, or a CorruptBatch says why not."""
+"""Whatever bytes claim to be record batches of v2: they are read, or a CorruptBatch says why not."""
 
 from __future__ import annotations
 
@@ -163,9 +163,10 @@ def test_a_wrong_record_is_named(broken: bytes, count: int, said: str) -> None:
         read(batch(broken, count=count))
 
 
-def test_an_older_format_is_refused_by_its_number() -> None:
-    with pytest.raises(CorruptBatch, match="format v1"):
-        read(bytes.fromhex("0000000000000000000000220000000001") + bytes(40))
+@pytest.mark.parametrize("magic", [3, 127, 255])
+def test_a_format_that_nobody_knows_is_refused_by_its_number(magic: int) -> None:
+    with pytest.raises(CorruptBatch, match=rf"format v{magic} is not known"):
+        read(bytes(8) + struct.pack(">iiB", 60, 0, magic) + bytes(60))
 
 
 def test_a_length_below_the_header_is_refused() -> None:

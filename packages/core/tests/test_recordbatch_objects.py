@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecord, UnsupportedVersion
 from ottla.interfaces import ColumnsKind, Facts, Header
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, ObjectEncoder
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
@@ -226,3 +226,31 @@ def test_the_records_themselves_are_let_go_when_they_are_encoded() -> None:
 def test_only_objects_are_taken() -> None:
     assert isinstance(ObjectEncoder().columns(ColumnsKind.OBJECTS, 100), ObjectColumns)
     assert ObjectEncoder().columns(ColumnsKind.ARROW, 100) is None
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_older_format_has_the_same_records_and_the_facts_keep_their_times(magic: int) -> None:
+    columns = filled([(None, b"a", [], 7), (b"k", None, [], 9), (b"", b"", [], 8)])
+
+    encoded = columns.encode(magic)
+
+    records = [batch.records[0] for batch in parse_batches(b"".join(encoded.chunks), compressors={})]
+    assert [(record.offset, record.key, record.value) for record in records] == [
+        (0, None, b"a"),
+        (1, b"k", None),
+        (2, b"", b""),
+    ]
+    assert [record.timestamp_ms for record in records] == ([7, 9, 8] if magic else [-1, -1, -1])
+    assert (encoded.first_timestamp, encoded.max_timestamp) == ((7, 9) if magic else (-1, -1))
+    assert encoded.count == 3
+    assert told(columns.facts()) == [(7, -1, 1), (9, 1, -1), (8, 0, 0)]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_headers_are_refused_by_an_older_format_and_the_records_stay(magic: int) -> None:
+    columns = filled([(None, b"a", [], NOW), (None, b"b", [("name", None)], NOW)])
+
+    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry headers, and record 1 .*without"):
+        columns.encode(magic)
+
+    assert len(read(sealed(columns)).records) == 2

@@ -1,4 +1,4 @@
-"""Whatever the codec and the stamp, the records that go into a batch come out of it."""
+"""Whatever the format, the codec and the stamp, the records that go into a batch come out of it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ottla.compressors.zstd import Zstd
 from ottla.interfaces import Compressor, Encoded, Header
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
+from ottla.recordbatch.section import finish
 from ottla.recordbatch.v2 import batch_header
 
 CODECS: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
@@ -23,9 +24,12 @@ COMPRESSORS = {compressor.codec_id: compressor for compressor in CODECS}
 
 Row = tuple[bytes | None, bytes | None, list[Header], int]
 
+Message = tuple[bytes | None, bytes | None, int]
+
 contents = st.none() | st.binary(max_size=50) | st.builds(bytes, st.integers(0, 100_000))
 headers = st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=20)), max_size=4)
 rows = st.lists(st.tuples(contents, contents, headers, st.integers(-1, TIMESTAMP_MAX - 1)), min_size=1, max_size=20)
+messages = st.lists(st.tuples(contents, contents, st.integers(-1, TIMESTAMP_MAX - 1)), min_size=1, max_size=20)
 stamps = st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1), st.booleans())
 
 
@@ -95,3 +99,25 @@ def test_a_retry_under_another_stamp_sends_the_same_compressed_bytes(
 
     assert once.records == again.records == expected(rows)
     assert second == (again.producer_id, again.epoch, again.sequence, again.transactional)
+
+
+@pytest.mark.parametrize("codec_id", range(4))
+@pytest.mark.parametrize("magic", [0, 1])
+@given(rows=messages)
+@settings(deadline=None, max_examples=40)
+def test_messages_of_v0_and_v1_survive_every_codec_they_know(magic: int, codec_id: int, rows: list[Message]) -> None:
+    columns = ObjectColumns(1 << 24)
+    for key, value, timestamp_ms in rows:
+        assert columns.append(key, value, (), timestamp_ms) is not None
+    section = finish(columns.encode(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
+
+    batches = list(parse_batches(b"".join(section.stamped()), compressors=COMPRESSORS))
+
+    times = [row[2] if magic else -1 for row in rows]
+    assert [record for batch in batches for record in batch.records] == [
+        Record(offset=index, timestamp_ms=times[index], key=key, value=value)
+        for index, (key, value, _) in enumerate(rows)
+    ]
+    assert {(batch.magic, batch.codec_id) for batch in batches} == {(magic, codec_id)}
+    assert max(batch.max_timestamp for batch in batches) == section.max_timestamp == max(times)
+    assert len(batches) == (1 if codec_id else len(rows))

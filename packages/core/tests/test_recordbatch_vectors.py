@@ -1,9 +1,11 @@
-"""Our record batches are those of the Java client, and we read its batches as it does."""
+"""Our record batches are those of the Java client, and we read its batches as it does, in every format."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +19,44 @@ from ottla.compressors.gzip import Gzip
 from ottla.compressors.lz4 import Lz4
 from ottla.compressors.snappy import Snappy
 from ottla.compressors.zstd import Zstd
-from ottla.interfaces import Buffer, Compressor, Encoded
+from ottla.interfaces import Compressor, Encoded
+from ottla.recordbatch.lz4_in_v0 import with_right_checksum
+from ottla.recordbatch.messages import OVERHEADS
 from ottla.recordbatch.objects import ObjectColumns
-from ottla.recordbatch.parse import ControlMarker, Record, parse_batches
-from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
+from ottla.recordbatch.parse import ControlMarker, Record, RecordBatch, parse_batches
+from ottla.recordbatch.section import finish
+from ottla.recordbatch.v2 import HEADER_SIZE
+
+Case = dict[str, Any]
 
 VECTORS = Path(__file__).parent / "vectors"
-CASES: list[dict[str, Any]] = json.loads((VECTORS / "batches.json").read_text())
+CASES: list[Case] = json.loads((VECTORS / "batches.json").read_text())
+COMPRESSORS: dict[int, Compressor] = {
+    1: Gzip(-1),
+    2: Snappy(cramjam),
+    3: Lz4(lz4.frame, 9),
+    4: Zstd(zstandard, 3),
+}
 CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-NOT_FROM_PRODUCERS = ("v2/control", "v2/empty-after-compaction", "v2/none/offset-gaps")
-OUTSIDE_THE_CHECKSUM = slice(0, 8), slice(12, 16)
+ONLY_FROM_BROKERS = ("v2/control/", "v2/empty-after-compaction", "v2/none/offset-gaps")
+V2_OUTSIDE_THE_CHECKSUM = slice(0, 8), slice(12, 16)
 """Base offset and partition leader epoch: a broker's, who writes them into the producer's batch."""
 
 
-@pytest.fixture(scope="module")
-def compressors() -> dict[int, Compressor]:
-    made: tuple[Compressor, ...] = (Gzip(-1), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 3))
-    return {compressor.codec_id: compressor for compressor in made}
+def from_a_producer(case: Case) -> bool:
+    return "logAppendTime" not in case["name"] and not case["name"].startswith(ONLY_FROM_BROKERS)
 
 
-def cases(*, written: bool = False, compressed: bool = False) -> list[Any]:
-    chosen = CASES
-    if written:
-        chosen = [
-            case
-            for case in CASES
-            if (case["batches"][0]["compression"] != "none") is compressed
-            and case["batches"][0]["timestampType"] == "CreateTime"
-            and not case["name"].startswith(NOT_FROM_PRODUCERS)
-        ]
-    return [pytest.param(bytes.fromhex(case["hex"]), case["batches"][0], id=case["name"]) for case in chosen]
+def compressed(case: Case) -> bool:
+    return str(case["batches"][0]["compression"]) != "none"
+
+
+PLAIN = [case for case in CASES if from_a_producer(case) and not compressed(case)]
+COMPRESSED = [case for case in CASES if from_a_producer(case) and compressed(case)]
+
+
+def each(cases: list[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in cases])
 
 
 def content(described: Any) -> bytes | None:
@@ -65,19 +75,84 @@ def record(described: dict[str, Any]) -> Record:
     )
 
 
-@pytest.mark.parametrize(("encoded", "described"), cases())
-def test_we_read_every_batch_as_java_does(
-    encoded: bytes, described: dict[str, Any], compressors: dict[int, Compressor]
-) -> None:
-    [batch] = parse_batches(encoded, compressors=compressors)
+def javas(case: Case) -> bytes:
+    """Java's bytes; for the big cases, of which only a checksum is kept, ours that have it."""
+    if "hex" in case:
+        return bytes.fromhex(case["hex"])
+    written = ours(case)
+    assert hashlib.sha256(written).hexdigest() == case["sha256"]
+    assert len(written) == case["size"]
+    return written
 
-    assert tuple(map(record, described["records"])) == batch.records
-    assert described == {
-        **described,
+
+def read(buffer: bytes) -> list[RecordBatch]:
+    return list(parse_batches(buffer, compressors=COMPRESSORS))
+
+
+def columns(case: Case) -> ObjectColumns:
+    """The records that Java reads, put into columns of ours."""
+    filled = ObjectColumns(1 << 20)
+    for batch in case["batches"]:
+        for each in map(record, batch["records"]):
+            assert filled.append(each.key, each.value, each.headers, each.timestamp_ms) is not None
+    return filled
+
+
+def encoded(case: Case) -> Encoded:
+    return columns(case).encode(case["batches"][0]["magic"])
+
+
+def ours(case: Case) -> bytes:
+    """The same records as our bytes, under Java's stamp."""
+    described = case["batches"][0]
+    codec_id = CODEC_IDS[described["compression"]]
+    section = finish(encoded(case), magic=described["magic"], compressor=COMPRESSORS.get(codec_id))
+    chunks = section.stamped(
+        producer_id=described["producerId"],
+        epoch=described["producerEpoch"],
+        sequence=described["baseSequence"],
+        transactional=described["isTransactional"],
+    )
+    return b"".join(chunks)
+
+
+def messages(plain: bytes) -> Iterator[tuple[int, bytes]]:
+    """The offsets of messages of v0 and v1, which no checksum covers, and all that follows each."""
+    while plain:
+        offset, length = struct.unpack_from(">qi", plain)
+        yield offset, plain[8 : 12 + length]
+        plain = plain[12 + length :]
+
+
+def test_every_case_is_written_or_only_ever_comes_from_brokers() -> None:
+    others = [case["name"] for case in CASES if case not in PLAIN and case not in COMPRESSED]
+
+    assert len(CASES) == len(PLAIN) + len(COMPRESSED) + len(others) == 91
+    assert all("logAppendTime" in name or name.startswith(ONLY_FROM_BROKERS) for name in others)
+    assert {(batch["magic"], batch["compression"]) for case in CASES for batch in case["batches"]} == {
+        (magic, codec) for magic in (0, 1, 2) for codec in CODEC_IDS if magic == 2 or codec != "zstd"
+    }
+
+
+@each(CASES)
+def test_we_read_every_batch_as_java_does(case: Case) -> None:
+    batches = read(javas(case))
+
+    for batch, described in zip(batches, case["batches"], strict=True):
+        assert tuple(map(record, described["records"])) == batch.records
+        assert described == {**described, **facts(batch, described)}
+
+
+def facts(batch: RecordBatch, described: dict[str, Any]) -> dict[str, Any]:
+    """What Java tells of a batch beside its records; of v0 and v1 it tells less."""
+    create_time = "CreateTime" if batch.magic else "NoTimestampType"
+    told = {
+        "magic": batch.magic,
+        "compression": next(codec for codec, codec_id in CODEC_IDS.items() if codec_id == batch.codec_id),
         "baseOffset": batch.base_offset,
         "lastOffset": batch.last_offset,
         "sizeInBytes": batch.size,
-        "timestampType": "LogAppendTime" if batch.log_append_time else "CreateTime",
+        "timestampType": "LogAppendTime" if batch.log_append_time else create_time,
         "maxTimestamp": batch.max_timestamp,
         "baseTimestamp": batch.first_timestamp if batch.records else -1,
         "isControl": batch.control,
@@ -88,99 +163,87 @@ def test_we_read_every_batch_as_java_does(
         "partitionLeaderEpoch": batch.leader_epoch,
         "count": len(batch.records),
     }
+    return told if batch.magic == 2 else {name: fact for name, fact in told.items() if name in described}
 
 
-def rewritten(described: dict[str, Any]) -> Encoded:
-    """The records that Java reads, put into columns of ours."""
-    columns = ObjectColumns(1 << 20)
-    for each in map(record, described["records"]):
-        assert columns.append(each.key, each.value, each.headers, each.timestamp_ms) is not None
-    return columns.encode(2)
+@each([case for case in PLAIN if case["batches"][0]["magic"] == 2])
+def test_we_write_every_uncompressed_batch_byte_for_byte_as_java_does(case: Case) -> None:
+    expected, written = javas(case), bytearray(ours(case))
 
-
-def stamped(section: Encoded, chunks: Sequence[Buffer], described: dict[str, Any]) -> bytes:
-    """The whole batch, with the stamp of Java's."""
-    header = batch_header(
-        chunks,
-        codec_id=CODEC_IDS[described["compression"]],
-        first_timestamp=section.first_timestamp,
-        max_timestamp=section.max_timestamp,
-        count=section.count,
-        producer_id=described["producerId"],
-        epoch=described["producerEpoch"],
-        sequence=described["baseSequence"],
-        transactional=described["isTransactional"],
-    )
-    return header + b"".join(chunks)
-
-
-@pytest.mark.parametrize(("encoded", "described"), cases(written=True))
-def test_we_write_every_uncompressed_batch_byte_for_byte_as_java_does(
-    encoded: bytes, described: dict[str, Any]
-) -> None:
-    section = rewritten(described)
-
-    written = bytearray(stamped(section, section.chunks, described))
     assert written[:8] == bytes(8)
     assert written[12:16] == b"\xff" * 4
-    for place in OUTSIDE_THE_CHECKSUM:
-        written[place] = encoded[place]
-    assert encoded == bytes(written)
+    for place in V2_OUTSIDE_THE_CHECKSUM:
+        written[place] = expected[place]
+    assert bytes(written) == expected
 
 
-@pytest.mark.parametrize(("encoded", "described"), cases(written=True, compressed=True))
-def test_what_we_compress_is_byte_for_byte_what_java_compresses(
-    encoded: bytes, described: dict[str, Any], compressors: dict[int, Compressor]
-) -> None:
-    compressor = compressors[CODEC_IDS[described["compression"]]]
+@each([case for case in PLAIN if case["batches"][0]["magic"] < 2])
+def test_we_write_every_plain_message_byte_for_byte_as_java_does(case: Case) -> None:
+    base = case["batches"][0]["baseOffset"]
 
-    javas = compressor.decompress(memoryview(encoded)[HEADER_SIZE:], limit=1 << 20)
-
-    assert javas == b"".join(rewritten(described).chunks)
+    assert [(base + offset, rest) for offset, rest in messages(ours(case))] == list(messages(javas(case)))
 
 
-@pytest.mark.parametrize(("encoded", "described"), cases(written=True, compressed=True))
-def test_our_compressed_batches_read_as_javas_do(
-    encoded: bytes, described: dict[str, Any], compressors: dict[int, Compressor]
-) -> None:
-    section = rewritten(described)
-    packed = compressors[CODEC_IDS[described["compression"]]].compress(section.chunks, level=None)
+@each(COMPRESSED)
+def test_what_we_compress_is_byte_for_byte_what_java_compresses(case: Case) -> None:
+    described = case["batches"][0]
+    magic, codec_id = described["magic"], CODEC_IDS[described["compression"]]
+    packed = javas(case)[HEADER_SIZE if magic == 2 else OVERHEADS[magic] :]
+    if (magic, codec_id) == (0, 3):
+        packed = bytes(with_right_checksum(packed))
 
-    [ours] = parse_batches(stamped(section, [packed], described), compressors=compressors)
-    [javas] = parse_batches(encoded, compressors=compressors)
+    plain = COMPRESSORS[codec_id].decompress(packed, limit=1 << 20)
 
-    assert [attrs.evolve(each, offset=each.offset - javas.base_offset) for each in javas.records] == list(ours.records)
-    assert (
-        attrs.evolve(
-            javas,
-            base_offset=0,
-            last_offset=javas.last_offset - javas.base_offset,
-            leader_epoch=-1,
-            size=ours.size,
-            records=ours.records,
+    [chunk] = encoded(case).chunks
+    if magic == 0:  # the offsets inside are the log's own
+        assert [(described["baseOffset"] + offset, rest) for offset, rest in messages(bytes(chunk))] == list(
+            messages(plain)
         )
-        == ours
-    )
+    else:
+        assert chunk == plain
 
 
-def test_the_batches_of_one_buffer_are_read_in_order(compressors: dict[int, Compressor]) -> None:
-    joined = b"".join(bytes.fromhex(case["hex"]) for case in CASES)
+@each(COMPRESSED)
+def test_our_compressed_batches_read_as_javas_do(case: Case) -> None:
+    [mine], [theirs] = read(ours(case)), read(javas(case))
 
-    offsets = [batch.base_offset for batch in parse_batches(joined, compressors=compressors)]
+    base = theirs.base_offset
+    assert [attrs.evolve(each, offset=each.offset - base) for each in theirs.records] == list(mine.records)
+    assert mine == attrs.evolve(
+        theirs, base_offset=0, last_offset=theirs.last_offset - base, leader_epoch=-1, size=mine.size,
+        records=mine.records,
+    )  # fmt: skip
 
-    assert [case["batches"][0]["baseOffset"] for case in CASES] == offsets
+
+def test_a_wrapper_starts_as_javas_does_up_to_what_its_codec_made() -> None:
+    for case in COMPRESSED:
+        magic, codec_id = case["batches"][0]["magic"], CODEC_IDS[case["batches"][0]["compression"]]
+        if magic < 2:
+            mine, theirs = ours(case), javas(case)
+            assert mine[16 : OVERHEADS[magic] - 4] == theirs[16 : OVERHEADS[magic] - 4]
+        if (magic, codec_id) == (0, 3):
+            assert mine[OVERHEADS[0] :][:7] == theirs[OVERHEADS[0] :][:7] == bytes.fromhex("04224d1860401a")
+
+
+def test_the_batches_of_one_buffer_are_read_in_order_whatever_their_formats() -> None:
+    joined = b"".join(map(javas, CASES))
+
+    batches = read(joined)
+
+    expected = [(batch["magic"], batch["baseOffset"]) for case in CASES for batch in case["batches"]]
+    assert [(batch.magic, batch.base_offset) for batch in batches] == expected
 
 
 @pytest.mark.parametrize(("name", "marker"), [("COMMIT", ControlMarker.COMMIT), ("ABORT", ControlMarker.ABORT)])
 def test_a_control_batch_says_how_the_transaction_ended(name: str, marker: ControlMarker) -> None:
     [case] = [case for case in CASES if case["name"] == f"v2/control/{name}"]
 
-    [batch] = parse_batches(bytes.fromhex(case["hex"]), compressors={})
+    [batch] = read(javas(case))
 
     assert batch.marker is marker
 
 
 def test_only_a_control_batch_has_a_marker() -> None:
-    [batch] = parse_batches(bytes.fromhex(CASES[0]["hex"]), compressors={1: Gzip(-1)})
+    markers = [batch.marker for case in CASES if "control" not in case["name"] for batch in read(javas(case))]
 
-    assert batch.marker is None
+    assert set(markers) == {None}

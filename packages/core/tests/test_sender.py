@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
+import zstandard
 
 from machine import Machine
+from ottla.compressors.zstd import Zstd
 from ottla.delivery import Delivery
 from ottla.errors import (
     BrokerError,
@@ -22,7 +24,7 @@ from ottla.errors import (
 from ottla.protocol import PRODUCE
 from ottla.records import RecordMetadata
 from ottla.verdicts import VERDICTS, Verdict
-from simulation import SimulatedCluster
+from ottla_testkit.simulation import SimulatedCluster
 
 RETRIED = [code for code, verdict in VERDICTS.items() if verdict in (Verdict.RETRY, Verdict.REFRESH)]
 FAILED = [code for code, verdict in VERDICTS.items() if verdict is Verdict.FAIL]
@@ -325,6 +327,21 @@ def test_a_batch_made_for_a_newer_broker_is_converted_for_an_older_one() -> None
 
 
 @pytest.mark.rule("producer.format.sealed")
+def test_zstd_is_refused_where_the_broker_does_not_know_it() -> None:
+    machine = Machine(SimulatedCluster.of(1), compressor=Zstd(zstandard, 3))
+    machine.cluster.create("t", 1)
+    machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 6)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert error is not None
+    assert isinstance(error.__cause__, UnsupportedVersion)
+    assert "zstd" in str(error)
+    assert "compression.type" in str(error)
+
+
 def test_what_an_older_format_cannot_hold_is_a_clear_error_and_fails_alone() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any, Final
+
 import pytest
 
 from ottla.errors import ErrorCode, error_code
 from ottla.verdicts import VERDICTS, Verdict
+
+JAVAS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vectors" / "error_codes.json").read_text())
+"""What Kafka's `Errors` of 4.3.0 says of each code."""
 
 
 def test_the_table_is_total() -> None:
@@ -36,6 +43,18 @@ def test_a_code_gets_its_verdict(code: ErrorCode, verdict: Verdict) -> None:
     assert VERDICTS[code] is verdict
 
 
+@pytest.mark.parametrize("java", JAVAS, ids=lambda java: java["name"])
+def test_but_for_three_codes_retrying_and_refreshing_follow_what_java_says_of_the_error(java: dict[str, Any]) -> None:
+    verdict = VERDICTS[error_code(java["code"])]
+
+    if java["name"] in ("NONE", "DUPLICATE_SEQUENCE_NUMBER", "MESSAGE_TOO_LARGE"):
+        assert verdict in (Verdict.ACKNOWLEDGED, Verdict.TOO_LARGE)
+    elif java["invalid_metadata"]:
+        assert verdict is Verdict.REFRESH
+    else:
+        assert verdict is (Verdict.RETRY if java["retriable"] else Verdict.FAIL)
+
+
 def test_a_number_that_nobody_knows_counts_as_an_unknown_server_error() -> None:
     assert error_code(31_999) is ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -45,7 +64,3 @@ def test_numbers_and_meanings_are_unique() -> None:
 
     assert len({code.value for code in codes}) == len(codes)
     assert len({code.meaning for code in codes}) == len(codes)
-
-
-def test_stale_metadata_is_always_worth_another_try() -> None:
-    assert [code for code in ErrorCode if code.stale_metadata and not code.retriable] == []

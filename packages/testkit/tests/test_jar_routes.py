@@ -32,6 +32,35 @@ def test_a_route_brings_what_a_broker_needs(route: Route, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @both_routes
+def test_the_version_asked_for_comes_instead_of_the_one_that_another_needs(route: Route, tmp_path: Path) -> None:
+    wanted = [
+        Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),
+        Artifact(group="org.slf4j", name="slf4j-api", version="1.7.25"),
+    ]
+    (tmp_path / "jars").mkdir()
+
+    route(wanted, folder=tmp_path / "jars", scratch=tmp_path)
+
+    names = sorted(jar.name for jar in (tmp_path / "jars").iterdir())
+    assert names == ["slf4j-api-1.7.25.jar", "slf4j-simple-1.7.36.jar"]
+
+
+@pytest.mark.slow
+@both_routes
+def test_an_artifact_alone_comes_without_its_dependencies(route: Route, tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+
+    route(
+        [Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36", alone=True)],
+        folder=tmp_path / "jars",
+        scratch=tmp_path,
+    )
+
+    assert [jar.name for jar in (tmp_path / "jars").iterdir()] == ["slf4j-simple-1.7.36.jar"]
+
+
+@pytest.mark.slow
+@both_routes
 def test_a_failed_fetch_tells_what_was_run_and_what_it_said(route: Route, tmp_path: Path) -> None:
     with pytest.raises(KafkaUnavailable, match=r"ran: .*(mvn|java) (.|\n)*never-released"):
         route([NOWHERE], folder=tmp_path, scratch=tmp_path)

@@ -94,8 +94,34 @@ def test_the_environment_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert Path.home() / ".cache" / "ottla" / "kafka" == cache_folder()
 
 
+@pytest.mark.parametrize(
+    ("version", "kafka", "others"),
+    [
+        ("0.10.2.2", "kafka_2.12", {"jaxb-api"}),
+        ("0.11.0.3", "kafka_2.12", {"jaxb-api"}),
+        ("1.1.1", "kafka_2.12", {"slf4j-simple"}),
+        ("2.0.1", "kafka_2.12", {"slf4j-simple", "zookeeper"}),
+        ("2.3.1", "kafka_2.12", {"slf4j-simple", "zookeeper"}),
+        ("2.4.0", "kafka_2.13", {"slf4j-simple"}),
+        ("2.8.2", "kafka_2.13", {"slf4j-simple"}),
+        ("3.9.1", "kafka_2.13", {"slf4j-simple"}),
+        ("4.3.0", "kafka_2.13", {"slf4j-simple", "kafka-tools"}),
+    ],
+)
+def test_each_version_is_fetched_with_what_it_lacks(version: str, kafka: str, others: set[str]) -> None:
+    first, *rest = broker_artifacts(version)
+
+    assert (first.group, first.name, first.version) == ("org.apache.kafka", kafka, version)
+    assert {artifact.name for artifact in rest} == others
+
+
 def test_the_broker_and_its_tools_have_one_version() -> None:
-    assert {a.name: a.version for a in broker_artifacts("4.3.0") if a.group == "org.apache.kafka"} == {
-        "kafka_2.13": "4.3.0",
-        "kafka-tools": "4.3.0",
-    }
+    kafkas = [artifact for artifact in broker_artifacts("4.3.0") if artifact.group == "org.apache.kafka"]
+
+    assert {artifact.name: artifact.version for artifact in kafkas} == {"kafka_2.13": "4.3.0", "kafka-tools": "4.3.0"}
+
+
+def test_nothing_comes_along_with_what_would_bring_a_second_logger() -> None:
+    alone = {a.name for version in ("2.0.1", "4.3.0") for a in broker_artifacts(version) if a.alone}
+
+    assert alone == {"zookeeper", "kafka-tools"}

@@ -21,7 +21,7 @@ from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.plugin_choice import Plugins, choose
-from ottla.produce import newest_magic
+from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
 from ottla.registry import Registry
 from ottla.routes import Routes
@@ -84,7 +84,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     )
     columns = _columns(plugins.encoder)
     client = _client(config, selector, metadata, client_id, clock)
-    sealer = Sealer(plugins.compressor, magic_of=lambda node: newest_magic(client.offered(node, PRODUCE)))
+    sealer = Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE)))
     sizes = BatchSizes(
         target=min(batching.batch_size, batching.max_request_size),
         most=batching.max_request_size,

@@ -60,7 +60,8 @@ def ottla_partitioner(config: PluginConfig) -> Partitioner | None:
 def ottla_compressor(config: PluginConfig) -> Compressor | None:
     """Compress batches. Import the codec's library here, not at the top of the module.
 
-    PluginMissing, when the library is absent, must say what to install.
+    Another implementation of a codec has a name of its own, which `compression.type` asks for; what it writes is told
+    by its `codec_id`. PluginMissing, when the library is absent, must say what to install.
     """
 
 

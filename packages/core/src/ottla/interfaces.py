@@ -174,7 +174,10 @@ class ColumnsKind(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Encoded:
-    """The records section of a batch, before compression. `first_timestamp` is the base of the deltas."""
+    """The records of a batch, before compression: a records section in format v2, a message set in v0 and v1.
+
+    `first_timestamp` is the base of v2's deltas; both timestamps are -1 in v0, which has none.
+    """
 
     chunks: Sequence[Buffer]
     first_timestamp: int
@@ -212,7 +215,10 @@ class Columns(Protocol):
         """An upper bound of the encoded records section, in bytes."""
 
     def encode(self, magic: int) -> Encoded:
-        """Encode everything at once and let go of the records; called once, outside every lock."""
+        """Encode everything at once, in record format 0, 1 or 2, and let go of the records; outside every lock.
+
+        What a format has no place for is an UnsupportedVersion, and the records stay.
+        """
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
         """Append these records of other columns of the same encoder while there is room; how many there was for."""

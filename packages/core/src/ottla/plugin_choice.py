@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -20,6 +20,8 @@ from ottla.interfaces import (
     Transport,
 )
 from ottla.registry import KindName, Plugin, Registry
+
+KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +84,7 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
     return config, Plugins(
         transport=outer(inner=inner) if outer else inner,
         partitioner=partitioner(),
-        compressor=compressor() if compressor else None,
+        compressor=_compressor(codec, compressor()) if compressor else None,
         encoder=_encoder(registry.create_encoders(encoders)),
         key_serializer=key(),
         value_serializer=value(),
@@ -109,6 +111,15 @@ def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> C
         return lambda: None
     make = claims.plugin("serializer", choice)
     return lambda: make(is_key=is_key)
+
+
+def _compressor(name: str, compressor: Compressor) -> Compressor:
+    if compressor.codec_id not in KAFKAS_CODECS:
+        raise PluginBroken(
+            f"compression.type={name}: codec_id {compressor.codec_id!r} is none of Kafka's: 1 gzip, 2 snappy, 3 lz4 or "
+            "4 zstd"
+        )
+    return compressor
 
 
 def _encoder(encoders: Sequence[RecordEncoder]) -> RecordEncoder:

@@ -15,6 +15,7 @@ from ottla.network_client import Completion, Request
 from ottla.protocol import PRODUCE, PartitionProduceResponse, ProduceResponse
 from ottla.protocol import produce_request as encode_request
 from ottla.recordbatch.codecs import ZSTD
+from ottla.sealing import Takes
 
 NO_ID: Final = bytes(16)
 FIRST_WITH_ZSTD: Final = 7
@@ -80,11 +81,13 @@ def produce_request(
     )
 
 
-def newest_magic(offered: tuple[int, int] | None) -> int:
-    """The newest record format that a broker takes which offers these versions; None: it is not known yet."""
+def taken_by(offered: tuple[int, int] | None) -> Takes:
+    """What a broker takes that offers these versions; None: it is not known yet."""
     if offered is None:
-        return NEWEST_MAGIC
-    return next((magic for magic in (2, 1) if offered[1] >= VERSIONS[magic][0]), 0)
+        return Takes()
+    newest = offered[1]
+    magic = next((magic for magic in (2, 1) if newest >= VERSIONS[magic][0]), 0)
+    return Takes(magic=magic, zstd=newest >= FIRST_WITH_ZSTD)
 
 
 def read_answer(

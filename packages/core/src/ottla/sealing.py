@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+
+import attrs
 
 from ottla.batch import ProducerBatch
 from ottla.interfaces import Compressor
+from ottla.recordbatch.codecs import ZSTD
 from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.parse import Record, parse_batches
+from ottla.recordbatch.refusals import zstd_is_newer
 from ottla.recordbatch.section import Section, finish
+from ottla.recordbatch.v2 import MAGIC as NEWEST_MAGIC
 
-NEWEST_MAGIC: Final = 2
+
+@attrs.frozen(kw_only=True)
+class Takes:
+    """What a broker takes: its newest record format, and whether it knows zstd."""
+
+    magic: int = 2
+    zstd: bool = True
 
 
-def _newest(_node: int) -> int:
-    return NEWEST_MAGIC
+def _everything(_node: int) -> Takes:
+    return Takes()
 
 
 class Sealer:
     """Seals batches with one codec, None: uncompressed, in the newest format that their broker takes.
 
-    For the I/O thread, except `ratio`. *magic_of* tells a broker's newest format.
+    For the I/O thread, except `ratio`. *takes* tells what a broker can read.
     """
 
-    def __init__(
-        self, compressor: Compressor | None, *, magic_of: Callable[[int], int] = lambda _node: NEWEST_MAGIC
-    ) -> None:
+    def __init__(self, compressor: Compressor | None, *, takes: Callable[[int], Takes] = _everything) -> None:
         self._compressor = compressor
-        self._magic_of = magic_of
+        self._takes = takes
         self._codec_id = 0 if compressor is None else compressor.codec_id
         self._compressors: Mapping[int, Compressor] = {} if compressor is None else {self._codec_id: compressor}
         self._ratios = CompressionRatios()
@@ -40,7 +48,10 @@ class Sealer:
         One that was sealed for a broker which took a newer format is converted. What the older one cannot hold is an
         UnsupportedVersion.
         """
-        magic = self._magic_of(node)
+        takes = self._takes(node)
+        magic = takes.magic
+        if self._codec_id == ZSTD and magic == NEWEST_MAGIC and not takes.zstd:
+            raise zstd_is_newer()
         if batch.sealed is not None:
             return down_converted(batch.sealed, magic=magic, compressors=self._compressors)
         section = finish(batch.columns.encode(magic), magic=magic, compressor=self._compressor)

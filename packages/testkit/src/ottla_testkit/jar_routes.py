@@ -1,6 +1,7 @@
 """How jars come to this machine: through Maven, or through the Ivy that PySpark ships.
 
 Each route puts artifacts and what they depend on into a folder, or raises `KafkaUnavailable`; neither caches.
+Where a dependency names another version of an artifact that was asked for, the version asked for is the one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ _POM = """\
   <groupId>ottla</groupId><artifactId>kafka-jars</artifactId><version>1</version>
   <dependencies>{dependencies}</dependencies>
 </project>
+"""
+_IVY = """\
+<ivy-module version="2.0">
+  <info organisation="ottla" module="kafka-jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>{dependencies}</dependencies>
+</ivy-module>
 """
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
@@ -53,25 +61,31 @@ def choose_route() -> Route:
 def fetch_by_maven(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
     """Through `mvn`, with the user's own settings and local repository."""
     pom = scratch / "pom.xml"
-    pom.write_text(_POM.format(dependencies="".join(_dependency(artifact) for artifact in artifacts)))
+    pom.write_text(_POM.format(dependencies="".join(_pom_dependency(artifact) for artifact in artifacts)))
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
     _run(["mvn", "--batch-mode", "--quiet", "--file", str(pom), *goal])
 
 
 def fetch_by_ivy(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
     """Through the Ivy among PySpark's jars; needs Java and PySpark, no Maven."""
-    ivy = ["-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-cache", str(scratch / "ivy"), "-confs", "default"]
+    module = scratch / "ivy.xml"
+    module.write_text(_IVY.format(dependencies="".join(_ivy_dependency(artifact) for artifact in artifacts)))
     pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
-    for artifact in artifacts:
-        wanted = ["-dependency", artifact.group, artifact.name, artifact.version]
-        extent = ["-notransitive"] if artifact.alone else []
-        _run([java_command(), *ivy, *wanted, *extent, "-retrieve", pattern])
+    ivy = ["-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-cache", str(scratch / "ivy"), "-ivy", str(module)]
+    _run([java_command(), *ivy, "-confs", "default", "-retrieve", pattern])
 
 
-def _dependency(artifact: Artifact) -> str:
+def _pom_dependency(artifact: Artifact) -> str:
     return (
         f"<dependency><groupId>{artifact.group}</groupId><artifactId>{artifact.name}</artifactId>"
         f"<version>{artifact.version}</version>{_ALONE if artifact.alone else ''}</dependency>"
+    )
+
+
+def _ivy_dependency(artifact: Artifact) -> str:
+    return (
+        f'<dependency org="{artifact.group}" name="{artifact.name}" rev="{artifact.version}" force="true"'
+        f' transitive="{str(not artifact.alone).lower()}" conf="default->default"/>'
     )
 
 

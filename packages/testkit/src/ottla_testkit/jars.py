@@ -13,9 +13,11 @@ from pathlib import Path
 
 from ottla_testkit.errors import KafkaUnavailable
 from ottla_testkit.jar_routes import Artifact, Route, choose_route
+from ottla_testkit.release import Release, release
 
 KAFKA_VERSION = "4.3.0"
 CACHE_VARIABLE = "OTTLA_KAFKA_CACHE"
+DUMPER_APART: Release = (4, 3)  # from here on DumpLogSegments is not in the broker's jar but in kafka-tools
 TRIES = 3  # registries hiccup
 
 
@@ -47,13 +49,23 @@ def cache_folder() -> Path:
 
 
 def broker_artifacts(version: str) -> list[Artifact]:
-    """The broker, a logger that prints to its standard error, and the tools that read its files."""
-    return [
-        Artifact(group="org.apache.kafka", name="kafka_2.13", version=version),
-        Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),
+    """The broker, a logger that prints, and what newer Javas or the broker's own dependencies lack."""
+    numbers = release(version)
+    scala = "2.13" if numbers >= (2, 4) else "2.12"
+    artifacts = [Artifact(group="org.apache.kafka", name=f"kafka_{scala}", version=version)]
+    if numbers < (1, 0):
+        # It brings a logger, log4j, of its own; JAXB left Java in 11.
+        artifacts.append(Artifact(group="javax.xml.bind", name="jaxb-api", version="2.3.1"))
+    else:
+        artifacts.append(Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"))
+    if (2, 0) <= numbers < (2, 4):
+        # The ZooKeeper client that these name cannot connect on Java 14 and later (ZOOKEEPER-3779).
+        # Alone, or it brings a second logger.
+        artifacts.append(Artifact(group="org.apache.zookeeper", name="zookeeper", version="3.4.10", alone=True))
+    if numbers >= DUMPER_APART:
         # All that our tools need of its dependencies (Kafka Connect among them) comes with the broker.
-        Artifact(group="org.apache.kafka", name="kafka-tools", version=version, alone=True),
-    ]
+        artifacts.append(Artifact(group="org.apache.kafka", name="kafka-tools", version=version, alone=True))
+    return artifacts
 
 
 def _fetch(version: str, *, folder: Path, scratch: Path, route: Route, pause: float) -> None:

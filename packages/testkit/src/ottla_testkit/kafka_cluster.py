@@ -1,7 +1,7 @@
 """A real Kafka cluster on 127.0.0.1 for the time of a `with` block.
 
-Decides what a cluster consists of. Processes are `node`'s business, settings `node_settings`', waiting
-`readiness`', requests `wire`'s. Not for use by several threads at once.
+Decides what a cluster consists of. Processes are `node`'s and `zookeeper`'s business, settings `node_settings`',
+waiting `readiness`', requests `wire`'s. Not for use by several threads at once.
 """
 
 from __future__ import annotations
@@ -18,17 +18,28 @@ from ottla_testkit.free_ports import free_ports
 from ottla_testkit.interrupts import interrupts_deferred
 from ottla_testkit.jars import KAFKA_VERSION, kafka_jars
 from ottla_testkit.java import java_command
+from ottla_testkit.jvm import jvm_command
 from ottla_testkit.kafka_tools import dump_segments, format_nodes
 from ottla_testkit.node import Node
-from ottla_testkit.node_settings import NodePorts, Setting, node_settings, properties_text, text
-from ottla_testkit.readiness import await_node, await_topic
+from ottla_testkit.node_settings import (
+    Setting,
+    beside_zookeeper,
+    kraft_settings,
+    properties_text,
+    text,
+    zookeeper_settings,
+)
+from ottla_testkit.readiness import await_controller, await_node, await_return, await_topic, await_zookeeper
+from ottla_testkit.release import needs_zookeeper, release
+from ottla_testkit.zookeeper import ZooKeeper
 
 
 class KafkaCluster:
     """`nodes` combined brokers and controllers with ids from 1; `config` adds to every broker's settings.
 
-    Entering fetches the jars if need be and returns when every node serves; leaving ends every process and
-    removes every file. Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
+    `version` may be any from 0.10.2 on; before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches
+    the jars if need be and returns when every node serves; leaving ends every process and removes every file.
+    Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
     """
 
     def __init__(
@@ -41,22 +52,22 @@ class KafkaCluster:
     ) -> None:
         self.nodes = list(range(1, nodes + 1))
         self.version = version
+        self._release = release(version)
         self._config = dict(config or {})
         self._heap = heap
         self._folder: Path | None = None
         self._java: list[str] = []
+        self._zookeeper: ZooKeeper | None = None
         self._nodes: dict[int, Node] = {}
 
     def __enter__(self) -> Self:
         java, jars = java_command(), kafka_jars(self.version)
-        jvm = [java, f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-        self._java = [*jvm, "-cp", f"{jars}/*"]
         try:
             try:
-                self._launch()
+                self._launch(java, jars=jars)
             except PortTaken:  # once is bad luck
                 self.close()
-                self._launch()
+                self._launch(java, jars=jars)
         except BaseException:
             self.close()
             raise
@@ -71,6 +82,9 @@ class KafkaCluster:
             for node in self._nodes.values():
                 node.kill()
             self._nodes = {}
+            if self._zookeeper is not None:
+                self._zookeeper.kill()
+                self._zookeeper = None
             if self._folder is not None:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 self._folder = None
@@ -117,9 +131,13 @@ class KafkaCluster:
         config: Mapping[str, Setting] | None = None,
     ) -> None:
         """Create a topic; returns when every answering node knows its leaders, and they serve it."""
-        settings = {key: text(value) for key, value in (config or {}).items()}
         refusal = wire.create_topic(
-            self._any_node().address, name, partitions=partitions, replication=replication, config=settings
+            self.address(self._controller()),
+            name,
+            api_version=2 if self._release >= (0, 11) else 1,
+            partitions=partitions,
+            replication=replication,
+            config={key: text(value) for key, value in (config or {}).items()},
         )
         if refusal:
             raise ClusterError(f"cannot create topic {name!r}: error {refusal.code} {refusal.message}")
@@ -141,6 +159,8 @@ class KafkaCluster:
 
     def start(self, node: int, *, wait: bool = True) -> None:
         """Start a node again, with the ports and data it had; `wait` until it serves."""
+        if self._zookeeper is not None:
+            await_zookeeper(self._zookeeper, without=node)
         self._nodes[node].start()
         if wait:
             self.wait_ready(node)
@@ -148,6 +168,7 @@ class KafkaCluster:
     def wait_ready(self, node: int) -> None:
         """Until a started node serves and knows every answering node; `ClusterError` after a minute."""
         await_node(self._nodes[node], others=[other.number for other in self._answering()])
+        await_return(self._nodes[node])
 
     def kill(self, node: int) -> None:
         """End a node at once (SIGKILL)."""
@@ -176,26 +197,43 @@ class KafkaCluster:
         segments = sorted((self.data_folder(holder) / f"{topic}-{partition}").glob("*.log"))
         if not segments:
             raise ClusterError(f"node {holder} has no files of {topic}-{partition}")
-        return dump_segments(self._java, segments)
+        return dump_segments(self._java, segments, version=self.version)
 
-    def _launch(self) -> None:
+    def _launch(self, java: str, *, jars: Path) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="ottla-kafka-"))
-        found = iter(free_ports(2 * len(self.nodes)))
-        ports = {number: NodePorts(broker=next(found), controller=next(found)) for number in self.nodes}
-        command = [*self._java, "kafka.Kafka"]
-        for number in self.nodes:
-            node = Node(number, folder=folder, ports=ports[number], command=command)
-            self._nodes[number] = node
-            settings = node_settings(number, ports=ports, data=node.data) | self._config
-            node.properties.write_text(properties_text(settings))
-        format_nodes(self._java, [node.properties for node in self._nodes.values()])
+        self._java = jvm_command(java, version=self.version, jars=jars, heap=self._heap, folder=folder)
+        count = len(self.nodes)
+        found = free_ports(2 * count)
+        for number, port in zip(self.nodes, found[:count], strict=True):
+            self._nodes[number] = Node(number, folder=folder, port=port, command=[*self._java, "kafka.Kafka"])
+        if needs_zookeeper(self.version):
+            self._prepare_beside_zookeeper(folder, port=found[count])
+        else:
+            self._prepare_by_kraft(controllers=dict(zip(self.nodes, found[count:], strict=True)))
         for number in self.nodes:
             self.start(number, wait=False)
         for number in self.nodes:
             self.wait_ready(number)
 
+    def _prepare_by_kraft(self, *, controllers: Mapping[int, int]) -> None:
+        for number, node in self._nodes.items():
+            settings = kraft_settings(number, port=node.port, controllers=controllers, data=node.data)
+            node.properties.write_text(properties_text(settings | self._config))
+        format_nodes(self._java, [node.properties for node in self._nodes.values()])
+
+    def _prepare_beside_zookeeper(self, folder: Path, *, port: int) -> None:
+        for number, node in self._nodes.items():
+            settings = beside_zookeeper(number, port=node.port, zookeeper=port, nodes=len(self._nodes), data=node.data)
+            node.properties.write_text(properties_text(settings | self._config))
+        self._zookeeper = zookeeper = ZooKeeper(folder=folder, port=port, java=self._java)
+        zookeeper.properties.write_text(properties_text(zookeeper_settings(port=port, data=zookeeper.data)))
+        zookeeper.start()
+
     def _answering(self) -> list[Node]:
         return [node for node in self._nodes.values() if node.answering]
+
+    def _controller(self) -> int:
+        return await_controller(self._any_node(), among=[node.number for node in self._answering()])
 
     def _any_node(self) -> Node:
         for node in self._answering():

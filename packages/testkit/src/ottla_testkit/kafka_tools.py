@@ -13,6 +13,8 @@ from pathlib import Path
 
 from ottla_testkit.errors import ClusterError, tail
 from ottla_testkit.interrupts import interrupts_deferred
+from ottla_testkit.jars import DUMPER_APART
+from ottla_testkit.release import release
 
 TOOL_WITHIN = 60.0  # seconds
 
@@ -33,11 +35,12 @@ def format_nodes(java: Sequence[str], properties: Sequence[Path]) -> None:
                 tool.kill()
 
 
-def dump_segments(java: Sequence[str], segments: Sequence[Path]) -> str:
+def dump_segments(java: Sequence[str], segments: Sequence[Path], *, version: str) -> str:
     """What DumpLogSegments prints of the batches and records in these files."""
+    package = "org.apache.kafka.tools" if release(version) >= DUMPER_APART else "kafka.tools"
     files = ",".join(map(str, segments))
     options = ["--deep-iteration", "--print-data-log", "--files", files]
-    with _spawn([*java, "org.apache.kafka.tools.DumpLogSegments", *options]) as tool:
+    with _spawn([*java, f"{package}.DumpLogSegments", *options]) as tool:
         try:
             return _finish(tool, trouble=f"DumpLogSegments failed for {files}")
         finally:

@@ -1,126 +1,48 @@
-"""One broker process: started, frozen, ended; its files and what it printed.
+"""One broker: its process, its address, its files, and whether it says that it serves.
 
 Knows nothing of other nodes and speaks no Kafka.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ottla_testkit.errors import ClusterError
 from ottla_testkit.free_ports import HOST
-from ottla_testkit.interrupts import interrupts_deferred
-from ottla_testkit.node_settings import NodePorts
+from ottla_testkit.process import Process
 from ottla_testkit.wire import Address
 
-STOP_WITHIN = 60.0  # seconds
-_STARTED = b"Kafka Server started"
-_TAKEN = b"Address already in use"
+KRAFT_LOG = "__cluster_metadata"
+
+# KRaft's words, those of 0.11 to 3.2, and those of 0.10.
+_STARTED = re.compile(rb"Kafka Server started|\[KafkaServer id=\d+\] started|\[Kafka Server \d+\], started")
 
 
-class Node:
+class Node(Process):
     """Node `number`; its files lie in `folder` and it runs `command` plus the name of its properties file."""
 
-    def __init__(self, number: int, *, folder: Path, ports: NodePorts, command: Sequence[str]) -> None:
+    def __init__(self, number: int, *, folder: Path, port: int, command: Sequence[str]) -> None:
         self.number = number
-        self.address: Address = (HOST, ports.broker)
+        self.port = port
+        self.address: Address = (HOST, port)
         self.properties = folder / f"node{number}.properties"
         self.data = folder / f"data{number}"
-        self.log_file = folder / f"node{number}.log"
-        self.paused = False
-        self._command = [*command, str(self.properties)]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log_start = 0
-
-    @property
-    def running(self) -> bool:
-        """The process is alive; a paused one is."""
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def answering(self) -> bool:
-        """Alive and not paused."""
-        return self.running and not self.paused
-
-    @property
-    def pid(self) -> int:
-        """The process of the latest start, alive or not."""
-        return self._latest().pid
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs."""
-        return self._latest().poll()
-
-    @property
-    def log(self) -> str:
-        """What it printed so far, over all its starts."""
-        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+        super().__init__(
+            f"node {number}", command=[*command, str(self.properties)], log_file=folder / f"node{number}.log"
+        )
 
     @property
     def started(self) -> bool:
         """The broker says, since its latest start, that it serves."""
-        return _STARTED in self._log_since_start()
+        return _STARTED.search(self.log_since_start) is not None
 
     @property
-    def port_taken(self) -> bool:
-        """The broker says, since its latest start, that a port of its is not free."""
-        return _TAKEN in self._log_since_start()
-
-    def start(self) -> None:
-        """Start the process, which needs seconds until it serves."""
-        if self.running:
-            raise ClusterError(f"node {self.number} runs already")
-        with self.log_file.open("ab") as log, interrupts_deferred():
-            self._log_start = log.tell()
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
-        self.paused = False
-
-    def kill(self) -> None:
-        """End the process at once, as a power cut would; nothing happens to one that has ended."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self.paused = False
-
-    def stop(self) -> None:
-        """Ask the process to end in good order; a minute later, kill it and raise."""
-        self.resume()
-        process = self._latest()
-        process.terminate()
-        try:
-            process.wait(STOP_WITHIN)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise ClusterError(f"node {self.number} did not stop within {STOP_WITHIN:.0f} s") from None
-
-    def pause(self) -> None:
-        """Freeze the process: it keeps its connections and answers nothing."""
-        process = self._latest()
-        process.send_signal(signal.SIGSTOP)
-        # The signal only asks: some of the broker's many threads may answer once more until all have stopped.
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        self.paused = True
-
-    def resume(self) -> None:
-        """Let a frozen process go on."""
-        self._latest().send_signal(signal.SIGCONT)
-        self.paused = False
-
-    def _latest(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            raise ClusterError(f"node {self.number} was never started")
-        return self._process
-
-    def _log_since_start(self) -> bytes:
-        with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
-            log.seek(self._log_start)
-            return log.read()
-        return b""
+    def kept_partitions(self) -> dict[str, set[int]]:
+        """The partitions whose files it has, by topic; without those that are about to be deleted."""
+        kept: dict[str, set[int]] = {}
+        for folder in self.data.glob("*-*/"):
+            topic, _, partition = folder.name.rpartition("-")
+            if partition.isdecimal() and topic != KRAFT_LOG:
+                kept.setdefault(topic, set()).add(int(partition))
+        return kept

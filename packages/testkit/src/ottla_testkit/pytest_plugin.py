@@ -39,7 +39,7 @@ def kafka() -> Iterator[KafkaCluster]:
         try:
             cluster = stack.enter_context(KafkaCluster())
         except KafkaUnavailable as error:
-            _go_without(error)
+            go_without(error)
         yield cluster
 
 
@@ -67,7 +67,7 @@ def mock_cluster() -> Iterator[MockCluster]:
         try:
             cluster = stack.enter_context(MockCluster(brokers=3))
         except MockUnavailable as error:
-            _go_without(error)
+            go_without(error)
         yield cluster
 
 
@@ -79,7 +79,7 @@ def manual_clock() -> ManualClock:
     return ManualClock()
 
 
-def _go_without(error: Exception) -> NoReturn:
+def go_without(error: Exception) -> NoReturn:
     """Skip, for a developer who may do without; fail where the tests are meant to run."""
     if os.environ.get("CI", "").lower() in ("", "0", "false"):
         pytest.skip(str(error))

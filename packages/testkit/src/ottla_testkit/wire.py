@@ -1,7 +1,7 @@
 """The few requests that a cluster of tests needs, each on a socket of its own.
 
-So the harness needs no Kafka client. Metadata v4, CreateTopics v4 and ListOffsets v1 are older than flexible
-encoding and known to 4.x brokers. Metadata asks for no topic to be created.
+So the harness needs no Kafka client. Metadata v1 and ListOffsets v1 are known to every broker from 0.10.1 to 4.x;
+of CreateTopics v1 and v2, which differ in their answer, brokers before 0.11 know only v1 and 4.x ones only v2.
 """
 
 from __future__ import annotations
@@ -22,10 +22,24 @@ ANSWER_WITHIN = 20.0  # seconds
 
 @attrs.frozen(kw_only=True)
 class Metadata:
-    """The ids of the brokers that a node knows, and the leaders (-1: none) of the topic asked for."""
+    """The brokers and the controller (-1: none) that a node knows, and the partitions of the topic asked for."""
 
     brokers: frozenset[int]
-    leaders: dict[int, int]
+    controller: int
+    partitions: dict[int, Partition]
+
+    @property
+    def leaders(self) -> dict[int, int]:
+        """The leader of each partition, -1 where there is none."""
+        return {number: partition.leader for number, partition in self.partitions.items()}
+
+
+@attrs.frozen(kw_only=True)
+class Partition:
+    """Which node leads a partition (-1: none), and which may."""
+
+    leader: int
+    in_sync: frozenset[int]
 
 
 @attrs.frozen(kw_only=True)
@@ -38,31 +52,25 @@ class Refusal:
 
 def metadata(address: Address, *, topic: str | None = None, timeout: float = ANSWER_WITHIN) -> Metadata:
     """What a node knows; `OSError` when it does not answer in time."""
-    topics = [] if topic is None else [topic]
-    body = struct.pack(">i", len(topics)) + b"".join(map(_string, topics)) + b"\0"
-    answer = _Fields(_call(address, METADATA, 4, body, timeout))
-    answer.number("i")  # throttle time
+    # -1 is every topic. To ask for one by its name may create it, which a request this old cannot rule out.
+    answer = _Fields(_call(address, METADATA, 1, struct.pack(">i", 0 if topic is None else -1), timeout))
     brokers = frozenset(_broker(answer) for _ in range(answer.number("i")))
-    answer.string()  # cluster id
-    answer.number("i")  # controller
-    leaders: dict[int, int] = {}
-    for _ in range(answer.number("i")):
-        answer.number("h")
-        answer.string()
-        answer.number("b")
-        leaders |= dict(_partition(answer) for _ in range(answer.number("i")))
-    return Metadata(brokers=brokers, leaders=leaders)
+    controller = answer.number("i")
+    topics = dict(_topic(answer) for _ in range(answer.number("i")))
+    return Metadata(brokers=brokers, controller=controller, partitions=topics.get(topic, {}))
 
 
 def create_topic(
-    address: Address, topic: str, *, partitions: int, replication: int, config: Mapping[str, str]
+    controller: Address, topic: str, *, api_version: int, partitions: int, replication: int, config: Mapping[str, str]
 ) -> Refusal | None:
-    """Create a topic; None when it was created, which other nodes learn a little later."""
+    """Create a topic by CreateTopics v1 or v2; None when it was created, which other nodes learn a little later."""
     settings = b"".join(_string(key) + _string(value) for key, value in config.items())
     wanted = _string(topic) + struct.pack(">ihii", partitions, replication, 0, len(config)) + settings
     within = struct.pack(">ib", int(ANSWER_WITHIN * 1000), 0)
-    answer = _Fields(_call(address, CREATE_TOPICS, 4, struct.pack(">i", 1) + wanted + within, 2 * ANSWER_WITHIN))
-    answer.number("i")  # throttle time
+    body = struct.pack(">i", 1) + wanted + within
+    answer = _Fields(_call(controller, CREATE_TOPICS, api_version, body, 2 * ANSWER_WITHIN))
+    if api_version > 1:
+        answer.number("i")  # throttle time
     answer.number("i")  # one topic
     answer.string()
     code, message = answer.number("h"), answer.string()
@@ -112,13 +120,18 @@ def _broker(answer: _Fields) -> int:
     return number
 
 
-def _partition(answer: _Fields) -> tuple[int, int]:
+def _topic(answer: _Fields) -> tuple[str | None, dict[int, Partition]]:
     answer.number("h")
-    partition, leader = answer.number("i"), answer.number("i")
-    for _ in ("replicas", "in-sync replicas"):
-        for _ in range(answer.number("i")):
-            answer.number("i")
-    return partition, leader
+    name = answer.string()
+    answer.number("b")
+    return name, dict(_partition(answer) for _ in range(answer.number("i")))
+
+
+def _partition(answer: _Fields) -> tuple[int, Partition]:
+    answer.number("h")
+    number, leader = answer.number("i"), answer.number("i")
+    _replicas, in_sync = ([answer.number("i") for _ in range(answer.number("i"))] for _ in range(2))
+    return number, Partition(leader=leader, in_sync=frozenset(in_sync))
 
 
 def _offset(answer: _Fields) -> tuple[int, int, int]:

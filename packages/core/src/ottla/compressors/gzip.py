@@ -1,4 +1,4 @@
-"""gzip, codec 1: zlib of the standard library in gzip's framing, as one member."""
+"""gzip, codec 1: zlib of the standard library in gzip's framing. Written as one member, read as one or more."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
 LEVEL: Final = level_key("gzip", least=1, most=9, default=-1, also=-1)
 
 _GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
+_MAGIC: Final = b"\x1f\x8b\x08"
+_LEAST_AROUND: Final = 18
+"""The header and the trailer of a member."""
+
+_PIECE: Final = 16 * 1024
+"""Input given at once when unpacking: zlib copies what follows a member, and there may be thousands of them."""
 
 
 class Gzip:
@@ -29,18 +35,38 @@ class Gzip:
         return b"".join([*map(stream.compress, chunks), stream.flush()])
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
-        stream = zlib.decompressobj(_GZIP_FRAMING)
+        members: list[bytes] = []
+        room = limit
+        rest = memoryview(buffer)
+        while not members or _begins_a_member(rest):
+            plain, rest = _member(rest, room)
+            if len(plain) > room:
+                raise too_large("gzip", limit)
+            room -= len(plain)
+            members.append(plain)
+        return b"".join(members)
+
+
+def _begins_a_member(rest: memoryview) -> bool:
+    """Whether there is more to read: what begins no member is padding, as for Java."""
+    return len(rest) > _LEAST_AROUND and bytes(rest[: len(_MAGIC)]) == _MAGIC
+
+
+def _member(view: memoryview, room: int) -> tuple[bytes, memoryview]:
+    """The first member unpacked, stopped at a byte more than *room*, and what follows it."""
+    stream = zlib.decompressobj(_GZIP_FRAMING)
+    pieces: list[bytes] = []
+    while not stream.eof and room >= 0:
+        given = view[:_PIECE]
+        if not given:
+            raise malformed("gzip", "it ends too early")
         try:
-            plain = stream.decompress(buffer, limit + 1)
+            pieces.append(stream.decompress(given, room + 1))
         except zlib.error as error:
             raise malformed("gzip", error) from error
-        if len(plain) > limit:
-            raise too_large("gzip", limit)
-        if not stream.eof:
-            raise malformed("gzip", "it ends too early")
-        if stream.unused_data:
-            raise malformed("gzip", f"{len(stream.unused_data)} bytes follow its end")
-        return plain
+        room -= len(pieces[-1])
+        view = view[len(given) - len(stream.unused_data) :]
+    return b"".join(pieces), view
 
 
 @hookimpl

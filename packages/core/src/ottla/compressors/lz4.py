@@ -1,4 +1,7 @@
-"""LZ4, codec 3: LZ4 frames as Java writes them, with independent blocks of 64 kB and no content size."""
+"""LZ4, codec 3: one LZ4 frame as Java writes it, with independent blocks of 64 kB and no content size.
+
+Reading stops at the frame's end, as Java's does; what follows it, another frame included, is left alone.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ FAST: Final = 9
 
 LEVEL: Final = level_key("lz4", least=1, most=17, default=FAST)
 
+_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LEAST_HIGH: Final = 3
 _MOST_HIGH: Final = 16
 _PIECE: Final = 256 * 1024
@@ -45,6 +49,9 @@ class Lz4:
         frame = self._frame
         context = frame.create_decompression_context()
         rest = memoryview(buffer)
+        # The library also takes frames that are there to be skipped, and makes nothing of them.
+        if bytes(rest[: len(_MAGIC)]) != _MAGIC:
+            raise malformed("lz4", "it does not begin like a frame")
         pieces: list[bytes] = []
         room = limit
         ended = False
@@ -61,8 +68,6 @@ class Lz4:
             if room < 0:
                 raise too_large("lz4", limit)
             rest = rest[consumed:]
-        if rest:
-            raise malformed("lz4", f"{len(rest)} bytes follow its end")
         return b"".join(pieces)
 
 

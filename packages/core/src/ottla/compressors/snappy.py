@@ -58,10 +58,13 @@ def _blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[: len(_MAGIC)]) != _MAGIC:
         yield view  # Java also reads a lone raw block, which some clients write.
         return
-    if len(view) < len(_HEADER):
-        raise malformed("snappy", "it ends inside its header")
-    rest = view[len(_HEADER) :]
+    rest = view
     while rest:
+        if bytes(rest[: len(_MAGIC)]) == _MAGIC:  # the first stream's, and that of each put behind it
+            if len(rest) < len(_HEADER):
+                raise malformed("snappy", "it ends inside its header")
+            rest = rest[len(_HEADER) :]
+            continue
         if len(rest) < _LENGTH.size:
             raise malformed("snappy", "it ends inside the length of a block")
         end = _LENGTH.size + _LENGTH.unpack_from(rest)[0]

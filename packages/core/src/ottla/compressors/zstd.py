@@ -1,4 +1,4 @@
-"""Zstandard, codec 4: one frame. Only record batches of format v2 may carry it."""
+"""Zstandard, codec 4: written as one frame, read as one or more. Only record batches of format v2 may carry it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from zstandard import ZstdCompressor
+    from zstandard import ZstdCompressor, ZstdDecompressor
 
 LEVEL: Final = level_key("zstd", least=-131072, most=22, default=3)
 
@@ -41,27 +41,20 @@ class Zstd:
         return compressor.compress(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
-        view = memoryview(buffer)
-        # Not `decompress`, which trusts the size that the frame declares.
-        stream = self._zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()
-        pieces: list[bytes] = []
+        decompressor = self._zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
+        frames: list[bytes] = []
         room = limit
-        position = 0
-        try:
-            while not stream.eof and position < len(view):
-                piece = stream.decompress(view[position : position + _PIECE])
-                position += _PIECE
-                pieces.append(piece)
-                room -= len(piece)
-                if room < 0:
-                    raise too_large("zstd", limit)
-        except self._zstandard.ZstdError as error:
-            raise malformed("zstd", error) from error
-        if not stream.eof:
-            raise malformed("zstd", "it ends too early")
-        if stream.unused_data or position < len(view):
-            raise malformed("zstd", "bytes follow its end")
-        return b"".join(pieces)
+        rest = memoryview(buffer)
+        while rest or not frames:
+            try:
+                plain, rest = _frame(decompressor, rest, room)
+            except self._zstandard.ZstdError as error:
+                raise malformed("zstd", error) from error
+            if len(plain) > room:
+                raise too_large("zstd", limit)
+            room -= len(plain)
+            frames.append(plain)
+        return b"".join(frames)
 
     def _compressor(self, level: int) -> ZstdCompressor:
         compressors: dict[int, ZstdCompressor] | None = getattr(self._local, "compressors", None)
@@ -70,6 +63,21 @@ class Zstd:
         if level not in compressors:
             compressors[level] = self._zstandard.ZstdCompressor(level=level)
         return compressors[level]
+
+
+def _frame(decompressor: ZstdDecompressor, view: memoryview, room: int) -> tuple[bytes, memoryview]:
+    """The first frame unpacked, stopped soon after *room*, and what follows it."""
+    # Not `decompress`, which trusts the size that the frame declares.
+    stream = decompressor.decompressobj()
+    pieces: list[bytes] = []
+    while not stream.eof and room >= 0:
+        given = view[:_PIECE]
+        if not given:
+            raise malformed("zstd", "it ends too early")
+        pieces.append(stream.decompress(given))
+        room -= len(pieces[-1])
+        view = view[len(given) - len(stream.unused_data) :]
+    return b"".join(pieces), view
 
 
 @hookimpl

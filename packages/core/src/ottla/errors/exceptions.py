@@ -115,7 +115,7 @@ class CorruptBatch(ProtocolError):
 
 
 class UnsupportedVersion(OttlaError):
-    """The broker and we share no version of a request."""
+    """The broker and we share no version of a request, or the version has no place for what is to be said."""
 
 
 class BrokerError(OttlaError):

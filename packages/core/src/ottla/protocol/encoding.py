@@ -19,7 +19,10 @@ from ottla.protocol.source import Source
 def compile_encoder(
     root: type, *, label: str, version: int, flexible: bool
 ) -> Callable[[Any, Callable[[bytes], object]], None]:
-    """A function `encode(value, append)`. None where the version knows no null raises UnsupportedVersion."""
+    """A function `encode(value, append)`.
+
+    It raises UnsupportedVersion for what the version cannot say: a null, or a field that may not be dropped.
+    """
     writer = _Writer(label=label, version=version, flexible=flexible)
     writer.struct(root, "value")
     writer.flush()
@@ -46,6 +49,9 @@ class _Writer:
 
     def struct(self, kind: type, value: str) -> None:
         present = [field for field in fields_of(kind) if self._version in field.versions]
+        for field in fields_of(kind):
+            if field not in present and not field.ignorable:
+                self._refuse_to_drop(field, value)
         for field in present:
             if field.tag is None:
                 self._field(field, f"{value}.{field.name}")
@@ -60,6 +66,15 @@ class _Writer:
         values = ", ".join(value for _, value in self._run if value)
         self._run.clear()
         self.source.line(f"{self._append}({pack}({values}))")
+
+    def _refuse_to_drop(self, field: Field, value: str) -> None:
+        default = self.source.constant("DEFAULT", field.default)
+        with self.source.block(f"if {value}.{field.name} != {default}"):
+            sentence = (
+                f"{self._label} cannot carry {field.name}, which is for {field.versions}: "
+                f"leave it at its default ({field.default!r}) or send another version"
+            )
+            self.source.line(f"raise UnsupportedVersion({sentence!r})")
 
     def _field(self, field: Field, expression: str) -> None:
         if not field.optional:

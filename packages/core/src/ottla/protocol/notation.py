@@ -1,14 +1,18 @@
 """The notation in which messages are declared: annotations of attrs classes, read once.
 
-A struct is an `attrs.define(kw_only=True)` class with a default for each field. A field's annotation says all
-that the wire needs to know, so the static type and the wire type cannot drift apart:
+A struct is an `attrs.define(kw_only=True)` class with a default for each field, without converters, validators and
+hooks: decoders set its attributes one by one. A field's annotation says all that the wire needs to
+know, so the static type and the wire type cannot drift apart:
 
     name: Annotated[String | None, Null(12)] = ""  # at every version; null is allowed from 12 on
     rack: Annotated[String | None, In(1)] = None  # from 1 on; null is allowed wherever it exists
     include_all: Annotated[Bool, In(8, 10)] = False  # from 8 to 10
     leader: Annotated[LeaderIdAndEpoch, In(10), Tag(0)] = attrs.Factory(LeaderIdAndEpoch)
+    session_id: Annotated[Int32, In(7), Ignorable()] = 0  # from 7 on; may be left out before that
 
-At a version that lacks a field, decoding leaves its default and encoding leaves it out.
+At a version that lacks a field, decoding leaves its default. Encoding leaves the field out if it has its default
+or is `Ignorable`, and refuses the value otherwise. Defaults are Kafka's own: tagged fields are written only when
+they differ from them.
 """
 
 from __future__ import annotations
@@ -35,6 +39,11 @@ class In:
     def __contains__(self, version: int) -> bool:
         return self.first <= version <= self.last
 
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return f"version {self.first}"
+        return f"versions {self.first} " + ("and later" if self.last == LATEST else f"to {self.last}")
+
 
 @attrs.frozen
 class Null(In):
@@ -46,6 +55,11 @@ class Tag:
     """The number of a field that travels as a tagged field (KIP-482)."""
 
     number: int
+
+
+@attrs.frozen
+class Ignorable:
+    """The request or answer still means what it says when a version has no place for this field."""
 
 
 @attrs.frozen
@@ -104,6 +118,7 @@ class Field:
     optional: bool
     null: In | None
     tag: int | None
+    ignorable: bool
     default: Any
 
     def nullable(self, version: int) -> bool:
@@ -136,6 +151,7 @@ def _field(name: str, hint: Any, default: Any) -> Field:
         optional=optional,
         null=null,
         tag=tag,
+        ignorable=Ignorable() in marks,
         default=default,
     )
 

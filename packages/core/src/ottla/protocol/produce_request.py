@@ -40,19 +40,22 @@ def produce_request(
     if not PRODUCE.min_version <= version <= PRODUCE.max_version:
         raise UnsupportedVersion(f"Produce request v{version} is not declared")
     flexible = PRODUCE.flexible(version)
-    text, length = (_compact_text, _compact) if flexible else (_text, _pack_int32)
+    text, length = (_compact_text, uvarint) if flexible else (_text, _pack_int32)
+    more = 1 if flexible else 0  # a compact length is one more than the length
     end_of_struct = b"\0" if flexible else b""
 
     between = b""
     if version >= _FIRST_WITH_TRANSACTIONS:
         between = text(transactional_id)
-    between += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms) + length(len(topics))
+    elif transactional_id is not None:
+        raise UnsupportedVersion(f"Produce request v{version} cannot carry a transactional id; version 3 is the first")
+    between += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms) + length(len(topics) + more)
     chunks: list[Buffer] = []
     for name, topic_id, partitions in topics:
         between += topic_id if version >= _FIRST_WITH_TOPIC_IDS else text(name)
-        between += length(len(partitions))
+        between += length(len(partitions) + more)
         for partition, records in partitions:
-            chunks.append(between + _pack_int32(partition) + length(sum(map(len, records))))
+            chunks.append(between + _pack_int32(partition) + length(sum(map(len, records)) + more))
             chunks += records
             between = end_of_struct
         between += end_of_struct
@@ -71,8 +74,4 @@ def _compact_text(value: str | None) -> bytes:
     if value is None:
         return b"\0"
     encoded = value.encode()
-    return _compact(len(encoded)) + encoded
-
-
-def _compact(size: int) -> bytes:
-    return uvarint(size + 1)
+    return uvarint(len(encoded) + 1) + encoded

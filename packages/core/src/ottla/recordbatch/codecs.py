@@ -15,13 +15,21 @@ LZ4: Final = 3
 ZSTD: Final = 4
 
 
-def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compressor], limit: int) -> memoryview:
-    """The plain bytes, at most *limit* of them; a codec that is not here, or whatever it raises, is a CorruptBatch."""
+def codec(codec_id: int, compressors: Mapping[int, Compressor]) -> Compressor | None:
+    """The one that a batch names, None for plain records; one that is not here is a CorruptBatch."""
     if codec_id == NONE:
-        return memoryview(packed)
+        return None
     compressor = compressors.get(codec_id)
     if compressor is None:
         raise CorruptBatch(f"there is no compressor for codec {codec_id} (here: {sorted(compressors) or 'none'})")
+    return compressor
+
+
+def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compressor], limit: int) -> memoryview:
+    """The plain bytes, at most *limit* when compressed; a codec that is not here, or what it raises: CorruptBatch."""
+    compressor = codec(codec_id, compressors)
+    if compressor is None:
+        return memoryview(packed)
     try:
         return memoryview(compressor.decompress(packed, limit=limit))
     except CorruptBatch:

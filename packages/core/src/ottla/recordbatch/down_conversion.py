@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from ottla.errors import CorruptBatch
 from ottla.interfaces import Compressor, Encoded
-from ottla.recordbatch.codecs import NONE
-from ottla.recordbatch.messages import NO_TIMESTAMP, cannot_carry, message_set
+from ottla.recordbatch.codecs import codec
+from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
 from ottla.recordbatch.parse import parse_batches
+from ottla.recordbatch.refusals import no_headers, no_transactions
 from ottla.recordbatch.section import Section, finish, refuse_zstd
 from ottla.recordbatch.stored import RecordBatch
 
@@ -36,14 +37,12 @@ def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mappin
     Offsets count from 0, as in what is produced. Headers, transactions and zstd are an UnsupportedVersion.
     """
     batches = tuple(batches)
-    codec_ids = {batch.codec_id for batch in batches}
-    if len(codec_ids) != 1:
-        raise CorruptBatch(f"only batches of one codec become one, not of {sorted(codec_ids) or 'none'}")
-    [codec_id] = codec_ids
-    refuse_zstd(magic, codec_id)
     for batch in batches:
         _refuse_what_is_lost(batch, magic)
     records = [record for batch in batches for record in batch.records]
+    codec_ids = {batch.codec_id for batch in batches}
+    if not records or len(codec_ids) > 1:
+        raise CorruptBatch(f"{len(records)} records in batches of {len(codec_ids)} codecs do not make one batch")
     timestamps = [record.timestamp_ms if magic else NO_TIMESTAMP for record in records]
     plain = message_set(
         magic,
@@ -52,18 +51,13 @@ def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mappin
         timestamps=timestamps,
     )
     encoded = Encoded(chunks=[plain], first_timestamp=timestamps[0], max_timestamp=max(timestamps), count=len(records))
-    return finish(encoded, magic=magic, compressor=None if codec_id == NONE else compressors[codec_id])
+    return finish(encoded, magic=magic, compressor=codec(codec_ids.pop(), compressors))
 
 
 def _refuse_what_is_lost(batch: RecordBatch, magic: int) -> None:
+    refuse_zstd(magic, batch.codec_id)
     if batch.transactional or batch.control:
-        raise cannot_carry(
-            magic, "transactions", remedy="leave transactional.id unset, or use brokers of 0.11 or later"
-        )
+        raise no_transactions(magic)
     for index, record in enumerate(batch.records):
         if record.headers:
-            raise cannot_carry(
-                magic,
-                f"headers, and record {index} of the batch has some",
-                remedy="send it without headers, or to brokers of 0.11 or later",
-            )
+            raise no_headers(magic, index=index)

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import attrs
 
-from ottla.errors import CorruptBatch, UnsupportedVersion
+from ottla.errors import CorruptBatch
 from ottla.interfaces import Buffer, Compressor
 from ottla.recordbatch.codecs import CODEC_MASK, LZ4, ZSTD, unpack
 from ottla.recordbatch.lz4_in_v0 import with_right_checksum, with_v0_checksum
@@ -64,11 +64,6 @@ def wrapper(magic: int, packed: bytes, *, codec_id: int, count: int, max_timesta
     )
 
 
-def cannot_carry(magic: int, what: str, *, remedy: str) -> UnsupportedVersion:
-    """The refusal of what one of these formats has no place for."""
-    return UnsupportedVersion(f"record format v{magic} cannot carry {what}; {remedy}")
-
-
 def _message(
     magic: int, *, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, attributes: int = 0
 ) -> bytes:
@@ -88,8 +83,8 @@ class _Message:
     codec_id: int
     log_append_time: bool
     timestamp_ms: int
-    key: memoryview | None
-    value: memoryview | None
+    key: bytes | None
+    value: bytes | None
 
 
 def read_message(view: memoryview, *, compressors: Mapping[int, Compressor], limit: int) -> RecordBatch:
@@ -117,7 +112,7 @@ def read_message(view: memoryview, *, compressors: Mapping[int, Compressor], lim
 
 def message_size(view: memoryview) -> int:
     """What the first message of *view*, whose magic is there to see, says of its size."""
-    size = _COUNTED_FROM + _BEFORE.unpack_from(view)[1]
+    size: int = _COUNTED_FROM + _BEFORE.unpack_from(view)[1]
     if size < OVERHEADS[view[_BEFORE.size]]:
         raise CorruptBatch(f"a message of {size} bytes is shorter than one without key and value")
     return size
@@ -145,7 +140,7 @@ def _read(view: memoryview) -> _Message:
     )
 
 
-def _read_sized(view: memoryview, position: int) -> tuple[memoryview | None, int]:
+def _read_sized(view: memoryview, position: int) -> tuple[bytes | None, int]:
     start = position + _SIZE.size
     if start > len(view):
         raise CorruptBatch("a message ends inside the size of its key or value")
@@ -154,7 +149,7 @@ def _read_sized(view: memoryview, position: int) -> tuple[memoryview | None, int
         return None, start
     if size < 0 or start + size > len(view):
         raise CorruptBatch(f"{size} bytes of a key or value do not end within the message")
-    return view[start : start + size], start + size
+    return bytes(view[start : start + size]), start + size
 
 
 def _inner(outer: _Message, compressors: Mapping[int, Compressor], limit: int) -> tuple[_Message, ...]:
@@ -196,6 +191,6 @@ def _record(message: _Message, base: int, outer: _Message) -> Record:
     return Record(
         offset=base + message.offset,
         timestamp_ms=outer.timestamp_ms if outer.log_append_time else message.timestamp_ms,
-        key=None if message.key is None else bytes(message.key),
-        value=None if message.value is None else bytes(message.value),
+        key=message.key,
+        value=message.value,
     )

@@ -17,8 +17,9 @@ from ottla.errors import InvalidRecord
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
-from ottla.recordbatch.messages import NO_TIMESTAMP, cannot_carry, message_set
+from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
 from ottla.recordbatch.records_v2 import encode_records
+from ottla.recordbatch.refusals import no_headers
 
 Part = TypeVar("Part", bytes, bytes | None)
 
@@ -229,11 +230,7 @@ class ObjectColumns:
     def _refuse_headers(self, magic: int) -> None:
         for index, section in enumerate(self._headers or ()):
             if section != b"\0":
-                raise cannot_carry(
-                    magic,
-                    f"headers, and record {index} of the batch has some",
-                    remedy="send it without headers, or to brokers of 0.11 or later",
-                )
+                raise no_headers(magic, index=index)
 
     def _append_headers(self, section: bytes, index: int) -> None:
         if self._headers is None:

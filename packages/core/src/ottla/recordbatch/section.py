@@ -12,7 +12,8 @@ import attrs
 
 from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.recordbatch.codecs import NONE, ZSTD
-from ottla.recordbatch.messages import OVERHEADS, cannot_carry, wrapper
+from ottla.recordbatch.messages import OVERHEADS, wrapper
+from ottla.recordbatch.refusals import no_producer_ids, no_transactions, no_zstd
 from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
 
 
@@ -63,15 +64,9 @@ class Section:
             )
             return [header, *self.chunks]
         if transactional:
-            raise cannot_carry(
-                self.magic, "transactions", remedy="leave transactional.id unset, or use brokers of 0.11 or later"
-            )
+            raise no_transactions(self.magic)
         if producer_id >= 0:
-            raise cannot_carry(
-                self.magic,
-                "producer ids and sequences",
-                remedy="set enable.idempotence=false, or use brokers of 0.11 or later",
-            )
+            raise no_producer_ids(self.magic)
         return self.chunks
 
 
@@ -104,6 +99,4 @@ def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Se
 def refuse_zstd(magic: int, codec_id: int) -> None:
     """UnsupportedVersion when a format before v2, which has no zstd, is to carry it."""
     if magic < 2 and codec_id == ZSTD:
-        raise cannot_carry(
-            magic, "zstd", remedy="choose another compression.type, or use brokers and topics of 2.1 or later"
-        )
+        raise no_zstd(magic)

@@ -35,7 +35,7 @@ def record_bound(*, key_size: int, value_size: int, headers: Sequence[Header] = 
     """An upper bound of the bytes of one record in format v2, without its batch; sizes are -1 for null."""
     size = RECORD_OVERHEAD + _sized(key_size) + _sized(value_size) + varint_size(len(headers))
     for name, content in headers:
-        size += _sized(len(name.encode())) + _sized(-1 if content is None else len(content))
+        size += _sized(len(name.encode(errors="surrogatepass"))) + _sized(-1 if content is None else len(content))
     return size
 
 

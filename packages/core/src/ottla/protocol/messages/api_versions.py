@@ -14,15 +14,15 @@ import attrs
 from ottla.errors import ProtocolError
 from ottla.interfaces import Buffer
 from ottla.protocol.message import Message
-from ottla.protocol.notation import Bool, In, Int16, Int32, Int64, String, Tag
+from ottla.protocol.notation import Bool, Ignorable, In, Int16, Int32, Int64, String, Tag
 
 
 @attrs.define(kw_only=True)
 class ApiVersionsRequest:
     """Brokers check both texts: letters, digits, `.` and `-`, beginning and ending with a letter or digit."""
 
-    client_software_name: Annotated[String, In(3)] = ""
-    client_software_version: Annotated[String, In(3)] = ""
+    client_software_name: Annotated[String, In(3), Ignorable()] = ""
+    client_software_version: Annotated[String, In(3), Ignorable()] = ""
 
 
 @attrs.define(kw_only=True)
@@ -58,11 +58,11 @@ class ApiVersionsResponse:
 
     error_code: Int16 = 0
     api_keys: list[ApiVersion] = attrs.Factory(list)
-    throttle_time_ms: Annotated[Int32, In(1)] = 0
-    supported_features: Annotated[list[SupportedFeatureKey], In(3), Tag(0)] = attrs.Factory(list)
-    finalized_features_epoch: Annotated[Int64, In(3), Tag(1)] = -1
-    finalized_features: Annotated[list[FinalizedFeatureKey], In(3), Tag(2)] = attrs.Factory(list)
-    zk_migration_ready: Annotated[Bool, In(3), Tag(3)] = False
+    throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0
+    supported_features: Annotated[list[SupportedFeatureKey], In(3), Tag(0), Ignorable()] = attrs.Factory(list)
+    finalized_features_epoch: Annotated[Int64, In(3), Tag(1), Ignorable()] = -1
+    finalized_features: Annotated[list[FinalizedFeatureKey], In(3), Tag(2), Ignorable()] = attrs.Factory(list)
+    zk_migration_ready: Annotated[Bool, In(3), Tag(3), Ignorable()] = False
 
 
 API_VERSIONS = Message(

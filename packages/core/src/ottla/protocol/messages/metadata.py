@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Bool, In, Int16, Int32, Null, String, Uuid
+from ottla.protocol.notation import ZERO_UUID, Bool, Ignorable, In, Int16, Int32, Null, String, Uuid
 
 NOT_ASKED: Final = -(2**31)
 """The authorized operations of an answer when the request did not ask for them."""
@@ -17,7 +17,7 @@ NOT_ASKED: Final = -(2**31)
 class MetadataRequestTopic:
     """A topic by name, or from version 12 on by id with None as the name."""
 
-    topic_id: Annotated[Uuid, In(10)] = ZERO_UUID
+    topic_id: Annotated[Uuid, In(10), Ignorable()] = ZERO_UUID
     name: Annotated[String | None, Null(10)] = ""
 
 
@@ -38,7 +38,7 @@ class MetadataResponseBroker:
     node_id: Int32 = 0
     host: String = ""
     port: Int32 = 0
-    rack: Annotated[String | None, In(1)] = None
+    rack: Annotated[String | None, In(1), Ignorable()] = None
 
 
 @attrs.define(kw_only=True)
@@ -48,10 +48,10 @@ class MetadataResponsePartition:
     error_code: Int16 = 0
     partition_index: Int32 = 0
     leader_id: Int32 = 0
-    leader_epoch: Annotated[Int32, In(7)] = -1
+    leader_epoch: Annotated[Int32, In(7), Ignorable()] = -1
     replica_nodes: list[Int32] = attrs.Factory(list)
     isr_nodes: list[Int32] = attrs.Factory(list)
-    offline_replicas: Annotated[list[Int32], In(5)] = attrs.Factory(list)
+    offline_replicas: Annotated[list[Int32], In(5), Ignorable()] = attrs.Factory(list)
 
 
 @attrs.define(kw_only=True)
@@ -60,8 +60,8 @@ class MetadataResponseTopic:
 
     error_code: Int16 = 0
     name: Annotated[String | None, Null(12)] = ""
-    topic_id: Annotated[Uuid, In(10)] = ZERO_UUID
-    is_internal: Annotated[Bool, In(1)] = False
+    topic_id: Annotated[Uuid, In(10), Ignorable()] = ZERO_UUID
+    is_internal: Annotated[Bool, In(1), Ignorable()] = False
     partitions: list[MetadataResponsePartition] = attrs.Factory(list)
     topic_authorized_operations: Annotated[Int32, In(8)] = NOT_ASKED
 
@@ -70,13 +70,13 @@ class MetadataResponseTopic:
 class MetadataResponse:
     """`error_code` may be 129: start again from the bootstrap servers (KIP-1102)."""
 
-    throttle_time_ms: Annotated[Int32, In(3)] = 0
+    throttle_time_ms: Annotated[Int32, In(3), Ignorable()] = 0
     brokers: list[MetadataResponseBroker] = attrs.Factory(list)
-    cluster_id: Annotated[String | None, In(2)] = None
-    controller_id: Annotated[Int32, In(1)] = -1
+    cluster_id: Annotated[String | None, In(2), Ignorable()] = None
+    controller_id: Annotated[Int32, In(1), Ignorable()] = -1
     topics: list[MetadataResponseTopic] = attrs.Factory(list)
     cluster_authorized_operations: Annotated[Int32, In(8, 10)] = NOT_ASKED
-    error_code: Annotated[Int16, In(13)] = 0
+    error_code: Annotated[Int16, In(13), Ignorable()] = 0
 
 
 METADATA = Message(

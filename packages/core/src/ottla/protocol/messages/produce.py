@@ -12,7 +12,7 @@ from typing import Annotated
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, In, Int16, Int32, Int64, Records, String, Tag, Uuid
+from ottla.protocol.notation import ZERO_UUID, Ignorable, In, Int16, Int32, Int64, Records, String, Tag, Uuid
 
 
 @attrs.define(kw_only=True)
@@ -20,15 +20,15 @@ class PartitionProduceData:
     """The records for one partition: one batch, or before version 3 any number of messages."""
 
     index: Int32 = 0
-    records: Records | None = b""
+    records: Records | None = None
 
 
 @attrs.define(kw_only=True)
 class TopicProduceData:
     """The partitions of one topic, which goes by its name up to version 12 and by its id from 13 on."""
 
-    name: Annotated[String, In(0, 12)] = ""
-    topic_id: Annotated[Uuid, In(13)] = ZERO_UUID
+    name: Annotated[String, In(0, 12), Ignorable()] = ""
+    topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
     partition_data: list[PartitionProduceData] = attrs.Factory(list)
 
 
@@ -65,10 +65,10 @@ class PartitionProduceResponse:
     index: Int32 = 0
     error_code: Int16 = 0
     base_offset: Int64 = 0
-    log_append_time_ms: Annotated[Int64, In(2)] = -1
-    log_start_offset: Annotated[Int64, In(5)] = -1
-    record_errors: Annotated[list[BatchIndexAndErrorMessage], In(8)] = attrs.Factory(list)
-    error_message: Annotated[String | None, In(8)] = None
+    log_append_time_ms: Annotated[Int64, In(2), Ignorable()] = -1
+    log_start_offset: Annotated[Int64, In(5), Ignorable()] = -1
+    record_errors: Annotated[list[BatchIndexAndErrorMessage], In(8), Ignorable()] = attrs.Factory(list)
+    error_message: Annotated[String | None, In(8), Ignorable()] = None
     current_leader: Annotated[LeaderIdAndEpoch, In(10), Tag(0)] = attrs.Factory(LeaderIdAndEpoch)
 
 
@@ -76,8 +76,8 @@ class PartitionProduceResponse:
 class TopicProduceResponse:
     """The answers for the partitions of one topic."""
 
-    name: Annotated[String, In(0, 12)] = ""
-    topic_id: Annotated[Uuid, In(13)] = ZERO_UUID
+    name: Annotated[String, In(0, 12), Ignorable()] = ""
+    topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
     partition_responses: list[PartitionProduceResponse] = attrs.Factory(list)
 
 
@@ -96,7 +96,7 @@ class ProduceResponse:
     """The answers by topic; `node_endpoints` has an address for each `current_leader`."""
 
     responses: list[TopicProduceResponse] = attrs.Factory(list)
-    throttle_time_ms: Annotated[Int32, In(1)] = 0
+    throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0
     node_endpoints: Annotated[list[NodeEndpoint], In(10), Tag(0)] = attrs.Factory(list)
 
 

@@ -1,0 +1,59 @@
+"""DeleteTopics: topics by name, or from version 6 on by id. Goes to the controller; brokers on KRaft pass it on.
+
+Version 0 is gone from Kafka 4.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+from ottla.protocol.message import Message
+from ottla.protocol.notation import ZERO_UUID, Ignorable, In, Int16, Int32, Null, String, Uuid
+
+
+@attrs.define(kw_only=True)
+class DeleteTopicState:
+    """A topic by its name, or by its id with None as the name."""
+
+    name: String | None = None
+    topic_id: Uuid = ZERO_UUID
+
+
+@attrs.define(kw_only=True)
+class DeleteTopicsRequest:
+    """`topic_names` up to version 5, `topics` from 6 on."""
+
+    topics: Annotated[list[DeleteTopicState], In(6)] = attrs.Factory(list)
+    topic_names: Annotated[list[String], In(0, 5), Ignorable()] = attrs.Factory(list)
+    timeout_ms: Int32 = 0
+
+
+@attrs.define(kw_only=True)
+class DeletableTopicResult:
+    """One topic's outcome; the name is None only for an id that the broker does not know."""
+
+    name: Annotated[String | None, Null(6)] = ""
+    topic_id: Annotated[Uuid, In(6), Ignorable()] = ZERO_UUID
+    error_code: Int16 = 0
+    error_message: Annotated[String | None, In(5), Ignorable()] = None
+
+
+@attrs.define(kw_only=True)
+class DeleteTopicsResponse:
+    """The outcomes, topic by topic."""
+
+    throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0
+    responses: list[DeletableTopicResult] = attrs.Factory(list)
+
+
+DELETE_TOPICS = Message(
+    name="DeleteTopics",
+    key=20,
+    min_version=0,
+    max_version=6,
+    flexible_from=4,
+    request_type=DeleteTopicsRequest,
+    response_type=DeleteTopicsResponse,
+)

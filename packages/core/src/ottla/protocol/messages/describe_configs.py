@@ -1,0 +1,96 @@
+"""DescribeConfigs: the settings of topics, brokers and other resources, and where each comes from.
+
+Version 0 knows only whether a setting is the default; from 1 on its source and its synonyms say more (KIP-226),
+from 3 on its type and documentation (KIP-569). A broker's own settings must be asked of that broker.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import attrs
+
+from ottla.protocol.message import Message
+from ottla.protocol.notation import Bool, Ignorable, In, Int8, Int16, Int32, String
+
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+
+
+@attrs.define(kw_only=True)
+class DescribeConfigsResource:
+    """A resource by type and name; None as keys asks for all of its settings, `[]` for none."""
+
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    configuration_keys: list[String] | None = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class DescribeConfigsRequest:
+    """Synonyms are the places that a setting may come from, the one in force first."""
+
+    resources: list[DescribeConfigsResource] = attrs.Factory(list)
+    include_synonyms: Annotated[Bool, In(1)] = False
+    include_documentation: Annotated[Bool, In(3)] = False
+
+
+@attrs.define(kw_only=True)
+class DescribeConfigsSynonym:
+    """A place that a setting may come from, and what it says."""
+
+    name: String = ""
+    value: String | None = ""
+    source: Int8 = 0
+
+
+@attrs.define(kw_only=True)
+class DescribeConfigsResourceResult:
+    """One setting. The value of a sensitive one is None.
+
+    `config_source`: 1 topic, 2 broker, 3 all brokers, 4 the broker's file, 5 default, 6 logger, 7 client metrics,
+    8 group. `config_type`: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password.
+    """
+
+    name: String = ""
+    value: String | None = ""
+    read_only: Bool = False
+    is_default: Annotated[Bool, In(0, 0)] = False
+    config_source: Annotated[Int8, In(1), Ignorable()] = -1
+    is_sensitive: Bool = False
+    synonyms: Annotated[list[DescribeConfigsSynonym], In(1), Ignorable()] = attrs.Factory(list)
+    config_type: Annotated[Int8, In(3), Ignorable()] = 0
+    documentation: Annotated[String | None, In(3), Ignorable()] = ""
+
+
+@attrs.define(kw_only=True)
+class DescribeConfigsResult:
+    """The settings of one resource, or why they cannot be had."""
+
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    configs: list[DescribeConfigsResourceResult] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class DescribeConfigsResponse:
+    """The answers, resource by resource."""
+
+    throttle_time_ms: Int32 = 0
+    results: list[DescribeConfigsResult] = attrs.Factory(list)
+
+
+DESCRIBE_CONFIGS = Message(
+    name="DescribeConfigs",
+    key=32,
+    min_version=0,
+    max_version=4,
+    flexible_from=4,
+    request_type=DescribeConfigsRequest,
+    response_type=DescribeConfigsResponse,
+)

@@ -1,0 +1,175 @@
+"""Fetch: records of partitions, as the log has them.
+
+Versions 0 to 3 bring record formats v0 and v1, from 4 on v2 as well; zstd needs 10. Version 7 has sessions
+(KIP-227), 12 finds out by epochs that a log was truncated (KIP-595), 13 has topic ids in place of names (KIP-516),
+16 says where new leaders are (KIP-951). Versions before 4 are gone from Kafka 4.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import attrs
+
+from ottla.protocol.message import Message
+from ottla.protocol.notation import ZERO_UUID, Ignorable, In, Int8, Int16, Int32, Int64, Records, String, Tag, Uuid
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+
+HIGH_WATERMARK_UNSUPPORTED: Final = 2**63 - 1
+"""What a follower says that does not report its high watermark (KIP-1166)."""
+
+
+@attrs.define(kw_only=True)
+class ReplicaState:
+    """Which follower asks, -1 for a consumer (KIP-903)."""
+
+    replica_id: Int32 = -1
+    replica_epoch: Int64 = -1
+
+
+@attrs.define(kw_only=True)
+class FetchPartition:
+    """Where to begin. `log_start_offset` is a follower's alone; epochs of -1 are not checked."""
+
+    partition: Int32 = 0
+    current_leader_epoch: Annotated[Int32, In(9), Ignorable()] = -1
+    fetch_offset: Int64 = 0
+    last_fetched_epoch: Annotated[Int32, In(12)] = -1
+    log_start_offset: Annotated[Int64, In(5), Ignorable()] = -1
+    partition_max_bytes: Int32 = 0
+    replica_directory_id: Annotated[Uuid, In(17), Tag(0), Ignorable()] = ZERO_UUID
+    high_watermark: Annotated[Int64, In(18), Tag(1), Ignorable()] = HIGH_WATERMARK_UNSUPPORTED
+
+
+@attrs.define(kw_only=True)
+class FetchTopic:
+    """The partitions of one topic, which goes by its name up to version 12 and by its id from 13 on."""
+
+    topic: Annotated[String, In(0, 12), Ignorable()] = ""
+    topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
+    partitions: list[FetchPartition] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class ForgottenTopic:
+    """Partitions that the session shall no longer have."""
+
+    topic: Annotated[String, In(7, 12), Ignorable()] = ""
+    topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
+    partitions: list[Int32] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class FetchRequest:
+    """A session of 0 with the epoch -1 is no session: everything is asked for each time.
+
+    A first batch of records above the limits comes whole all the same from version 3 on (KIP-74).
+    """
+
+    cluster_id: Annotated[String | None, In(12), Tag(0), Ignorable()] = None
+    replica_id: Annotated[Int32, In(0, 14)] = -1
+    replica_state: Annotated[ReplicaState, In(15), Tag(1)] = attrs.Factory(ReplicaState)
+    max_wait_ms: Int32 = 0
+    min_bytes: Int32 = 0
+    max_bytes: Annotated[Int32, In(3), Ignorable()] = 2**31 - 1
+    isolation_level: Annotated[Int8, In(4), Ignorable()] = READ_UNCOMMITTED
+    session_id: Annotated[Int32, In(7), Ignorable()] = 0
+    session_epoch: Annotated[Int32, In(7), Ignorable()] = -1
+    topics: list[FetchTopic] = attrs.Factory(list)
+    forgotten_topics_data: Annotated[list[ForgottenTopic], In(7)] = attrs.Factory(list)
+    rack_id: Annotated[String, In(11), Ignorable()] = ""
+
+
+@attrs.define(kw_only=True)
+class EpochEndOffset:
+    """The offset behind the last record of an epoch."""
+
+    epoch: Int32 = -1
+    end_offset: Int64 = -1
+
+
+@attrs.define(kw_only=True)
+class LeaderIdAndEpoch:
+    """Who leads the partition now; -1 when the broker does not know."""
+
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+
+
+@attrs.define(kw_only=True)
+class SnapshotId:
+    """The snapshot to fetch in place of a log that begins later."""
+
+    end_offset: Int64 = -1
+    epoch: Int32 = -1
+
+
+@attrs.define(kw_only=True)
+class AbortedTransaction:
+    """A producer's records from this offset up to its next abort marker are not to be read."""
+
+    producer_id: Int64 = 0
+    first_offset: Int64 = 0
+
+
+@attrs.define(kw_only=True)
+class PartitionData:
+    """The records of one partition: whole batches, of which the last may be cut off.
+
+    `aborted_transactions` is None under READ_UNCOMMITTED. Records before `last_stable_offset` have their outcome.
+    """
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    high_watermark: Int64 = 0
+    last_stable_offset: Annotated[Int64, In(4), Ignorable()] = -1
+    log_start_offset: Annotated[Int64, In(5), Ignorable()] = -1
+    diverging_epoch: Annotated[EpochEndOffset, In(12), Tag(0)] = attrs.Factory(EpochEndOffset)
+    current_leader: Annotated[LeaderIdAndEpoch, In(12), Tag(1)] = attrs.Factory(LeaderIdAndEpoch)
+    snapshot_id: Annotated[SnapshotId, In(12), Tag(2)] = attrs.Factory(SnapshotId)
+    aborted_transactions: Annotated[list[AbortedTransaction] | None, In(4), Ignorable()] = attrs.Factory(list)
+    preferred_read_replica: Annotated[Int32, In(11)] = -1
+    records: Records | None = None
+
+
+@attrs.define(kw_only=True)
+class FetchableTopicResponse:
+    """The partitions of one topic."""
+
+    topic: Annotated[String, In(0, 12), Ignorable()] = ""
+    topic_id: Annotated[Uuid, In(13), Ignorable()] = ZERO_UUID
+    partitions: list[PartitionData] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class NodeEndpoint:
+    """Where a leader that the answer names can be reached (KIP-951)."""
+
+    node_id: Int32 = 0
+    host: String = ""
+    port: Int32 = 0
+    rack: String | None = None
+
+
+@attrs.define(kw_only=True)
+class FetchResponse:
+    """In a session only partitions with something new are in it."""
+
+    throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0
+    error_code: Annotated[Int16, In(7), Ignorable()] = 0
+    session_id: Annotated[Int32, In(7)] = 0
+    responses: list[FetchableTopicResponse] = attrs.Factory(list)
+    node_endpoints: Annotated[list[NodeEndpoint], In(16), Tag(0)] = attrs.Factory(list)
+
+
+FETCH = Message(
+    name="Fetch",
+    key=1,
+    min_version=0,
+    max_version=18,
+    flexible_from=12,
+    request_type=FetchRequest,
+    response_type=FetchResponse,
+)

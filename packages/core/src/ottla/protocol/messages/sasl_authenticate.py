@@ -1,0 +1,42 @@
+"""SaslAuthenticate: one message of the mechanism there, one back (KIP-152).
+
+From version 1 on the answer says how long the session may last; before that the client has to authenticate
+again on the same connection, or the broker closes it (KIP-368).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+from ottla.protocol.message import Message
+from ottla.protocol.notation import Bytes, Ignorable, In, Int16, Int64, String
+
+
+@attrs.define(kw_only=True)
+class SaslAuthenticateRequest:
+    """`auth_bytes` are the mechanism's alone, and never in a repr: they may hold a password."""
+
+    auth_bytes: Bytes = attrs.field(default=b"", repr=False)
+
+
+@attrs.define(kw_only=True)
+class SaslAuthenticateResponse:
+    """`session_lifetime_ms=0` is a session without an end."""
+
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    auth_bytes: Bytes = attrs.field(default=b"", repr=False)
+    session_lifetime_ms: Annotated[Int64, In(1), Ignorable()] = 0
+
+
+SASL_AUTHENTICATE = Message(
+    name="SaslAuthenticate",
+    key=36,
+    min_version=0,
+    max_version=2,
+    flexible_from=2,
+    request_type=SaslAuthenticateRequest,
+    response_type=SaslAuthenticateResponse,
+)

@@ -1,0 +1,156 @@
+"""A whole Producer over a simulated cluster: real configuration and parts, the test's clock, and no thread.
+
+The test runs the rounds of the I/O thread itself, and `close` runs what is left of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import pytest
+
+from ottla import Producer, UndeliveredError, assembly, io_threads
+from ottla.config import ConfigDraft, ProducerConfig
+from ottla.io_thread import IoThread
+from ottla.plugin_choice import Plugins, choose
+from ottla.registry import Registry
+from ottla_testkit.manual_clock import ManualClock
+from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
+
+HANG_GUARD = 20.0
+
+
+class ThreadOfTheTest(IoThread):
+    """Runs where it is joined."""
+
+    def start(self) -> None:
+        """Nothing begins by itself."""
+
+    def join(self) -> None:
+        """Run to the end on the calling thread."""
+        self._run()
+
+
+class Simulated:
+    """A producer of a cluster with topic t, which it knows already."""
+
+    def __init__(
+        self, *leaders: int, plugins: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None
+    ) -> None:
+        self.cluster = SimulatedCluster.of(*sorted(set(leaders)))
+        self.cluster.create("t", *leaders)
+        self.clock = ManualClock()
+        self.network = SimulatedNetwork(self.cluster, self.clock)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(assembly, "_selector", lambda *_parts: self.network)
+            patch.setattr(assembly, "time", SimpleNamespace(monotonic=self.clock))
+            patch.setattr(assembly, "IoThread", ThreadOfTheTest)
+            patch.setattr(assembly, "choose", _choosing(plugins or {}))
+            self.producer = Producer({"bootstrap.servers": "seed:9092", "linger.ms": 0, **(config or {})})
+        engine = self.producer._engine
+        self.accumulator, self.metadata = engine.accumulator, engine.metadata
+        self.pool = engine.accumulator._pool
+        self.thread = engine.io_thread
+        self.sender = engine.io_thread._sender
+        self.know("t")
+
+    def know(self, topic: str) -> None:
+        """Have the producer know a topic before it sends, for nobody could bring the news while it waits."""
+        self.metadata.use(topic, self.clock())
+        self.run_until(lambda: topic in self.metadata.cluster.topics)
+        self.pass_time(1.0)
+
+    def round(self, *, until: float = float("inf")) -> None:
+        """One round, as if on the I/O thread."""
+        io_threads.enter()
+        try:
+            self.sender.run_once(self.clock(), until=until)
+        finally:
+            io_threads.leave()
+
+    def run_until(self, happened: Callable[[], object], *, time_passes: bool = True) -> None:
+        """Rounds until something has happened, which fails when it does not happen at all."""
+        for _ in range(10_000):
+            if happened():
+                return
+            self.round(until=float("inf") if time_passes else self.clock())
+        raise AssertionError("ten thousand rounds, and it has not happened")
+
+    def pass_time(self, seconds: float) -> None:
+        """Rounds for just so long."""
+        end = self.clock() + seconds
+        while self.clock() < end:
+            self.round(until=end)
+
+    def settle(self) -> None:
+        """Rounds until everything has its outcome."""
+        self.run_until(lambda: self.sender.idle)
+
+    def log(self, partition: int = 0) -> list[bytes | None]:
+        """The values that a partition holds."""
+        return [record.value for record in self.cluster.topics["t"].log.get(partition, [])]
+
+
+class Calling:
+    """A call that waits, on a thread of its own; `rounds` has the test run rounds until it ends."""
+
+    def __init__(self, world: Simulated, call: Callable[[], object]) -> None:
+        self._world = world
+        self.error: BaseException | None = None
+        self.result: object = None
+        begun = threading.Event()
+        wakeup = world.network.wakeup
+
+        def tell() -> None:
+            wakeup()
+            begun.set()
+
+        def run() -> None:
+            try:
+                self.result = call()
+            except BaseException as error:
+                self.error = error
+
+        world.accumulator._wake = tell
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+        assert begun.wait(HANG_GUARD)
+        world.accumulator._wake = wakeup
+
+    def rounds(self) -> None:
+        """Let the call end."""
+        self._world.settle()
+        self.thread.join(HANG_GUARD)
+        assert not self.thread.is_alive()
+
+
+@contextmanager
+def simulated(
+    *leaders: int, plugins: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None, **options: Any
+) -> Iterator[Simulated]:
+    """A producer that is closed by force in the end, should it still be open."""
+    made = Simulated(*leaders, plugins=plugins, config={**(config or {}), **_dotted(options)})
+    try:
+        yield made
+    finally:
+        with suppress(UndeliveredError):
+            made.producer.close(0)
+
+
+def _dotted(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name.replace("_", "."): value for name, value in options.items()}
+
+
+def _choosing(plugins: Mapping[str, Any]) -> Any:
+    """`choose`, but with these plugins in place of those that the configuration names."""
+
+    def chosen(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
+        config, others = choose(draft, registry)
+        return config, attrs.evolve(others, **plugins)
+
+    return chosen

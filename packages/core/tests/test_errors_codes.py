@@ -1,0 +1,32 @@
+"""Our error codes are Kafka's: `error_codes.json` is what the Java client of 4.3.0 has in its `Errors`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from ottla.errors import ErrorCode, error_code
+
+JAVAS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vectors" / "error_codes.json").read_text())
+
+
+@pytest.mark.parametrize("java", JAVAS, ids=lambda java: java["name"])
+def test_a_code_is_called_and_judged_as_in_java(java: dict[str, Any]) -> None:
+    ours = error_code(java["code"])
+
+    assert (ours.value, ours.name) == (java["code"], java["name"])
+    assert ours.retriable is java["retriable"]
+    assert ours.stale_metadata is java["invalid_metadata"]
+
+
+def test_there_are_no_others() -> None:
+    assert sorted(code.value for code in ErrorCode) == sorted(java["code"] for java in JAVAS)
+
+
+def test_every_code_says_what_it_means_in_a_sentence() -> None:
+    for code in ErrorCode:
+        assert code.meaning[0].isupper(), code.name
+        assert code.meaning.endswith("."), code.name

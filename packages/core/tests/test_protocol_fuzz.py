@@ -1,0 +1,21 @@
+"""No bytes bring a decoder down. OTTLA_FUZZ_INPUTS and OTTLA_FUZZ_SEED: see `fuzzing`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fuzz_protocol import EACH, targets
+from fuzzing import SEED, fuzz
+
+from ottla.protocol import Message
+from ottla.protocol.catalogue import MESSAGES
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
+def test_hostile_bytes_are_read_or_refused_within_bounds(message: Message[Any, Any]) -> None:
+    print(f"OTTLA_FUZZ_SEED={SEED}")
+    outcomes = [fuzz(target, seed=SEED, inputs=EACH) for target in targets(message)]
+
+    assert sum(outcome.read for outcome in outcomes) > 0, "every input was refused, so nothing deep was reached"
+    assert sum(outcome.refused for outcome in outcomes) > 0, "every input was read, so nothing hostile was tried"

@@ -1,0 +1,120 @@
+"""Bad news counts at once, good news a little at a time: batches seldom come out larger than wanted."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.compressors.gzip import Gzip
+from ottla.recordbatch.compression_ratio import CompressionRatios
+from ottla.recordbatch.objects import ObjectColumns
+from ottla.recordbatch.section import Section, finish
+
+GZIP = Gzip(-1)
+
+
+def ratio(ratios: CompressionRatios) -> float:
+    return ratios.ratio("t", codec_id=1)
+
+
+def observed(*seen: float) -> CompressionRatios:
+    ratios = CompressionRatios()
+    for each in seen:
+        ratios.observe("t", codec_id=1, ratio=each)
+    return ratios
+
+
+def test_at_first_nothing_is_expected_of_a_codec() -> None:
+    assert ratio(CompressionRatios()) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([0.2], 0.995),
+        ([0.2, 0.2], 0.99),
+        ([0.997], 0.997),
+        ([1.01], 1.05),
+        ([1.3], 1.3),
+        ([0.2, 0.996], 1.045),
+        ([0.2, 0.995], 0.995),
+        ([1.0], 1.0),
+    ],
+)
+def test_a_better_ratio_counts_as_a_small_step_and_a_worse_one_at_least_as_a_large_one(
+    seen: list[float], expected: float
+) -> None:
+    assert ratio(observed(*seen)) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.floats(0.01, 2.0))
+def test_the_same_ratio_again_and_again_is_believed_in_the_end(steady: float) -> None:
+    assert ratio(observed(*[steady] * 210)) == pytest.approx(steady, abs=0.05)
+
+
+@given(st.lists(st.floats(0.001, 3.0), min_size=1, max_size=50))
+def test_the_estimation_is_never_below_what_the_last_batch_came_to(seen: list[float]) -> None:
+    assert ratio(observed(*seen)) >= seen[-1]
+
+
+def test_topics_and_codecs_have_their_own() -> None:
+    ratios = observed(2.0)
+
+    assert ratios.ratio("other", codec_id=1) == ratios.ratio("t", codec_id=2) == 1.0
+
+
+@pytest.mark.parametrize(("split", "expected"), [(0.3, 1.0), (1.4, 1.4)])
+def test_after_a_split_it_starts_over_and_not_below_1(split: float, expected: float) -> None:
+    ratios = observed(*[0.1] * 100)
+
+    ratios.start_over("t", codec_id=1, ratio=split)
+
+    assert ratio(ratios) == expected
+
+
+def test_a_batch_may_hold_so_much_that_it_is_full_once_compressed() -> None:
+    ratios = observed(*[0.25] * 200)
+
+    assert ratios.plain_limit("t", codec_id=1, batch_size=16_384) == int(16_384 / (0.25 * 1.05))
+    assert CompressionRatios().plain_limit("t", codec_id=1, batch_size=16_384) == int(16_384 / 1.05)
+
+
+def test_without_a_codec_a_batch_holds_what_it_says() -> None:
+    assert CompressionRatios().plain_limit("t", codec_id=0, batch_size=16_384) == 16_384
+
+
+def test_batches_of_steady_records_grow_until_they_fill_their_size_and_no_further() -> None:
+    ratios, size = CompressionRatios(), 4096
+    sections: list[Section] = []
+    for _ in range(200):
+        columns, limit = ObjectColumns(1 << 20), ratios.plain_limit("t", codec_id=1, batch_size=size)
+        while columns.size_estimate() + 40 <= limit:
+            columns.append(None, b"%d some words, said again" % (len(columns) * 7919 % 1000), (), 5)
+        sections.append(finish(columns.encode(2), magic=2, compressor=GZIP))
+        ratios.observe("t", codec_id=1, ratio=sections[-1].ratio)
+
+    assert sections[0].plain_size <= size
+    assert sections[-1].plain_size > 3 * size
+    assert 0.8 * size < sections[-1].size <= size
+    assert max(section.size for section in sections) <= size
+
+
+def test_no_observation_is_lost_between_threads() -> None:
+    ratios = CompressionRatios()
+    together = threading.Barrier(8)
+
+    def improve() -> None:
+        together.wait()
+        for _ in range(20):
+            ratios.observe("t", codec_id=1, ratio=0.0001)
+
+    threads = [threading.Thread(target=improve) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert ratio(ratios) == pytest.approx(1.0 - 8 * 20 * 0.005)

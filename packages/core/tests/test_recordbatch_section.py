@@ -1,0 +1,89 @@
+"""What leaves the seal is what a request carries: compressed, wrapped where the format wants it, stamped late."""
+
+from __future__ import annotations
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+
+from ottla.compressors.gzip import Gzip
+from ottla.compressors.lz4 import Lz4
+from ottla.compressors.snappy import Snappy
+from ottla.compressors.zstd import Zstd
+from ottla.errors import UnsupportedVersion
+from ottla.interfaces import Compressor, Encoded
+from ottla.recordbatch.messages import OVERHEADS
+from ottla.recordbatch.objects import ObjectColumns
+from ottla.recordbatch.parse import parse_batches
+from ottla.recordbatch.section import finish
+from ottla.recordbatch.v2 import HEADER_SIZE
+
+COMPRESSORS: dict[int, Compressor] = {
+    1: Gzip(-1),
+    2: Snappy(cramjam),
+    3: Lz4(lz4.frame, 9),
+    4: Zstd(zstandard, 3),
+}
+FORMATS_AND_CODECS = [(magic, codec_id) for magic in (0, 1, 2) for codec_id in range(5 if magic == 2 else 4)]
+
+
+def encoded(magic: int) -> Encoded:
+    columns = ObjectColumns(1 << 20)
+    for index in range(100):
+        columns.append(b"key", b"value %d " % index * 10, (), 1000 - index)
+    return columns.encode(magic)
+
+
+@pytest.mark.parametrize(("magic", "codec_id"), FORMATS_AND_CODECS)
+def test_its_sizes_are_those_of_its_bytes(magic: int, codec_id: int) -> None:
+    plain = b"".join(encoded(magic).chunks)
+    section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
+
+    assert (section.magic, section.codec_id, section.count) == (magic, codec_id, 100)
+    assert section.size == sum(map(len, section.chunks))
+    assert section.wire_size == sum(map(len, section.stamped()))
+    assert section.plain_size == len(plain)
+
+
+@pytest.mark.parametrize(("magic", "codec_id"), FORMATS_AND_CODECS)
+def test_its_ratio_is_what_the_codec_made_of_the_records(magic: int, codec_id: int) -> None:
+    plain = b"".join(encoded(magic).chunks)
+    section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
+
+    packed = COMPRESSORS[codec_id].compress([plain], level=None) if codec_id else plain
+    assert section.ratio == len(packed) / len(plain)
+    assert section.wire_size - len(packed) == {0: OVERHEADS[0], 1: OVERHEADS[1], 2: HEADER_SIZE}[magic] * (
+        magic == 2 or codec_id > 0
+    )
+
+
+@pytest.mark.parametrize("codec_id", range(5))
+def test_in_v2_every_stamp_is_a_new_header_over_the_same_chunks(codec_id: int) -> None:
+    section = finish(encoded(2), magic=2, compressor=COMPRESSORS.get(codec_id))
+
+    once = section.stamped()
+    again = section.stamped(producer_id=7, epoch=3, sequence=2**31 - 1, transactional=True)
+
+    assert all(first is second for first, second in zip(once[1:], again[1:], strict=True))
+    [before], [after] = (parse_batches(b"".join(chunks), compressors=COMPRESSORS) for chunks in (once, again))
+    assert before.records == after.records
+    assert (before.producer_id, before.epoch, before.sequence, before.transactional) == (-1, -1, -1, False)
+    assert (after.producer_id, after.epoch, after.sequence, after.transactional) == (7, 3, 2**31 - 1, True)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_before_v2_a_stamp_is_refused_with_what_to_do(magic: int) -> None:
+    section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS[1])
+
+    assert section.stamped() == section.chunks
+    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry transactions; leave transactional\.id unset"):
+        section.stamped(producer_id=7, epoch=0, sequence=0, transactional=True)
+    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry producer ids .*enable\.idempotence=false"):
+        section.stamped(producer_id=0, epoch=0, sequence=0)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_before_v2_zstd_is_refused_with_what_to_do(magic: int) -> None:
+    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry zstd; choose another compression\.type"):
+        finish(encoded(magic), magic=magic, compressor=COMPRESSORS[4])

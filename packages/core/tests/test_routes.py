@@ -1,0 +1,248 @@
+"""Where the records of a topic go for now, and when that is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from machine import CONSTANT, Queues
+from ottla import io_threads
+from ottla.cluster import NO_LEADER, Broker, Topic
+from ottla.errors import TopicUnavailable
+from ottla.interfaces import TopicView
+from ottla.metadata import Metadata
+from ottla.routes import Route, Routes
+
+
+class OneAfterTheOther:
+    """A sticky partitioner that goes through the partitions and remembers what it was asked and told."""
+
+    sticky = True
+
+    def __init__(self) -> None:
+        self.views: list[TopicView] = []
+        self.told: list[tuple[str, int, int]] = []
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        self.views.append(view)
+        return (len(self.views) - 1) % view.partitions
+
+    def appended(self, topic: str, partition: int, size: int) -> None:
+        self.told.append((topic, partition, size))
+
+
+class Known:
+    """Routes over a cluster that the test tells."""
+
+    def __init__(self, *, max_block: float = 0.0) -> None:
+        self.queues = Queues()
+        self.metadata = Metadata(
+            bootstrap=[("seed", 9092)],
+            max_age=300.0,
+            max_idle=300.0,
+            refresh_backoff=CONSTANT,
+            wake=lambda: None,
+            clock=self.queues.clock,
+        )
+        self.partitioner = OneAfterTheOther()
+        self.slow: frozenset[int] = frozenset()
+        self.routes = Routes(
+            metadata=self.metadata,
+            accumulator=self.queues.accumulator,
+            partitioner=self.partitioner,
+            slow=lambda: self.slow,
+            max_block=max_block,
+        )
+        self.metadata.on_change = self.routes.forget
+
+    def tell(self, leaders: Sequence[int], topic: str = "t") -> None:
+        """An answer of the cluster: the topic has these leaders."""
+        brokers = {node: Broker(id=node, host=f"broker-{node}", port=9092) for node in (1, 2)}
+        self.metadata.use(topic, self.queues.clock())
+        told = Topic(name=topic, leaders=tuple(leaders), epochs=(0,) * len(leaders))
+        self.metadata.update(brokers, {topic: told}, self.queues.clock())
+
+    def stay(self, route: Route, value: bytes) -> int:
+        """Send a record without a key as the face does when the stay has no room; the partition it went to."""
+        partition = self.routes.next_stay("t", route)
+        batch, _index = self.queues.accumulator.append("t", partition, (None, value, (), 0, None), len(value))
+        route.begin_stay(batch)
+        return partition
+
+
+@contextmanager
+def io_thread() -> Iterator[None]:
+    io_threads.enter()
+    try:
+        yield
+    finally:
+        io_threads.leave()
+
+
+def test_a_route_is_found_once_and_then_known() -> None:
+    known = Known()
+    known.tell([1, 2, 1])
+
+    route = known.routes.find("t")
+
+    assert known.routes.known == {"t": route}
+    assert route.view.partitions == len(route.queues) == 3
+
+
+@pytest.mark.rule("partitioner.available", "partitioner.slow")
+def test_the_view_of_a_route_says_what_is_available_and_what_is_slow() -> None:
+    known = Known()
+    known.tell([1, NO_LEADER, 2, 1])
+    known.slow = frozenset({1})
+
+    view = known.routes.find("t").view
+
+    assert list(view.available) == [0, 2, 3]
+    assert view.slow == {0, 3}
+
+
+@pytest.mark.rule("partitioner.available")
+def test_a_partition_whose_leader_nobody_can_reach_is_not_available() -> None:
+    known = Known()
+    known.tell([1, 7, 2])  # the cluster lists no broker 7
+
+    assert list(known.routes.find("t").view.available) == [0, 2]
+
+
+@pytest.mark.rule("partitioner.adaptive")
+def test_the_queues_of_a_view_are_live() -> None:
+    known = Known()
+    known.tell([1, 1])
+    view = known.routes.find("t").view
+    assert list(view.queued_bytes) == [0, 0]
+
+    known.queues.append(bytes(50), partition=1)
+
+    assert view.queued_bytes[0] == 0
+    assert view.queued_bytes[1] >= 50
+
+
+@pytest.mark.rule("partitioner.news")
+def test_news_of_the_cluster_makes_every_route_anew() -> None:
+    known = Known()
+    known.tell([1])
+    before = known.routes.find("t")
+
+    known.tell([1, 2])
+
+    assert "t" not in known.routes.known
+    after = known.routes.find("t")
+    assert after.view.partitions == 2
+    assert after.queues[0] is before.queues[0]  # what was queued is where it was
+
+
+@pytest.mark.rule("partitioner.news")
+def test_news_that_come_while_a_route_is_found_are_not_missed() -> None:
+    known = Known()
+    known.tell([1])
+
+    def more_news() -> frozenset[int]:
+        known.tell([1, 2])
+        return frozenset()
+
+    known.routes._slow = more_news  # asked in the middle of `find`
+    known.routes.find("t")
+
+    assert "t" not in known.routes.known
+
+
+@pytest.mark.rule("producer.send.refused.topic")
+def test_an_unknown_topic_is_refused_after_the_wait() -> None:
+    known = Known()
+
+    with pytest.raises(TopicUnavailable, match=r"topic 't' was not available within max\.block\.ms"):
+        known.routes.find("t")
+    assert known.routes.known == {}
+
+
+@pytest.mark.rule("producer.send.refused.partition")
+def test_a_partition_that_the_topic_does_not_have_is_refused_with_how_many_it_has() -> None:
+    known = Known()
+    known.tell([1, 1])
+
+    with pytest.raises(TopicUnavailable, match="partition 2 does not exist; the topic has 2"):
+        known.routes.await_partition("t", 2)
+
+
+def test_a_partition_that_came_meanwhile_is_found() -> None:
+    known = Known()
+    known.tell([1])
+    known.routes.find("t")
+    known.tell([1, 2, 2])
+
+    assert known.routes.await_partition("t", 2).view.partitions == 3
+
+
+@pytest.mark.rule("producer.callback.send")
+def test_inside_a_callback_nothing_waits_for_a_topic() -> None:
+    known = Known(max_block=3_600.0)
+
+    with io_thread(), pytest.raises(TopicUnavailable):
+        known.routes.find("t")
+    with io_thread(), pytest.raises(TopicUnavailable):
+        known.routes.await_partition("t", 1)
+
+
+# Stays
+
+
+@pytest.mark.rule("partitioner.sticky.batch")
+def test_the_partitioner_is_told_how_many_bytes_its_last_choice_got() -> None:
+    known = Known()
+    known.tell([1, 1])
+    route = known.routes.find("t")
+    first = known.stay(route, bytes(1_000))
+    assert known.partitioner.told == []
+    assert route.stay is not None
+    route.stay.append(None, bytes(2_000), (), 0, None)
+
+    second = known.stay(route, bytes(10))
+
+    assert (first, second) == (0, 1)
+    [(topic, partition, size)] = known.partitioner.told
+    assert (topic, partition) == ("t", 0)
+    assert 3_000 <= size <= 3_100
+
+
+@pytest.mark.rule("partitioner.sticky.batch")
+def test_the_bytes_of_a_stay_are_told_once() -> None:
+    known = Known()
+    known.tell([1, 1])
+    route = known.routes.find("t")
+    known.stay(route, bytes(1_000))
+    known.routes.next_stay("t", route)
+
+    known.routes.next_stay("t", route)
+
+    assert [size for _topic, _partition, size in known.partitioner.told][1:] == [0]
+
+
+def test_a_stay_that_goes_on_in_the_same_batch_keeps_its_count() -> None:
+    known = Known()
+    known.tell([1])
+    route = known.routes.find("t")
+    known.stay(route, bytes(1_000))
+    known.stay(route, bytes(500))  # one partition only: the same batch
+    known.routes.next_stay("t", route)
+
+    sizes = [size for _topic, _partition, size in known.partitioner.told]
+    assert 1_000 <= sizes[0] <= 1_100
+    assert 500 <= sizes[1] <= 550
+    assert len(sizes) == 2
+
+
+def test_a_partitioner_that_wants_no_count_gets_none() -> None:
+    known = Known()
+    known.tell([1, 1])
+    known.routes._appended = None
+    route = known.routes.find("t")
+    known.stay(route, bytes(1_000))
+
+    assert known.stay(route, bytes(10)) == 1

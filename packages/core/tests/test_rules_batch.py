@@ -1,0 +1,310 @@
+"""The rules of a batch and its outcome that need the whole machine, or a broker that says more than usual."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+
+import attrs
+import pytest
+
+from edited_broker import Edit, edited_machine, run_until
+from machine import Machine, columns
+from ottla.batch import ProducerBatch
+from ottla.delivery import Delivery
+from ottla.errors import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, OttlaError, ProducerClosed
+from ottla.outcomes import Acknowledged, Failed
+from ottla.protocol import BatchIndexAndErrorMessage
+from ottla.records import RecordMetadata
+
+HANG_GUARD = 20.0
+
+
+def machine_with_topic(**settings: float) -> Machine:
+    return edited_machine({}, **settings)
+
+
+def refused(named: Mapping[int, str | None]) -> Edit:
+    """An answer that refuses the batch because of these records."""
+    errors = [BatchIndexAndErrorMessage(batch_index=i, batch_index_error_message=text) for i, text in named.items()]
+    return lambda answer: attrs.evolve(
+        answer,
+        error_code=ErrorCode.INVALID_RECORD,
+        base_offset=-1,
+        record_errors=errors,
+        error_message="some records are not valid",
+    )
+
+
+# What each record is told
+
+
+@pytest.mark.rule("batch.collects", "producer.record.timestamp")
+def test_each_record_of_a_batch_is_told_its_own_place_and_time() -> None:
+    machine = edited_machine({1: lambda answer: attrs.evolve(answer, base_offset=70, log_append_time_ms=9_000)})
+    own = [machine.send(b"v" * n, partition=0) for n in range(3)]
+    brokers = [machine.send(b"v" * n, partition=1) for n in range(3)]
+
+    machine.settle()
+
+    assert [(r.partition, r.offset, r.timestamp_ms, r.serialized_value_size) for r in map(Delivery.result, own)] == [
+        (0, 0, 0, 0),
+        (0, 1, 0, 1),
+        (0, 2, 0, 2),
+    ]
+    assert [(r.partition, r.offset, r.timestamp_ms) for r in map(Delivery.result, brokers)] == [
+        (1, 70, 9_000),
+        (1, 71, 9_000),
+        (1, 72, 9_000),
+    ]
+
+
+@pytest.mark.rule("batch.record-errors")
+def test_named_records_fail_with_the_brokers_words_and_the_others_because_of_them() -> None:
+    machine = edited_machine({0: refused({1: "no key", 2: None})})
+    deliveries = [machine.send(b"%d" % number) for number in range(4)]
+
+    machine.settle()
+
+    errors = [delivery.exception() for delivery in deliveries]
+    texts = [str(error) for error in errors]
+    assert texts[1] == "the broker refused the record for topic 't', partition 0: no key"
+    assert texts[2] == "the broker refused the record for topic 't', partition 0: it gave no reason"
+    for error, text in ((errors[0], texts[0]), (errors[3], texts[3])):
+        assert error is errors[0]
+        assert "INVALID_RECORD (87): some records are not valid" in text
+    assert all(isinstance(error, DeliveryFailed) and not error.possibly_persisted for error in errors)
+    assert [error.__cause__.code for error in errors if error and isinstance(error.__cause__, BrokerError)] == [
+        ErrorCode.INVALID_RECORD
+    ] * 4
+
+
+@pytest.mark.rule("batch.record-errors")
+def test_records_that_the_broker_does_not_name_are_told_that_others_are_the_reason() -> None:
+    machine = edited_machine({0: refused({1: "no key"})})
+    innocent, _guilty = machine.send(b"0"), machine.send(b"1")
+
+    machine.settle()
+
+    assert "1 other record" in str(innocent.exception())
+
+
+@pytest.mark.rule("producer.callback.once", "batch.record-errors")
+def test_the_callback_of_a_named_record_gets_its_own_error() -> None:
+    machine = edited_machine({0: refused({1: "no key"})})
+    told: list[str] = []
+
+    def note(_metadata: RecordMetadata | None, error: OttlaError | None) -> None:
+        told.append("no key" if "no key" in str(error) else "other")
+
+    for _ in range(3):
+        machine.send(b"v", on_delivery=note)
+
+    machine.settle()
+
+    assert told == ["other", "no key", "other"]
+
+
+# Once
+
+
+@pytest.mark.rule("batch.once")
+def test_of_many_threads_that_settle_a_batch_one_does_and_the_callbacks_run_once() -> None:
+    for _ in range(50):
+        told: list[RecordMetadata | None] = []
+        batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+        batch.append(None, b"v", (), 0, lambda metadata, _error, told=told: told.append(metadata))  # type: ignore[misc]  # the default binds it
+        start, ends = threading.Barrier(4), list[bool]()
+
+        def end(
+            offset: int, batch: ProducerBatch = batch, start: threading.Barrier = start, ends: list[bool] = ends
+        ) -> None:
+            start.wait(HANG_GUARD)
+            ends.append(batch.settle(Acknowledged(base_offset=offset)))
+
+        threads = [threading.Thread(target=end, args=(offset,)) for offset in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(HANG_GUARD)
+
+        assert sorted(ends) == [False, False, False, True]
+        assert len(told) == 1
+        assert told[0] == Delivery(batch, 0).result()
+
+
+@pytest.mark.rule("batch.late", "sender.retry.settled")
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD],
+    ids=lambda code: code.name,
+)
+def test_an_answer_that_comes_after_the_end_changes_nothing_and_is_counted(code: ErrorCode) -> None:
+    machine = edited_machine({1: lambda answer: attrs.evolve(answer, error_code=code)})
+
+    def abort(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        machine.accumulator.abort(ProducerClosed("closed in a callback"))
+
+    acknowledged = machine.send(b"a", partition=0, on_delivery=abort)
+    deliveries = [machine.send(b"b", partition=1), machine.send(b"c", partition=1)]
+
+    machine.settle()
+
+    assert acknowledged.result().offset == 0
+    assert machine.sender.late_answers == 1
+    for delivery in deliveries:
+        error = delivery.exception()
+        assert error is not None
+        assert "closed in a callback" in str(error)
+        assert error.possibly_persisted
+    machine.run(1.0)
+    report = machine.accumulator.report()[0]
+    assert (report.acknowledged, report.failed, report.possibly_persisted, report.pending) == (1, 2, 2, 0)
+    assert machine.pool.free == machine.pool.capacity
+
+
+@pytest.mark.rule("batch.late", "sender.retry.settled")
+def test_a_batch_that_was_aborted_in_flight_is_not_tried_again_when_its_connection_is_lost() -> None:
+    machine = machine_with_topic()
+    machine.cluster.brokers[1].codes.append(None)
+    delivery = machine.send(b"a")
+    run_until(machine, lambda: delivery._batch.in_flight)
+    machine.accumulator.abort(ProducerClosed("closed"))
+    error = delivery.exception()
+    machine.network.cut(1)
+
+    machine.run(1.0)
+
+    assert delivery.exception() is error
+    assert machine.sender.late_answers == 1
+    assert machine.log() == [b"a"]  # once
+
+
+# What an error tells
+
+
+@pytest.mark.rule("batch.possibly")
+def test_what_was_answered_or_never_sent_is_not_possibly_persisted_and_what_is_under_way_is() -> None:
+    machine = machine_with_topic(linger=0.0)
+    machine.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS, None])
+    answered = machine.send(b"answered", partition=0)
+    run_until(machine, lambda: answered._batch.attempts)
+    under_way = machine.send(b"under way", partition=1)
+    machine.round()
+    assert (answered._batch.in_flight, under_way._batch.in_flight) == (False, True)
+    never_sent = machine.send(b"never sent", partition=1)
+
+    machine.accumulator.abort(ProducerClosed("closed"))
+
+    perhaps = []
+    for delivery in (answered, under_way, never_sent):
+        error = delivery.exception()
+        assert error is not None
+        assert ("the broker may hold them" in str(error)) is error.possibly_persisted
+        perhaps.append(error.possibly_persisted)
+    assert perhaps == [False, True, False]
+
+
+@pytest.mark.rule("batch.possibly")
+def test_one_unanswered_attempt_is_enough_for_the_broker_to_hold_it_perhaps() -> None:
+    machine = machine_with_topic(retries=1, request_timeout=2.0)
+    machine.cluster.brokers[1].codes.extend([None, ErrorCode.NOT_ENOUGH_REPLICAS])
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert error is not None
+    assert error.attempts == 2
+    assert error.possibly_persisted
+    assert machine.log() == [b"a"]
+
+
+@pytest.mark.rule("batch.error.tells")
+def test_an_error_tells_where_it_was_sent_how_often_for_how_long_and_why_in_vain() -> None:
+    machine = machine_with_topic(request_timeout=2.0, delivery_timeout=5.0)
+    machine.send(b"warm", partition=1)
+    machine.settle()
+    machine.cluster.brokers[1].silent = True
+    delivery = machine.send(b"a", partition=1)
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert (error.topic, error.partition) == ("t", 1)
+    told = re.search(
+        r"1 record\(s\) for topic 't', partition 1 were not delivered within delivery\.timeout\.ms: 5\.000 s after the "
+        r"batch was opened \((\d+) attempt\(s\), (\d\.\d{3}) s in the queue and (\d\.\d{3}) s in flight, "
+        r"last to broker 1, last error: .*did not answer a Produce request within request\.timeout\.ms",
+        str(error),
+    )
+    assert told, str(error)
+    assert int(told[1]) == error.attempts
+    assert float(told[2]) + float(told[3]) == pytest.approx(5.0, abs=0.01)
+    assert float(told[3]) >= 2.0
+
+
+@pytest.mark.rule("batch.error.tells")
+def test_an_error_of_what_was_never_sent_says_so() -> None:
+    machine = machine_with_topic(delivery_timeout=5.0)
+    machine.send(b"warm")
+    machine.settle()
+    machine.cluster.brokers[1].up = False
+    machine.round()
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert "(never sent, 5.000 s in the queue" in str(delivery.exception())
+
+
+# Closed
+
+
+@pytest.mark.rule("batch.closed")
+def test_a_closed_batch_takes_nothing_more_and_keeps_what_it_has() -> None:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    assert batch.append(None, b"v", (), 0, None) == 0
+    batch.close()
+    batch.allow(1_000_000)
+
+    called: list[object] = []
+    assert batch.append(None, b"late", (), 0, lambda metadata, _error: called.append(metadata)) is None
+    assert batch.count == 1
+    batch.settle(Acknowledged(base_offset=0))
+    assert called == []
+
+
+@pytest.mark.rule("producer.callback.raises")
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_callback_that_raises_harms_neither_the_callbacks_behind_it_nor_the_memory(
+    kind: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = machine_with_topic()
+    told: list[str] = []
+
+    def fail(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        raise kind("the user's own fault")
+
+    machine.send(b"a", on_delivery=fail).add_done_callback(lambda _delivery: told.append("added"))
+    machine.send(b"b", on_delivery=lambda _metadata, _error: told.append("behind"))
+
+    machine.settle()
+
+    assert told == ["added", "behind"]
+    assert "the user's own fault" in caplog.text
+    assert machine.pool.free == machine.pool.capacity
+
+
+@pytest.mark.rule("producer.report.looked-at")
+def test_what_a_callback_was_told_counts_as_looked_at_and_only_that() -> None:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    batch.append(None, b"v", (), 0, lambda _metadata, _error: None)
+    batch.append(None, b"v", (), 0, None)
+    error = DeliveryFailed("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+
+    batch.settle(Failed(error=error))
+
+    assert batch.unseen() == 1

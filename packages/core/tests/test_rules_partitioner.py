@@ -1,0 +1,302 @@
+"""The rules of where a record goes: by name, by key, by stay, and together with others in a run."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla import BufferExhausted, Delivery, OttlaError, PluginBroken, RecordMetadata
+from ottla.interfaces import TopicView
+from ottla.partitioners.murmur2 import partition_for_key
+from simulated_producer import HANG_GUARD, Calling, simulated
+
+HOUR_MS = 3_600_000
+"""A linger that no test waits for."""
+
+
+class Choosing:
+    """A partitioner that chooses what the test says, one after the other, and remembers what it was told."""
+
+    def __init__(self, *choices: int) -> None:
+        self.choices = list(choices)
+        self.new_batches: list[tuple[str, int]] = []
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return self.choices.pop(0)
+
+
+class TellingNewBatches(Choosing):
+    """One that wants to know when a batch begins."""
+
+    def on_new_batch(self, topic: str, partition: int, view: TopicView) -> None:
+        self.new_batches.append((topic, partition))
+
+
+class Columnar(Choosing):
+    """One that looks at many keys at once."""
+
+    def __init__(self, column: Callable[[Sequence[bytes | None]], Sequence[int]]) -> None:
+        super().__init__()
+        self._column = column
+        self.columns: list[Sequence[bytes | None]] = []
+
+    def partition_column(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]:
+        self.columns.append(list(keys))
+        return self._column(keys)
+
+
+@pytest.mark.rule("partitioner.explicit")
+def test_a_partition_that_is_named_wins_over_key_and_partitioner() -> None:
+    with simulated(1, 1, 1, plugins={"partitioner": Choosing()}) as world:
+        deliveries = [world.producer.send("t", b"v", b"key", partition=partition) for partition in (2, 0, 1)]
+        world.settle()
+
+        assert [delivery.result().partition for delivery in deliveries] == [2, 0, 1]
+
+
+@pytest.mark.rule("partitioner.sticky.batch", "partitioner.sticky")
+def test_records_without_a_key_fill_one_batch_after_the_other() -> None:
+    with simulated(*[1] * 50, batch_size=1_000, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+        deliveries = [world.producer.send("t", bytes(80)) for _ in range(100)]
+        Calling(world, world.producer.flush).rounds()
+
+        places = [delivery.result().partition for delivery in deliveries]
+        stays = [place for place, before in zip(places, [-1, *places], strict=False) if place != before]
+        assert 8 <= len(stays) <= 14  # 100 records, 8 to 11 of them in a batch
+        assert world.accumulator.incomplete == 0
+
+
+@pytest.mark.rule("partitioner.new-batch")
+def test_a_partitioner_is_told_of_a_new_batch_and_asked_once_more() -> None:
+    partitioner = TellingNewBatches(0, 1, 1, 2, 2)
+    with simulated(1, 1, 1, plugins={"partitioner": partitioner}) as world:
+        deliveries = [world.producer.send("t", b"v") for _ in range(3)]
+        world.settle()
+
+        # The first begins a batch: told of 0, moved to 1. The second fits there. The third would begin one in 2.
+        assert partitioner.new_batches == [("t", 0), ("t", 2)]
+        assert [delivery.result().partition for delivery in deliveries] == [1, 1, 2]
+        assert partitioner.choices == []
+
+
+@pytest.mark.rule("partitioner.new-batch", "partitioner.explicit")
+def test_a_partitioner_is_not_told_of_a_new_batch_where_the_caller_named_the_partition() -> None:
+    partitioner = TellingNewBatches()
+    with simulated(1, 1, plugins={"partitioner": partitioner}) as world:
+        world.producer.send("t", b"v", partition=1)
+        world.settle()
+
+    assert partitioner.new_batches == []
+
+
+@pytest.mark.rule("partitioner.out-of-range")
+@pytest.mark.parametrize("choice", [-1, 2, 99])
+def test_a_partition_that_does_not_exist_is_the_partitioners_fault(choice: int) -> None:
+    with simulated(1, 1, plugins={"partitioner": Choosing(choice, 1)}) as world:
+        with pytest.raises(PluginBroken, match=f"chose partition {choice} of 2"):
+            world.producer.send("t", b"v")
+        assert world.accumulator.incomplete == 0
+
+        assert world.producer.send("t", b"v")
+        world.settle()
+
+
+@pytest.mark.rule("partitioner.slow", "partitioner.slow.over")
+def test_partitions_of_a_broker_that_takes_nothing_are_left_out_until_it_does() -> None:
+    with simulated(1, 2, 1, 2, partitioner_availability_timeout_ms=1_000, batch_size=100) as world:
+        world.network.black_holes.add("broker-2")
+        world.producer.send("t", b"v", partition=1)
+        world.pass_time(3.0)
+        world.round(until=world.clock())  # nothing was due before
+
+        deliveries = [world.producer.send("t", bytes(90)) for _ in range(100)]
+        world.pass_time(0.1)
+        assert {delivery.result(0).partition for delivery in deliveries} == {0, 2}
+
+        world.network.black_holes.clear()
+        world.settle()
+        world.pass_time(1.0)
+        deliveries = [world.producer.send("t", bytes(90)) for _ in range(100)]
+        world.settle()
+        assert {delivery.result().partition for delivery in deliveries} == {0, 1, 2, 3}
+
+
+@pytest.mark.rule("partitioner.news")
+def test_partitions_that_a_topic_gains_are_used_for_keys_and_without() -> None:
+    with simulated(1) as world:
+        world.producer.send("t", b"v", b"key")
+        world.settle()
+        world.cluster.topics["t"].leaders.extend([1, 1, 1])
+        world.metadata.request_update()
+        world.pass_time(1.0)
+
+        keyed = [world.producer.send("t", b"v", b"%d" % n) for n in range(20)]
+        unkeyed = [world.producer.send("t", bytes(20_000)) for _ in range(200)]
+        world.settle()
+
+        assert [d.result().partition for d in keyed] == [partition_for_key(b"%d" % n, 4) for n in range(20)]
+        assert {d.result().partition for d in unkeyed} == {0, 1, 2, 3}
+
+
+# Runs
+
+
+@pytest.mark.rule("partitioner.run", "partitioner.keyed")
+def test_keys_are_looked_at_together_and_each_record_goes_where_its_key_belongs() -> None:
+    partitioner = Columnar(lambda keys: [int(key or b"0") % 3 for key in keys])
+    with simulated(1, 1, 1, plugins={"partitioner": partitioner}) as world:
+        deliveries = [world.producer.send("t", b"v%d" % n, b"%d" % n) for n in range(100)]
+        world.settle()
+
+        assert partitioner.columns == [[b"%d" % n for n in range(100)]]
+        assert [delivery.result().partition for delivery in deliveries] == [n % 3 for n in range(100)]
+        assert world.log(1) == [b"v%d" % n for n in range(1, 100, 3)]
+
+
+@pytest.mark.rule("partitioner.run.leaves")
+@pytest.mark.parametrize("what", ["linger", "flush", "close", "memory", "much"])
+def test_whatever_makes_batches_leave_ends_a_run(what: str) -> None:
+    with simulated(
+        1, 1, linger_ms=5_000, batch_size=300, buffer_memory=1_000_000 if what == "much" else 40_000
+    ) as world:
+        delivery = world.producer.send("t", b"v", b"key")
+        world.round(until=world.clock())
+        assert not delivery.done()
+        started = world.clock()
+
+        if what == "linger":
+            world.settle()
+            assert world.clock() - started == pytest.approx(5.0)
+        elif what == "flush":
+            Calling(world, world.producer.flush).rounds()
+        elif what == "close":
+            world.producer.close()
+        elif what == "memory":
+            calling = Calling(world, lambda: world.producer.send("t", bytes(39_900), partition=1))
+            world.run_until(delivery.done, time_passes=False)
+            calling.rounds()
+            assert calling.error is None
+        else:
+            for _ in range(2_000):
+                world.producer.send("t", bytes(100), b"key")
+            world.run_until(delivery.done, time_passes=False)
+        if what != "linger":
+            assert world.clock() < started + 5.0
+        assert delivery.result().offset == 0
+
+
+@pytest.mark.rule("partitioner.run.fault", "partitioner.out-of-range")
+@pytest.mark.parametrize("fault", ["raises", "out of range", "too few", "none"])
+def test_a_partitioner_that_fails_for_a_run_fails_its_records_and_stops_nothing_else(fault: str) -> None:
+    def column(keys: Sequence[bytes | None]) -> Sequence[int]:
+        if b"bad" not in keys:
+            return [0] * len(keys)
+        if fault == "raises":
+            raise ZeroDivisionError("a fault in a partitioner")
+        return {"out of range": [2] * len(keys), "too few": [1], "none": []}[fault]
+
+    told: list[OttlaError | None] = []
+    with simulated(1, 1, plugins={"partitioner": Columnar(column)}) as world:
+        named = world.producer.send("t", b"named", partition=1)
+        failed = [
+            world.producer.send("t", b"v", key, on_delivery=lambda _m, error: told.append(error))
+            for key in (b"good", b"bad")
+        ]
+        flushing = Calling(world, lambda: world.producer.flush(HANG_GUARD))
+        flushing.rounds()
+
+        assert flushing.error is None
+        assert named.result().offset == 0
+        for delivery in failed:
+            error = delivery.exception()
+            assert error is not None
+            assert isinstance(error.__cause__, ZeroDivisionError if fault == "raises" else PluginBroken)
+        assert len(told) == 2
+        assert world.pool.free == world.pool.capacity
+        later = world.producer.send("t", b"v", b"good")
+        world.settle()
+        assert later.result().offset == 0
+
+
+Sending = tuple[int | None, int | None, int]
+sendings = st.lists(
+    st.tuples(st.none() | st.integers(0, 9), st.none() | st.none() | st.integers(0, 4), st.integers(0, 400)),
+    max_size=60,
+)
+
+
+@pytest.mark.rule("partitioner.run", "partitioner.run.order", "partitioner.run.deliveries", "accumulator.balance")
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 5), sendings, st.lists(st.integers(0, 59), max_size=6), st.integers(5_000, 60_000))
+def test_whatever_is_sent_with_and_without_keys_and_partitions_arrives_in_order(
+    partitions: int, rows: list[Sending], pauses: list[int], memory: int
+) -> None:
+    told: dict[int, list[int]] = defaultdict(list)
+    with simulated(*[1] * partitions, batch_size=400, buffer_memory=memory, max_block_ms=0) as world:
+        sent: list[tuple[int, Delivery, bytes | None]] = []
+
+        def note(metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+            assert metadata is not None
+            told[metadata.partition].append(metadata.offset)
+
+        for number, (key, partition, size) in enumerate(rows):
+            name = None if key is None else b"%d" % key
+            place = None if partition is None else partition % partitions
+            value = b"%02d" % number + bytes(size)
+            try:
+                delivery = world.producer.send("t", value, name, partition=place, on_delivery=note)
+            except BufferExhausted:
+                world.settle()
+                delivery = world.producer.send("t", value, name, partition=place, on_delivery=note)
+            sent.append((number, delivery, name if place is None else None))
+            if place is not None:
+                assert delivery._batch.partition == place
+            if number in pauses:
+                world.round(until=world.clock())
+        world.settle()
+
+        in_order: dict[int, list[int]] = defaultdict(list)
+        for number, delivery, name in sent:
+            result = delivery.result(0)
+            in_order[result.partition].append(result.offset)
+            stored = world.log(result.partition)[result.offset]
+            assert stored is not None
+            assert stored[:2] == b"%02d" % number
+            if name is not None:
+                assert result.partition == partition_for_key(name, partitions)
+        assert all(offsets == list(range(len(offsets))) for offsets in in_order.values())
+        assert told == in_order
+        assert world.pool.free == world.pool.capacity
+
+
+@pytest.mark.rule("partitioner.run.deliveries", "producer.delivery.threads")
+def test_threads_that_send_in_every_way_at_once_each_get_the_place_of_their_own_record() -> None:
+    with simulated(1, 1, 1, batch_size=500, buffer_memory=100_000_000) as world:
+        sent: list[list[Delivery]] = [[] for _ in range(4)]
+
+        def work(thread: int) -> None:
+            own = sent[thread]
+            for number in range(1_000):
+                value = b"%d %d" % (thread, number)
+                key = b"%d" % number if thread % 2 else None
+                partition = number % 3 if thread < 2 and number % 2 else None
+                own.append(world.producer.send("t", value, key, partition=partition))
+
+        threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            world.round(until=world.clock())
+        world.settle()
+
+        for sender, own in enumerate(sent):
+            assert len(own) == 1_000
+            for number, delivery in enumerate(own):
+                result = delivery.result(0)
+                assert world.log(result.partition)[result.offset] == b"%d %d" % (sender, number)
+        assert world.pool.free == world.pool.capacity

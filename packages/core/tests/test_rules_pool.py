@@ -1,0 +1,229 @@
+"""The rules of the byte budget that need threads in line, a clock, or any order of events."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.buffer_pool import BufferPool
+from ottla.errors import BufferExhausted, ProducerClosed
+
+CAPACITY = 100
+HANG_GUARD = 30.0
+
+
+def make_pool(*, held: int = 0) -> BufferPool:
+    pool = BufferPool(CAPACITY, clock=time.monotonic)
+    assert pool.try_reserve(held)
+    return pool
+
+
+class Waiter:
+    """A thread that stands in line for memory; `error` is what it was refused with."""
+
+    def __init__(self, pool: BufferPool, size: int) -> None:
+        self.size = size
+        self.error: BaseException | None = None
+        in_line = threading.Event()
+
+        def wait() -> None:
+            try:
+                pool.reserve(size, timeout=HANG_GUARD, on_wait=in_line.set)
+            except BaseException as error:
+                self.error = error
+
+        self._thread = threading.Thread(target=wait, daemon=True)
+        self._thread.start()
+        assert in_line.wait(HANG_GUARD)
+
+    @property
+    def waits(self) -> bool:
+        return self._thread.is_alive()
+
+    def join(self) -> None:
+        self._thread.join(HANG_GUARD)
+        assert not self.waits
+
+
+@contextmanager
+def interrupted_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever waits on an event is interrupted, as by Control-C."""
+
+    def interrupt(_event: threading.Event, _timeout: float | None = None) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Event, "wait", interrupt)
+        yield
+
+
+@pytest.mark.rule("pool.whole")
+def test_a_waiter_has_nothing_until_it_has_all() -> None:
+    pool = make_pool(held=100)
+    waiter = Waiter(pool, 60)
+
+    pool.release(59)
+    assert waiter.waits
+    assert pool.free == 0  # what it has collected is nobody else's
+
+    pool.release(1)
+    waiter.join()
+    assert waiter.error is None
+
+
+@pytest.mark.rule("pool.fair")
+def test_one_return_of_memory_serves_as_many_in_line_as_it_suffices_for() -> None:
+    pool = make_pool(held=100)
+    waiters = [Waiter(pool, size) for size in (10, 20, 30)]
+
+    pool.release(40)
+    for waiter in waiters[:2]:
+        waiter.join()
+
+    assert waiters[2].waits
+    assert pool.waiting == 1
+    pool.release(20)
+    waiters[2].join()
+    assert pool.free == 0
+
+
+@pytest.mark.rule("pool.timeout")
+def test_the_error_says_how_long_was_waited() -> None:
+    pool = BufferPool(CAPACITY, clock=iter((1.0, 3.5)).__next__)
+    assert pool.try_reserve(100)
+
+    with pytest.raises(BufferExhausted, match=r"no memory for 20 bytes within max\.block\.ms: waited 2\.500 s"):
+        pool.reserve(20, timeout=0)
+
+
+@pytest.mark.rule("pool.timeout")
+def test_memory_that_comes_just_when_time_runs_out_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = make_pool(held=100)
+
+    def served_too_late(_event: threading.Event, _timeout: float | None = None) -> bool:
+        pool.release(100)
+        return False
+
+    monkeypatch.setattr(threading.Event, "wait", served_too_late)
+    pool.reserve(20, timeout=0)
+
+    assert pool.free == 80
+
+
+@pytest.mark.rule("pool.gives-back")
+def test_what_a_failed_waiter_had_collected_serves_the_next_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = make_pool(held=90)
+    behind: list[Waiter] = []
+
+    with pytest.raises(BufferExhausted):
+        pool.reserve(20, timeout=0, on_wait=lambda: behind.append(Waiter(pool, 10)))
+
+    behind[0].join()
+    assert behind[0].error is None
+    assert pool.free == 0
+    assert pool.waiting == 0
+
+
+@pytest.mark.rule("pool.gives-back")
+def test_a_waiter_that_is_interrupted_leaves_the_line_and_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = make_pool(held=90)
+
+    with interrupted_waits(monkeypatch), pytest.raises(KeyboardInterrupt):
+        pool.reserve(20, timeout=HANG_GUARD)
+
+    assert (pool.free, pool.waiting) == (10, 0)
+    pool.release(90)
+    assert pool.free == CAPACITY
+
+
+@pytest.mark.rule("pool.close", "pool.gives-back")
+def test_closing_takes_back_what_those_in_line_had_collected() -> None:
+    pool = make_pool(held=90)
+    waiters = [Waiter(pool, 20), Waiter(pool, 5)]
+
+    pool.close(ProducerClosed("closed"))
+    for waiter in waiters:
+        waiter.join()
+
+    assert [type(waiter.error) for waiter in waiters] == [ProducerClosed, ProducerClosed]
+    assert (pool.free, pool.waiting) == (10, 0)
+    pool.release(90)
+    assert pool.free == CAPACITY
+
+
+Step = tuple[str, int]
+sizes = st.integers(min_value=1, max_value=CAPACITY)
+steps = st.lists(st.tuples(st.sampled_from(("take", "wait", "wait in vain", "give back")), sizes), max_size=14)
+
+
+@pytest.mark.rule("pool.balance", "pool.bound", "pool.fair", "pool.overtake")
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: list[Step]) -> None:
+    pool = make_pool()
+    free = CAPACITY
+    held: list[int] = []
+    line: list[tuple[Waiter, int]] = []  # with what each still lacks
+
+    def serve() -> None:
+        nonlocal free
+        while line and free:
+            waiter, missing = line[0]
+            given = min(missing, free)
+            free -= given
+            line[0] = (waiter, missing - given)
+            if missing == given:
+                waiter.join()
+                held.append(waiter.size)
+                del line[0]
+
+    def take(size: int) -> None:
+        nonlocal free
+        fits = size <= free and not line
+        assert pool.try_reserve(size) is fits
+        if fits:
+            held.append(size)
+            free -= size
+
+    def wait(size: int) -> None:
+        if size <= free and not line:
+            take(size)
+        else:
+            line.append((Waiter(pool, size), size))
+            serve()
+
+    def wait_in_vain(size: int) -> None:
+        if size <= free and not line:
+            take(size)
+        else:
+            with pytest.raises(BufferExhausted):
+                pool.reserve(size, timeout=0)
+
+    def give_back(choice: int) -> None:
+        nonlocal free
+        if held:
+            size = held.pop(choice % len(held))
+            free += size
+            pool.release(size)
+            serve()
+
+    actions: dict[str, Callable[[int], None]] = {
+        "take": take,
+        "wait": wait,
+        "wait in vain": wait_in_vain,
+        "give back": give_back,
+    }
+    for name, number in steps:
+        actions[name](number)
+        assert (pool.free, pool.waiting) == (free, len(line))
+        assert sum(held) + free + sum(waiter.size - missing for waiter, missing in line) == CAPACITY
+    while held:
+        give_back(0)
+
+    assert (pool.free, pool.waiting) == (CAPACITY, 0)

@@ -1,0 +1,557 @@
+"""The rules of the face, with everything below it on a simulated cluster."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ottla import (
+    BrokerError,
+    BufferExhausted,
+    Delivery,
+    DeliveryFailed,
+    ErrorCode,
+    FlushTimeout,
+    InvalidRecord,
+    OttlaError,
+    ProducerClosed,
+    ProducerFailed,
+    RecordMetadata,
+    RecordTooLarge,
+    SerializationFailed,
+    TopicUnavailable,
+    UndeliveredError,
+)
+from ottla.errors import WrongCall
+from ottla.interfaces import Header
+from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
+
+HOUR_MS = 3_600_000
+"""A linger that no test waits for."""
+
+
+def codes(world: Simulated, *answers: ErrorCode | None) -> None:
+    """What broker 1 answers to its next Produce requests; None: nothing."""
+    world.cluster.brokers[1].codes.extend(answers)
+
+
+def produced(world: Simulated, broker: int = 1) -> int:
+    return sum(name == "Produce" for name, _version in world.cluster.brokers[broker].requests)
+
+
+# send
+
+
+@pytest.mark.rule("producer.send.returns")
+def test_send_moves_no_bytes_and_its_delivery_completes_later() -> None:
+    with simulated(1) as world:
+        delivery = world.producer.send("t", b"a")
+        assert produced(world) == 0
+        assert not delivery.done()
+
+        world.settle()
+
+        assert delivery.result().offset == 0
+
+
+@pytest.mark.rule("producer.send.wakes")
+def test_send_wakes_the_io_thread_for_a_new_batch_and_for_a_full_one_only() -> None:
+    with simulated(1, batch_size=1_000, linger_ms=1_000) as world:
+        world.round()
+        wakeups = world.network.wakeups
+
+        def wakes(size: int) -> int:
+            before = world.network.wakeups
+            world.producer.send("t", bytes(size))
+            return world.network.wakeups - before
+
+        assert [wakes(200), wakes(200), wakes(200)] == [1, 0, 0]
+        assert wakes(500) == 1
+        assert [wakes(100), wakes(100)] == [0, 0]
+        assert world.network.wakeups == wakeups + 2
+
+
+@pytest.mark.rule("producer.send.serializers")
+def test_serializers_are_told_the_topic_and_the_headers() -> None:
+    told: list[tuple[str, Any, Sequence[Header]]] = []
+
+    class Noting:
+        def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+            told.append((topic, data, headers))
+            return None if data is None else str(data).encode()
+
+    with simulated(1, plugins={"value_serializer": Noting(), "key_serializer": Noting()}) as world:
+        world.producer.send("t", 1, 2, headers=[("name", b"content")])
+        world.producer.send("t", None)
+        world.settle()
+
+        assert told == [("t", 1, (("name", b"content"),)), ("t", 2, (("name", b"content"),)), ("t", None, ())]
+        assert [(record.key, record.value) for record in world.cluster.topics["t"].log[0]] == [
+            (b"2", b"1"),
+            (None, None),
+        ]
+
+
+REFUSALS: dict[str, tuple[type[OttlaError], Callable[[Simulated], object]]] = {
+    "type": (InvalidRecord, lambda world: world.producer.send("t", "text")),
+    "timestamp": (InvalidRecord, lambda world: world.producer.send("t", b"v", timestamp_ms=-1)),
+    "header": (InvalidRecord, lambda world: world.producer.send("t", b"v", headers=[("name", "text")])),  # type: ignore[list-item]  # the test's point
+    "header name": (InvalidRecord, lambda world: world.producer.send("t", b"v", headers=[("\ud800", b"")])),
+    "size": (RecordTooLarge, lambda world: world.producer.send("t", bytes(40_001))),
+    "topic": (TopicUnavailable, lambda world: world.producer.send("other", b"v")),
+    "partition": (TopicUnavailable, lambda world: world.producer.send("t", b"v", partition=7)),
+    "negative partition": (InvalidRecord, lambda world: world.producer.send("t", b"v", partition=-1)),
+}
+
+
+@pytest.mark.rule(
+    "producer.send.refused.silent",
+    "producer.send.refused.type",
+    "producer.send.refused.timestamp",
+    "producer.send.refused.topic",
+    "producer.send.refused.partition",
+    "producer.send.refused.size",
+)
+@pytest.mark.parametrize("why", REFUSALS)
+def test_what_is_refused_leaves_no_trace(why: str) -> None:
+    kind, send = REFUSALS[why]
+    called: list[object] = []
+    with simulated(1, max_block_ms=0, max_request_size=40_000) as world:
+        original = world.producer.send
+        world.producer.send = lambda *args, **options: original(  # type: ignore[method-assign]  # each with a callback
+            *args, **options, on_delivery=lambda *told: called.append(told)
+        )
+        with pytest.raises(kind):
+            send(world)
+
+        assert world.accumulator.incomplete == 0
+        assert world.pool.free == world.pool.capacity
+        assert world.accumulator.report()[0].topics == {}
+        world.producer.send("t", b"sound")
+        world.settle()
+        assert len(called) == 1
+
+
+@pytest.mark.rule("producer.send.refused.size")
+@pytest.mark.parametrize(
+    ("limit", "name"),
+    [
+        ({"max.request.size": 10_000}, r"max\.request\.size=10000"),
+        ({"buffer.memory": 20_000}, r"buffer\.memory=20000"),
+    ],
+)
+def test_a_record_too_large_is_refused_with_the_setting_whether_its_topic_is_known_or_not(
+    limit: dict[str, int], name: str
+) -> None:
+    with simulated(1, config={"max.block.ms": 0, **limit}) as world:
+        for topic in ("t", "unknown"):
+            with pytest.raises(RecordTooLarge, match=name):
+                world.producer.send(topic, bytes(20_000))
+
+        world.producer.send("t", bytes(9_000))
+        with pytest.raises(RecordTooLarge):
+            world.producer.send("t", bytes(20_000))  # also where a batch is open
+        world.settle()
+
+
+@pytest.mark.rule("producer.send.refused.serializer", "producer.send.refused.silent")
+def test_a_serializer_that_fails_stops_its_record_only() -> None:
+    with simulated(1, value_serializer=lambda data: b"%d" % (1 // data)) as world:
+        with pytest.raises(SerializationFailed) as caught:
+            world.producer.send("t", 0)
+        delivery = world.producer.send("t", 1)
+        world.settle()
+
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        assert delivery.result().offset == 0
+
+
+@pytest.mark.rule("producer.send.refused.memory")
+def test_without_memory_in_time_a_record_is_refused_and_goes_when_there_is_some() -> None:
+    with simulated(1, buffer_memory=20_000, batch_size=100, max_block_ms=0) as world:
+        sent = [world.producer.send("t", bytes(500)) for _ in range(10)]
+        with pytest.raises(BufferExhausted, match=r"no memory for \d+ bytes within max\.block\.ms"):
+            world.producer.send("t", bytes(15_000))
+
+        world.settle()
+        sent.append(world.producer.send("t", bytes(15_000)))
+        world.settle()
+        assert [delivery.result().offset for delivery in sent] == list(range(11))
+
+
+@pytest.mark.rule("producer.send.after")
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.MESSAGE_TOO_LARGE])
+def test_what_happens_to_a_queued_record_is_told_by_its_delivery_alone(code: ErrorCode) -> None:
+    with simulated(1) as world:
+        codes(world, code)
+        failed = world.producer.send("t", b"a")
+        world.settle()
+
+        after = world.producer.send("t", b"b")
+        world.settle()
+
+        error = failed.exception()
+        assert error is not None
+        assert isinstance(error.__cause__, BrokerError)
+        assert after.result().offset == 0
+
+
+@pytest.mark.rule("producer.record.headers")
+def test_headers_keep_their_order_their_repeated_names_and_their_nulls() -> None:
+    headers = [("b", b"1"), ("a", None), ("b", b"2"), ("", b"")]
+    with simulated(1) as world:
+        world.producer.send("t", b"v", headers=headers)
+        world.producer.send("t", b"v", headers={"one": b"x"}.items())
+        world.settle()
+
+        assert [record.headers for record in world.cluster.topics["t"].log[0]] == [tuple(headers), (("one", b"x"),)]
+
+
+@pytest.mark.rule("producer.record.timestamp")
+def test_a_record_keeps_its_own_time_or_gets_that_of_send() -> None:
+    with simulated(1) as world:
+        own = world.producer.send("t", b"v", timestamp_ms=7)
+        zero = world.producer.send("t", b"v", timestamp_ms=0)
+        now = world.producer.send("t", b"v")
+        world.settle()
+
+        assert (own.result().timestamp_ms, zero.result().timestamp_ms) == (7, 0)
+        assert now.result().timestamp_ms > 1_700_000_000_000
+        assert [record.timestamp_ms for record in world.cluster.topics["t"].log[0]][:2] == [7, 0]
+
+
+# flush
+
+
+@pytest.mark.rule("producer.flush.leaves", "producer.flush.accounted", "producer.report.since")
+def test_a_flush_sends_everything_at_once_and_reports_after_the_callbacks() -> None:
+    told: list[str] = []
+    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+        for partition in (0, 1):
+            world.producer.send(
+                "t", b"a", partition=partition, on_delivery=lambda _metadata, _error: told.append("callback")
+            )
+        world.producer.send("t", b"with a key", b"k")
+        started = world.clock()
+
+        def flush() -> object:
+            report = world.producer.flush()
+            told.append("flushed")
+            return report
+
+        flushing = Calling(world, flush)
+        flushing.rounds()
+
+        assert told == ["callback", "callback", "flushed"]
+        assert str(flushing.result) == "3 acknowledged, 0 failed, 0 pending"
+        assert world.clock() == started
+
+
+@pytest.mark.rule("producer.flush.moment")
+def test_a_flush_does_not_wait_for_what_its_callbacks_send() -> None:
+    with simulated(1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+        later: list[Delivery] = []
+        world.producer.send("t", b"a", on_delivery=lambda *_told: later.append(world.producer.send("t", b"b")))
+        flushing = Calling(world, world.producer.flush)
+        world.run_until(lambda: later)
+        flushing.thread.join(HANG_GUARD)
+
+        assert flushing.error is None
+        assert not later[0].done()
+
+
+@pytest.mark.rule("producer.flush.timeout", "producer.report.pending")
+def test_a_flush_that_runs_out_of_time_raises_the_report_and_drops_nothing() -> None:
+    with simulated(1) as world:
+        delivery = world.producer.send("t", b"a")
+
+        with pytest.raises(FlushTimeout) as caught:
+            world.producer.flush(0)
+
+        assert (caught.value.report.acknowledged, caught.value.report.pending) == (0, 1)
+        world.settle()
+        assert delivery.result().offset == 0
+        assert world.producer.flush(0).acknowledged == 1
+
+
+@pytest.mark.rule("producer.flush.callback", "producer.callback.waits")
+@pytest.mark.parametrize("call", ["flush", "result", "exception"])
+def test_a_callback_that_would_wait_for_itself_is_refused(call: str) -> None:
+    raised: list[BaseException] = []
+    with simulated(1) as world:
+
+        def wait(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+            try:
+                getattr(world.producer if call == "flush" else world.producer.send("t", b"b"), call)(timeout=0)
+            except OttlaError as error:
+                raised.append(error)
+
+        world.producer.send("t", b"a", on_delivery=wait)
+        world.settle()
+
+        assert [type(error) for error in raised] == [WrongCall]
+        assert "callback" in str(raised[0])
+
+
+# close
+
+
+@pytest.mark.rule("producer.close.drains", "producer.send.refused.closed")
+def test_closing_sends_what_is_queued_through_errors_and_lost_connections() -> None:
+    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+        deliveries = [world.producer.send("t", b"%d" % n, partition=n % 2) for n in range(10)]
+        codes(world, ErrorCode.NOT_ENOUGH_REPLICAS, None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+        report = world.producer.close()
+
+        assert str(report) == "10 acknowledged, 0 failed, 0 pending"
+        assert all(delivery.exception() is None for delivery in deliveries)
+        with pytest.raises(ProducerClosed):
+            world.producer.send("t", b"late")
+        assert world.producer.close().topics == {}
+
+
+@pytest.mark.rule("producer.close.fails-rest", "producer.close.drains")
+def test_what_closing_cannot_send_in_its_time_fails_and_says_so() -> None:
+    with simulated(1, 1) as world:
+        world.cluster.brokers[1].silent = True
+        in_flight = world.producer.send("t", b"a", partition=0)
+        world.round(until=world.clock())
+        queued = world.producer.send("t", b"b", partition=1)
+        started = world.clock()
+
+        with pytest.raises(UndeliveredError, match="2 record") as caught:
+            world.producer.close(3.0)
+
+        assert world.clock() - started == pytest.approx(3.0, abs=0.01)
+        assert caught.value.report.failed == 2
+        for delivery in (in_flight, queued):
+            assert "the producer was closed before they could be sent" in str(delivery.exception())
+
+
+@pytest.mark.rule("producer.close.force")
+def test_closing_with_no_time_waits_for_nothing() -> None:
+    with simulated(1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+        delivery = world.producer.send("t", b"a")
+        started = world.clock()
+
+        with pytest.raises(UndeliveredError):
+            world.producer.close(0)
+
+        assert world.clock() == started
+        assert isinstance(delivery.exception(), DeliveryFailed)
+
+
+@pytest.mark.rule("producer.close.bounded")
+def test_closing_without_a_time_takes_the_delivery_timeout_at_most() -> None:
+    with simulated(1, delivery_timeout_ms=9_000, request_timeout_ms=5_000) as world:
+        world.cluster.brokers[1].up = False
+        delivery = world.producer.send("t", b"a")
+        started = world.clock()
+
+        with pytest.raises(UndeliveredError):
+            world.producer.close()
+
+        assert world.clock() - started <= 9.01
+        assert delivery.done()
+
+
+@pytest.mark.rule("producer.close.callback")
+def test_closing_in_a_callback_refuses_finishes_the_callback_and_forces() -> None:
+    told: list[str] = []
+    with simulated(1, 1) as world:
+
+        def close(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+            world.producer.close()
+            with pytest.raises(ProducerClosed):
+                world.producer.send("t", b"refused")
+            told.append("finished")
+
+        world.producer.send("t", b"a", partition=0, on_delivery=close)
+        world.metadata.request_update()
+        world.cluster.topics["t"].leaders[1] = -1
+        stuck = world.producer.send("t", b"b", partition=1)
+        started = world.clock()
+        world.run_until(lambda: told, time_passes=False)
+
+        world.thread.join()  # the thread goes on where the callback left it
+
+        assert told == ["finished"]
+        assert "the producer was closed" in str(stuck.exception())
+        assert world.clock() == started
+
+
+def fail_one(world: Simulated, error: type[BaseException] | None = None) -> None:
+    """A with block whose record fails, and which raises."""
+    with world.producer:
+        codes(world, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        world.producer.send("t", b"a")
+        if error is not None:
+            raise error
+
+
+@pytest.mark.rule("producer.close.exception")
+def test_an_exception_in_a_with_block_is_raised_with_a_note_of_what_was_not_delivered() -> None:
+    with simulated(1) as world:
+        with pytest.raises(ZeroDivisionError) as caught:
+            fail_one(world, ZeroDivisionError)
+
+        assert "1 record(s) failed and nobody looked" in caught.value.__notes__[0]
+        assert world.sender.idle
+
+
+@pytest.mark.rule("producer.close.exception", "producer.report.unseen")
+def test_without_an_exception_a_with_block_raises_what_was_not_delivered() -> None:
+    with simulated(1) as world, pytest.raises(UndeliveredError):
+        fail_one(world)
+
+
+# Reports
+
+
+@pytest.mark.rule("producer.report.unseen", "producer.report.looked-at")
+@pytest.mark.parametrize("look", ["result", "exception", "on_delivery", "add_done_callback", "nothing"])
+def test_a_failure_is_raised_by_flush_unless_somebody_looked(look: str) -> None:
+    with simulated(1) as world:
+        codes(world, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        callback = (lambda *_told: None) if look == "on_delivery" else None
+        delivery = world.producer.send("t", b"a", on_delivery=callback)
+        if look == "add_done_callback":
+            delivery.add_done_callback(lambda _delivery: None)
+        world.settle()
+        if look == "result":
+            with pytest.raises(DeliveryFailed):
+                delivery.result()
+        elif look == "exception":
+            delivery.exception()
+
+        if look == "nothing":
+            with pytest.raises(UndeliveredError) as caught:
+                world.producer.flush(0)
+            assert caught.value.report.failed == 1
+            assert isinstance(caught.value.__cause__, DeliveryFailed)
+        else:
+            assert world.producer.flush(0).failed == 1
+        assert world.producer.flush(0).failed == 0  # once
+
+
+@pytest.mark.rule("producer.report.since", "producer.report.pending")
+def test_reports_follow_each_other_without_gap_or_overlap() -> None:
+    with simulated(1, 1) as world:
+        world.producer.send("t", b"a", partition=0)
+        world.settle()
+        world.cluster.brokers[1].silent = True
+        world.producer.send("t", b"b", partition=1)
+        with pytest.raises(FlushTimeout) as caught:
+            world.producer.flush(0)
+        first = caught.value.report
+        world.cluster.brokers[1].silent = False
+        world.settle()
+        second = world.producer.flush(0)
+
+        assert (first.acknowledged, first.pending) == (1, 1)
+        assert (second.acknowledged, second.pending) == (1, 0)
+
+
+# Callbacks
+
+
+@pytest.mark.rule("producer.callback.send")
+def test_a_callback_may_send_and_is_refused_at_once_where_it_would_have_to_wait() -> None:
+    sent: list[Delivery] = []
+    refused: list[type[BaseException]] = []
+    with simulated(1, buffer_memory=20_000, batch_size=15_000, max_block_ms=HOUR_MS) as world:
+
+        def send_more(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+            sent.append(world.producer.send("t", b"more"))
+            for topic in ("t", "unknown"):
+                try:
+                    world.producer.send(topic, bytes(19_000))
+                except (BufferExhausted, TopicUnavailable) as error:
+                    refused.append(type(error))
+
+        world.producer.send("t", b"a", on_delivery=send_more)
+        world.settle()
+
+        assert refused == [BufferExhausted, TopicUnavailable]
+        assert sent[0].result().offset == 1
+
+
+@pytest.mark.rule("producer.callback.order", "producer.callback.once")
+def test_callbacks_run_in_the_order_of_each_partition_however_the_records_came_there() -> None:
+    order: dict[int, list[int]] = defaultdict(list)
+    with simulated(1, 1, 1, batch_size=300) as world:
+
+        def note(metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+            assert metadata is not None
+            order[metadata.partition].append(metadata.offset)
+
+        for number in range(300):
+            key, partition = (b"%d" % number, None) if number % 3 else (None, number % 2 or None)
+            world.producer.send("t", bytes(20), key, partition=partition, on_delivery=note)
+            if number % 50 == 0:
+                world.round(until=world.clock())
+        world.settle()
+
+        assert sum(map(len, order.values())) == 300
+        assert all(offsets == list(range(len(offsets))) for offsets in order.values())
+
+
+# The thread
+
+
+class Trouble:
+    """Makes the next polls of a simulated network fail."""
+
+    def __init__(self, world: Simulated, times: int) -> None:
+        self._left = times
+        self._poll = world.network.poll
+        world.network.poll = self.poll  # type: ignore[method-assign]  # a fault of ours, anywhere in a round
+
+    def poll(self, timeout: float) -> None:
+        if self._left:
+            self._left -= 1
+            raise ZeroDivisionError("a fault of our own")
+        self._poll(timeout)
+
+
+@pytest.mark.rule("producer.thread.lives")
+def test_a_round_that_fails_is_logged_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(1) as world:
+        delivery = world.producer.send("t", b"a")
+        Trouble(world, 3)
+
+        world.producer.close()
+
+        assert delivery.result().offset == 0
+        assert caplog.text.count("a round of the I/O thread failed; going on") == 3
+        assert "a fault of our own" in caplog.text
+
+
+@pytest.mark.rule("producer.thread.dies", "producer.send.refused.failed")
+def test_when_every_round_fails_all_records_fail_with_the_cause_and_more_are_refused() -> None:
+    told: list[OttlaError | None] = []
+    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+        deliveries = [
+            world.producer.send("t", b"a", partition=partition, on_delivery=lambda _m, error: told.append(error))
+            for partition in (0, 1)
+        ]
+        flushing = Calling(world, world.producer.flush)
+        Trouble(world, 100)
+
+        world.thread.join()
+        flushing.thread.join(HANG_GUARD)
+
+        assert flushing.error is None
+        for delivery in deliveries:
+            error = delivery.exception()
+            assert error is not None
+            assert isinstance(error.__cause__, ProducerFailed)
+            assert isinstance(error.__cause__.__cause__, ZeroDivisionError)
+        assert len(told) == 2
+        with pytest.raises(ProducerFailed, match="a fault of our own"):
+            world.producer.send("t", b"b")
+        world.producer._life._io_thread.join = lambda: None  # type: ignore[method-assign]  # it has ended

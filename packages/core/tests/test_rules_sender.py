@@ -1,0 +1,668 @@
+"""The rules of the rounds: what is due when, what an answer means, what comes back in which order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edited_broker import edited_machine, run_until
+from machine import Machine
+from ottla.batch import ProducerBatch
+from ottla.compressors.gzip import ottla_compressor
+from ottla.errors import (
+    BrokerError,
+    DeliveryTimeout,
+    ErrorCode,
+    OttlaError,
+    ProtocolError,
+    UnsupportedVersion,
+)
+from ottla.interfaces import Buffer, Compressor
+from ottla.protocol import PRODUCE
+from ottla.recordbatch.parse import Record
+from ottla.recordbatch.section import Section
+from ottla.records import RecordMetadata
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
+
+
+def machine_with_topic(*leaders: int, compressor: Compressor | None = None, **options: float) -> Machine:
+    cluster = SimulatedCluster.of(*sorted(set(leaders)))
+    cluster.create("t", *leaders)
+    return Machine(cluster, compressor=compressor, **options)  # type: ignore[arg-type]  # every option is a number
+
+
+def warm(machine: Machine) -> Machine:
+    """The same machine, with its connections made, its topic known, and nothing left to do."""
+    for partition in range(len(machine.cluster.topics["t"].leaders)):
+        machine.send(b"warm", partition=partition)
+    machine.settle()
+    pass_time(machine, 1.0)
+    for broker in machine.cluster.brokers.values():
+        broker.requests.clear()
+    machine.cluster.topics["t"].log.clear()
+    machine.network.waits.clear()
+    return machine
+
+
+def pass_time(machine: Machine, seconds: float) -> None:
+    """Rounds for just so long, though nothing may be due for longer."""
+    end = machine.clock() + seconds
+    while machine.clock() < end:
+        machine.sender.run_once(machine.clock(), until=end)
+
+
+def produced(machine: Machine, broker: int = 1) -> int:
+    return sum(name == "Produce" for name, _version in machine.cluster.brokers[broker].requests)
+
+
+def take(machine: Machine, *codes: ErrorCode | None) -> None:
+    """What broker 1 answers to its next Produce requests; None: nothing."""
+    machine.cluster.brokers[1].codes.extend(codes)
+
+
+# Rounds
+
+
+@pytest.mark.rule("sender.round.metadata")
+def test_a_partition_without_a_leader_is_asked_for_until_it_has_one() -> None:
+    machine = warm(machine_with_topic(1, 1))
+    machine.cluster.topics["t"].leaders[0] = -1
+    take(machine, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    delivery = machine.send(b"a")
+    machine.run(10.0)
+    assert not delivery.done()
+
+    machine.cluster.topics["t"].leaders[0] = 1
+    machine.settle()
+
+    assert delivery.result().offset == 0
+
+
+@pytest.mark.rule("sender.round.metadata")
+def test_a_topic_without_a_leader_counts_as_in_use_for_as_long_as_something_waits_for_it() -> None:
+    machine = warm(machine_with_topic(1, delivery_timeout=2_000.0))
+    machine.cluster.topics["t"].leaders[0] = -1
+    machine.metadata.request_update()
+    pass_time(machine, 700.0)
+    assert "t" not in machine.metadata.topics
+    delivery = machine.send(b"a")
+    pass_time(machine, 700.0)
+
+    assert not delivery.done()
+    assert "t" in machine.metadata.topics
+
+
+@pytest.mark.rule("sender.round.mute", "sender.order")
+def test_with_one_in_flight_nothing_leaves_a_partition_before_its_answer_is_judged() -> None:
+    machine = warm(machine_with_topic(1, 2, max_in_flight=1, request_timeout=8.0))
+    take(machine, None)
+    machine.send(b"first", partition=0)
+    machine.round()
+    machine.cluster.topics["t"].leaders[0] = 2  # another broker, where nothing is in flight
+    machine.metadata.request_update()
+    machine.send(b"second", partition=0)
+    pass_time(machine, 5.0)
+
+    assert machine.metadata.cluster.leader("t", 0) == 2
+    assert produced(machine, 2) == 0
+    machine.settle()
+    assert machine.log() == [b"first", b"first", b"second"]
+
+
+@pytest.mark.rule("sender.round.waits")
+def test_a_round_waits_until_the_linger_is_over_and_not_again() -> None:
+    machine = warm(machine_with_topic(1, linger=5.0))
+    started = machine.clock()
+    machine.send(b"a")
+    machine.settle()
+
+    assert machine.clock() - started == pytest.approx(5.0)
+    assert machine.network.waits == [pytest.approx(5.0)]
+
+
+@pytest.mark.rule("sender.round.waits", "accumulator.ready.backoff.grows")
+def test_a_batch_is_tried_again_when_its_backoff_is_over_neither_before_nor_after() -> None:
+    machine = warm(machine_with_topic(1))
+    times: list[float] = []
+    take(machine, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 6)
+    delivery = machine.send(b"a")
+    started = machine.clock()
+    while not delivery.done():
+        before = produced(machine)
+        machine.round()
+        if produced(machine) > before:
+            times.append(machine.clock() - started)
+
+    pauses = [after - before for before, after in pairwise(times)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+    assert len(machine.network.waits) == 6
+
+
+@pytest.mark.rule("sender.round.waits", "sender.round.expire")
+@pytest.mark.parametrize("where", ["in flight", "in backoff", "without a leader", "lingering"])
+def test_what_runs_out_of_time_fails_on_time_wherever_it_is(where: str) -> None:
+    machine = warm(machine_with_topic(1, linger=99.0 if where == "lingering" else 0.0, delivery_timeout=7.0))
+    if where == "in flight":
+        machine.cluster.brokers[1].silent = True
+    elif where == "in backoff":
+        take(machine, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 100)
+    elif where == "without a leader":
+        machine.cluster.topics["t"].leaders[0] = -1
+        take(machine, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    started = machine.clock()
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert isinstance(delivery.exception(), DeliveryTimeout)
+    assert machine.clock() - started == pytest.approx(7.0)
+
+
+@pytest.mark.rule("sender.round.spin", "sender.round.unready")
+def test_while_a_broker_is_down_rounds_are_few_however_much_is_queued_for_it() -> None:
+    machine = warm(machine_with_topic(1, 2, batch_size=500, growing=False))
+    machine.cluster.brokers[1].up = False
+    for number in range(1_000):
+        machine.send(bytes(200), partition=number % 2)
+    rounds = 0
+    end = machine.clock() + 30.0
+    while machine.clock() < end:
+        machine.round()
+        rounds += 1
+
+    assert len(machine.log(partition=1)) == 500
+    assert rounds < 1_000  # half of them for what partition 1 had
+
+
+@pytest.mark.rule("sender.round.unready", "sender.round.waits")
+def test_a_round_ends_when_a_broker_may_be_tried_again() -> None:
+    machine = warm(machine_with_topic(1))
+    machine.cluster.brokers[1].up = False
+    machine.round()
+    machine.send(b"a")
+    machine.network.waits.clear()
+    machine.run(5.0)
+
+    # Reconnects after 0.05, 0.1, 0.2, 0.4 ... s: each wait ends with one of them, and none is much longer.
+    assert max(machine.network.waits) <= 1.0
+    assert len(machine.network.waits) < 30
+
+
+@pytest.mark.rule("sender.round.more", "sender.round.waits")
+def test_what_is_behind_in_a_partition_leaves_without_time_passing() -> None:
+    machine = warm(machine_with_topic(1, batch_size=500, growing=False, linger=60.0))
+    started = machine.clock()
+    for _ in range(40):
+        machine.send(bytes(400))
+    machine.accumulator.flush(timeout=0)
+    machine.settle()
+
+    assert machine.clock() == started
+    assert produced(machine) == 40
+
+
+@pytest.mark.rule("sender.round.more", "accumulator.drain.fault")
+def test_what_is_behind_batches_that_cannot_be_encoded_leaves_at_once() -> None:
+    machine = warm(machine_with_topic(1, batch_size=300, growing=False))
+    seal = machine.accumulator._seal
+    faults = [True, True, True, False, False]
+
+    def seal_or_raise(batch: ProducerBatch, node: int) -> Section:
+        if faults.pop(0):
+            raise ZeroDivisionError("a fault in a codec")
+        return seal(batch, node)
+
+    machine.accumulator._seal = seal_or_raise
+    deliveries = [machine.send(bytes(250)) for _ in range(5)]
+    started = machine.clock()
+
+    machine.settle()
+
+    assert machine.clock() == started
+    assert [delivery.exception() is None for delivery in deliveries] == [False, False, False, True, True]
+
+
+# Answers
+
+
+@pytest.mark.rule("sender.answer.duplicate")
+def test_a_duplicate_is_a_success_whose_offset_and_time_nobody_knows() -> None:
+    machine = edited_machine(
+        {0: lambda answer: attrs.evolve(answer, error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, base_offset=5)}
+    )
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert delivery.result().offset == -1
+    assert produced(machine) == 1
+
+
+@pytest.mark.rule("sender.answer.duplicate")
+def test_a_duplicate_keeps_the_records_own_time() -> None:
+    machine = edited_machine(
+        {0: lambda a: attrs.evolve(a, error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, log_append_time_ms=9_000)}
+    )
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert delivery.result().timestamp_ms == 0
+
+
+@pytest.mark.rule("sender.answer.unknown-topic")
+def test_a_topic_that_its_broker_does_not_know_is_warned_of_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    take(machine, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert delivery.result().offset == 0
+    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "topic t, partition 0" in warning
+    assert "may have been deleted, or this user may not describe it" in warning
+
+
+@pytest.mark.rule("sender.answer.missing")
+def test_a_partition_that_the_answer_leaves_out_is_tried_again() -> None:
+    machine = edited_machine({1: lambda _answer: None})
+    deliveries = [machine.send(b"a", partition=partition) for partition in (0, 1)]
+
+    machine.settle()
+
+    assert [delivery.result().offset for delivery in deliveries] == [0, 1]
+    assert machine.log(partition=1) == [b"a", b"a"]  # it may have been written
+
+
+@pytest.mark.rule("sender.answer.missing", "batch.possibly")
+def test_a_partition_that_is_left_out_for_good_fails_as_possibly_persisted() -> None:
+    machine = edited_machine({1: lambda _answer: None}, retries=0)
+    delivery = machine.send(b"a", partition=1)
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert error is not None
+    assert error.possibly_persisted
+    assert isinstance(error.__cause__, ProtocolError)
+
+
+@pytest.mark.rule("sender.answer.each")
+def test_each_partition_of_an_answer_has_its_own_verdict() -> None:
+    machine = edited_machine(
+        {1: lambda answer: attrs.evolve(answer, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, base_offset=-1)}
+    )
+    allowed, forbidden = (machine.send(b"a", partition=partition) for partition in (0, 1))
+
+    machine.settle()
+
+    assert allowed.result().offset == 0
+    error = forbidden.exception()
+    assert error is not None
+    assert isinstance(error.__cause__, BrokerError)
+    assert error.__cause__.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert produced(machine) == 1
+
+
+@pytest.mark.rule("sender.answer.refresh")
+def test_a_stale_leader_is_asked_about_before_the_backoff_ends() -> None:
+    machine = warm(machine_with_topic(1, 2))
+    machine.cluster.topics["t"].leaders[0] = 2
+    delivery = machine.send(b"a", partition=0)
+    started = machine.clock()
+
+    machine.settle()
+
+    assert delivery.result().offset == 0
+    assert machine.clock() - started == pytest.approx(0.1)  # the batch's own backoff, and nothing for metadata
+    assert (produced(machine, 1), produced(machine, 2)) == (1, 1)
+
+
+@pytest.mark.rule("sender.answer.retriable")
+def test_an_error_that_does_not_tell_of_stale_metadata_asks_for_none() -> None:
+    machine = warm(machine_with_topic(1))
+    take(machine, ErrorCode.NOT_ENOUGH_REPLICAS)
+    machine.send(b"a")
+
+    machine.settle()
+
+    assert [name for name, _version in machine.cluster.brokers[1].requests] == ["Produce", "Produce"]
+
+
+# Lost
+
+
+@pytest.mark.rule("sender.lost.connection")
+def test_a_lost_connection_ends_all_its_requests_and_each_batch_is_tried_again_once() -> None:
+    machine = warm(machine_with_topic(1, 1, batch_size=100, growing=False))
+    machine.cluster.brokers[1].silent = True
+    deliveries = [machine.send(b"%d" % number * 90, partition=number % 2) for number in range(6)]
+    run_until(machine, lambda: machine.client.in_flight() == 3)
+    machine.cluster.brokers[1].silent = False
+    machine.network.cut(1)
+
+    machine.settle()
+
+    assert sorted(delivery.result().offset for delivery in deliveries) == [0, 0, 1, 1, 2, 2]
+    assert {delivery._batch.attempts for delivery in deliveries} == {2}
+
+
+@pytest.mark.rule("sender.lost.version")
+def test_a_version_that_no_request_fits_fails_every_batch_of_it() -> None:
+    machine = machine_with_topic(1, 1, compressor=Zstd())
+    machine.cluster.brokers[1].versions[PRODUCE.key] = (3, 6)
+    deliveries = [machine.send(b"a", partition=partition) for partition in (0, 1)]
+
+    machine.settle()
+
+    for delivery in deliveries:
+        error = delivery.exception()
+        assert error is not None
+        assert isinstance(error.__cause__, UnsupportedVersion)
+        assert not error.possibly_persisted
+    assert machine.sender.idle
+
+
+@pytest.mark.rule("sender.acks-0")
+def test_without_acks_a_request_that_was_not_written_is_tried_again() -> None:
+    machine = warm(machine_with_topic(1, acks=0))
+    machine.cluster.brokers[1].up = False
+    delivery = machine.send(b"a")
+    machine.run(3.0)
+    assert not delivery.done()
+
+    machine.cluster.brokers[1].up = True
+    machine.settle()
+
+    assert delivery.result().offset == -1
+    assert machine.log() == [b"a"]
+
+
+# Trying again
+
+
+@pytest.mark.rule("sender.retry.attempts")
+@pytest.mark.parametrize("retries", [0, 1, 5])
+def test_a_batch_is_tried_again_as_often_as_allowed(retries: int) -> None:
+    machine = warm(machine_with_topic(1, retries=retries))
+    take(machine, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 10)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert produced(machine) == retries + 1
+    error = delivery.exception()
+    assert error is not None
+    assert error.attempts == retries + 1
+
+
+@pytest.mark.rule("sender.retry.time")
+def test_an_answer_that_comes_when_the_time_is_up_brings_no_other_try() -> None:
+    machine = warm(machine_with_topic(1, request_timeout=5.0, delivery_timeout=5.0))
+    take(machine, None)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert isinstance(delivery.exception(), DeliveryTimeout)
+    machine.run(10.0)
+    assert produced(machine) == 1
+
+
+# Order
+
+
+@pytest.mark.rule("sender.order.throttled")
+def test_under_guaranteed_order_a_partition_stays_muted_for_the_throttle_time() -> None:
+    machine = warm(machine_with_topic(1, 2, max_in_flight=1))
+    machine.cluster.brokers[1].throttle_ms = 3_000
+    take(machine, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    machine.cluster.topics["t"].leaders[0] = 2  # not throttled, but the partition is
+    delivery = machine.send(b"a", partition=0)
+    started = machine.clock()
+
+    machine.settle()
+
+    assert delivery.result().offset == 0
+    assert machine.clock() - started == pytest.approx(3.0)
+    assert produced(machine, 2) == 1
+
+
+@pytest.mark.rule("accumulator.expire.muted", "producer.callback.order")
+def test_under_guaranteed_order_batches_expire_in_their_order() -> None:
+    machine = warm(machine_with_topic(1, max_in_flight=1, batch_size=100, growing=False, delivery_timeout=5.0))
+    machine.cluster.brokers[1].silent = True
+    told: list[int] = []
+    for number in range(5):
+        machine.send(
+            bytes(90),
+            on_delivery=lambda _metadata, error, number=number: told.append(number if error else -1),  # type: ignore[misc]  # the default binds it
+        )
+
+    machine.settle()
+
+    assert told == [0, 1, 2, 3, 4]
+
+
+CODES = st.sampled_from(
+    [
+        ErrorCode.NONE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        None,
+    ]
+)
+
+
+@pytest.mark.rule("sender.order", "sender.split.too-large", "producer.callback.order")
+@settings(max_examples=150, deadline=None)
+@given(st.lists(CODES, max_size=12), st.lists(st.integers(2, 400), min_size=1, max_size=12), st.booleans())
+def test_with_one_in_flight_nothing_is_lost_or_reordered_whatever_the_answers(
+    codes: list[ErrorCode | None], sizes: list[int], moves: bool
+) -> None:
+    machine = warm(machine_with_topic(1, 2, max_in_flight=1, batch_size=500, request_timeout=2.0))
+    machine.cluster.brokers[1].codes = deque(codes)
+    values = [b"%02d" % number * (size // 2) for number, size in enumerate(sizes)]
+    told: list[int] = []
+    deliveries = []
+    for number, value in enumerate(values):
+        if number == 3 and moves:
+            machine.cluster.topics["t"].leaders[0] = 2
+
+        def note(_metadata: RecordMetadata | None, _error: OttlaError | None, number: int = number) -> None:
+            told.append(number)
+
+        deliveries.append(machine.send(value, on_delivery=note))
+        machine.round()
+
+    machine.settle()
+
+    delivered = [value for value, delivery in zip(values, deliveries, strict=True) if delivery.exception() is None]
+    log = machine.log()
+    first_places = [log.index(value) for value in delivered]
+    assert first_places == sorted(first_places)
+    assert told == list(range(len(values)))
+    if ErrorCode.MESSAGE_TOO_LARGE not in codes:
+        assert delivered == values
+    assert machine.pool.free == machine.pool.capacity
+    machine.run(5.0)
+    assert machine.sender.late_answers == 0
+
+
+# Splitting
+
+
+class Zstd:
+    """Says it is zstd, which not every broker takes."""
+
+    codec_id = 4
+
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> bytes:
+        return b"".join(chunks)
+
+    def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
+        return bytes(buffer)
+
+
+class Picky(SimulatedBroker):
+    """A broker that takes no batch of more than so many bytes, compressed or not."""
+
+    limit = 2_000
+
+    def answer(self, frame: bytes) -> bytes | None:
+        api_key = int.from_bytes(frame[:2], "big")
+        if api_key == PRODUCE.key:
+            self.codes.append(ErrorCode.MESSAGE_TOO_LARGE if len(frame) > self.limit else ErrorCode.NONE)
+        return super().answer(frame)
+
+
+def _unreadable(_batch: ProducerBatch) -> Sequence[Record]:
+    raise ZeroDivisionError("a fault in a codec")
+
+
+def picky_machine(**options: float) -> Machine:
+    cluster = SimulatedCluster()
+    cluster.brokers[1] = Picky(cluster=cluster, id=1)
+    cluster.create("t", 1)
+    return Machine(cluster, **options)  # type: ignore[arg-type]  # every option is a number
+
+
+@pytest.mark.rule("sender.split.too-large", "batch.split.deliveries")
+@pytest.mark.parametrize("max_in_flight", [1, 5])
+def test_a_batch_that_is_too_large_arrives_in_parts_each_record_once_and_in_order(max_in_flight: int) -> None:
+    machine = picky_machine(max_in_flight=max_in_flight, batch_size=100_000)
+    values = [b"%03d" % number * 40 for number in range(200)]
+    deliveries = [machine.send(value) for value in values]
+
+    machine.settle()
+
+    assert machine.log() == values
+    assert [delivery.result().offset for delivery in deliveries] == list(range(200))
+    assert machine.pool.free == machine.pool.capacity
+
+
+@pytest.mark.rule("sender.split.attempt", "sender.round.waits")
+def test_parts_leave_at_once_even_when_no_attempt_would_be_left() -> None:
+    machine = picky_machine(batch_size=100_000, retries=0)
+    deliveries = [machine.send(bytes(100)) for _ in range(100)]
+    started = machine.clock()
+
+    machine.settle()
+
+    assert machine.clock() == started
+    assert [delivery.result().offset for delivery in deliveries] == list(range(100))
+
+
+@pytest.mark.rule("sender.split.attempt", "sender.retry.attempts")
+def test_a_part_has_the_attempts_that_its_batch_had_before_it_was_found_too_large() -> None:
+    machine = warm(machine_with_topic(1, retries=1))
+    take(machine, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS)
+    deliveries = [machine.send(bytes(50)), machine.send(bytes(50))]
+
+    machine.settle()
+
+    assert [delivery.result().offset for delivery in deliveries] == [0, 1]
+
+
+@pytest.mark.rule("sender.split.flight")
+def test_of_a_batch_that_was_split_only_the_parts_have_a_time_to_keep() -> None:
+    machine = warm(machine_with_topic(1, delivery_timeout=6.0))
+    machine.accumulator.report()
+    take(machine, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NONE, None)
+    told: list[OttlaError | None] = []
+    for _ in range(2):
+        machine.send(bytes(50), on_delivery=lambda _metadata, error: told.append(error))
+    started = machine.clock()
+
+    machine.settle()
+
+    assert machine.clock() - started == pytest.approx(6.0)
+    assert [type(error) for error in told] == [type(None), DeliveryTimeout]
+    report = machine.accumulator.report()[0]
+    assert (report.acknowledged, report.failed, report.possibly_persisted) == (1, 1, 1)
+    assert machine.pool.free == machine.pool.capacity
+
+
+@pytest.mark.rule("sender.split.single")
+def test_of_records_split_to_the_last_only_those_too_large_by_themselves_fail() -> None:
+    machine = picky_machine(batch_size=100_000)
+    deliveries = [machine.send(bytes(3_000 if number == 3 else 100)) for number in range(8)]
+
+    machine.settle()
+
+    errors = [delivery.exception() for delivery in deliveries]
+    assert [number for number, error in enumerate(errors) if error] == [3]
+    assert "raise the topic's max.message.bytes or send smaller records" in str(errors[3])
+    assert isinstance(errors[3].__cause__, BrokerError) if errors[3] else False
+
+
+@pytest.mark.rule("sender.split.format")
+@pytest.mark.parametrize("newest", [1, 2], ids=["v0", "v1"])
+def test_a_batch_of_an_older_format_is_split_too(newest: int) -> None:
+    machine = picky_machine(batch_size=100_000)
+    machine.cluster.brokers[1].versions[PRODUCE.key] = (0, newest)
+    deliveries = [machine.send(bytes(3_000 if number == 3 else 100)) for number in range(30)]
+
+    machine.settle()
+
+    assert [number for number, delivery in enumerate(deliveries) if delivery.exception()] == [3]
+    assert len(machine.log()) == 29
+
+
+@pytest.mark.rule("accumulator.split.learns")
+def test_a_topic_that_refused_a_batch_is_sent_smaller_ones_from_then_on() -> None:
+    machine = picky_machine(batch_size=100_000)
+    for _ in range(200):
+        machine.send(bytes(100))
+    machine.settle()
+    machine.cluster.brokers[1].requests.clear()
+    refused = machine.cluster.brokers[1].codes
+
+    for _ in range(200):
+        machine.send(bytes(100))
+    machine.settle()
+
+    assert not refused
+    assert produced(machine) <= 200 * 120 // 900
+
+
+@pytest.mark.rule("sender.split.too-large")
+def test_compressed_batches_are_split_too() -> None:
+    machine = machine_with_topic(1, compressor=ottla_compressor({"compression.gzip.level": -1}), batch_size=50_000)
+    take(machine, ErrorCode.MESSAGE_TOO_LARGE)
+    deliveries = [machine.send(b"%03d" % number * 30) for number in range(50)]
+    machine.cluster.brokers[1].codes.extend([ErrorCode.INVALID_RECORD] * 50)  # its log reads no gzip
+
+    machine.settle()
+
+    assert produced(machine) >= 3
+    assert all("INVALID_RECORD" in str(delivery.exception()) for delivery in deliveries)
+
+
+@pytest.mark.rule("sender.split.fault")
+def test_a_batch_that_cannot_be_split_fails_with_the_cause_and_nothing_else_does() -> None:
+    machine = warm(machine_with_topic(1, 1, compressor=None, max_in_flight=1))
+    machine.sender._splitter = attrs.evolve(machine.sender._splitter, records=_unreadable)
+    take(machine, ErrorCode.MESSAGE_TOO_LARGE)
+    deliveries = [machine.send(b"a", partition=partition) for partition in (0, 0, 1)]
+    started = machine.clock()
+
+    machine.settle()
+
+    assert machine.clock() == started
+    for delivery in deliveries[:2]:
+        assert "a fault in a codec" in str(delivery.exception())
+        assert "MESSAGE_TOO_LARGE" in str(delivery.exception())
+    after = machine.send(b"after", partition=0)
+    machine.settle()
+    assert after.result().offset == 0
+    assert machine.pool.free == machine.pool.capacity

@@ -1,0 +1,29 @@
+"""The command that runs a main class among a version's jars: memory, speed of start, and that its log is printed.
+
+From 1.0 on slf4j-simple is there to log, which prints by itself; log4j, before, must be told to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ottla_testkit.release import needs_zookeeper
+
+LOG4J = """\
+log4j.rootLogger=INFO,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p %m (%c)%n
+"""
+
+
+def jvm_command(java: str, *, version: str, jars: Path, heap: str, folder: Path) -> list[str]:
+    """A command to which a main class and its arguments are added; `folder` takes a file that it refers to."""
+    command = [java, f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    if needs_zookeeper(version):
+        log4j = folder / "log4j.properties"
+        log4j.write_text(LOG4J)
+        command += [f"-Dlog4j.configuration={log4j.as_uri()}", "-Dzookeeper.sasl.client=false"]
+        # ZooKeeper would end for want of log4j's classes.
+        command.append("-Dzookeeper.jmx.log4j.disable=true")
+    return [*command, "-cp", f"{jars}/*"]

@@ -1,0 +1,30 @@
+"""How versions of Kafka compare, and which of them run beside a ZooKeeper rather than by themselves (KRaft).
+
+What else differs between versions is said where it matters, as a comparison: `release("2.8.2") >= (2, 4)`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ottla_testkit.errors import ClusterError
+
+Release = tuple[int, ...]
+
+OLDEST: Release = (0, 10, 2)
+
+
+def release(version: str) -> Release:
+    """The numbers of a version such as `2.8.2` or `4.3.0-rc1`; `ClusterError` for what cannot be run."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)+)(?:-.*)?", version)
+    if found is None:
+        raise ClusterError(f"{version!r} is no version of Kafka; one looks like 4.3.0")
+    numbers = tuple(map(int, found[1].split(".")))
+    if numbers < OLDEST:
+        raise ClusterError(f"Kafka {version} is too old for this testkit; it runs 0.10.2 and later")
+    return numbers
+
+
+def needs_zookeeper(version: str) -> bool:
+    """Whether a version is run with a ZooKeeper; KRaft was declared ready in 3.3."""
+    return release(version) < (3, 3)

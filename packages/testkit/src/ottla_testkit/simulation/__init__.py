@@ -1,0 +1,6 @@
+"""A cluster and a network in one thread, on a clock that the test moves: to unit-test whatever is above sockets."""
+
+from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster, SimulatedTopic
+from ottla_testkit.simulation.network import SimulatedNetwork
+
+__all__ = ["SimulatedBroker", "SimulatedCluster", "SimulatedNetwork", "SimulatedTopic"]

@@ -1,0 +1,62 @@
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ottla_testkit.node_settings import (
+    Setting,
+    beside_zookeeper,
+    kraft_settings,
+    properties_text,
+    text,
+    zookeeper_settings,
+)
+
+DATA = Path("data1")
+BY_KRAFT = kraft_settings(1, port=11, controllers={1: 21, 2: 22}, data=DATA)
+BESIDE_ZOOKEEPER = beside_zookeeper(1, port=11, zookeeper=31, nodes=2, data=DATA)
+
+
+def test_a_kraft_node_knows_every_controller() -> None:
+    assert BY_KRAFT["node.id"] == 1
+    assert BY_KRAFT["controller.quorum.voters"] == "1@127.0.0.1:21,2@127.0.0.1:22"
+    assert BY_KRAFT["listeners"] == "PLAINTEXT://127.0.0.1:11,CONTROLLER://127.0.0.1:21"
+    assert not [key for key in BY_KRAFT if "zookeeper" in key]
+
+
+def test_a_broker_beside_zookeeper_is_told_nothing_of_kraft() -> None:
+    assert BESIDE_ZOOKEEPER["broker.id"] == 1
+    assert BESIDE_ZOOKEEPER["zookeeper.connect"] == "127.0.0.1:31"
+    assert BESIDE_ZOOKEEPER["listeners"] == "PLAINTEXT://127.0.0.1:11"
+    assert not BESIDE_ZOOKEEPER.keys() & {"process.roles", "node.id", "listener.security.protocol.map"}
+    assert not [key for key in BESIDE_ZOOKEEPER if key.startswith(("controller.", "broker.heartbeat", "share."))]
+
+
+@pytest.mark.parametrize("settings", [BY_KRAFT, BESIDE_ZOOKEEPER])
+def test_both_ways_are_alike_in_what_tests_see(settings: Mapping[str, Setting]) -> None:
+    assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:11"
+    assert settings["log.dirs"] == "data1"
+    assert settings["auto.create.topics.enable"] == "false"
+    assert settings["offsets.topic.replication.factor"] == 2
+
+
+def test_nothing_listens_but_on_this_machine() -> None:
+    zookeeper = zookeeper_settings(port=31, data=DATA)
+
+    assert (zookeeper["clientPort"], zookeeper["clientPortAddress"]) == (31, "127.0.0.1")
+    assert zookeeper["admin.enableServer"] == "false"
+    for settings in (BY_KRAFT, BESIDE_ZOOKEEPER):
+        hosts = re.findall(r"(?:://|@)([^:]+):", properties_text(settings))
+        assert set(hosts) == {"127.0.0.1"}
+
+
+def test_zookeeper_accepts_the_session_that_brokers_ask_for() -> None:
+    tick, session = zookeeper_settings(port=31, data=DATA)["tickTime"], BESIDE_ZOOKEEPER["zookeeper.session.timeout.ms"]
+
+    assert 2 * int(tick) <= int(session) <= 20 * int(tick)
+
+
+def test_settings_are_written_as_java_reads_them() -> None:
+    assert properties_text({"a": 1, "b": True}) == "a=1\nb=true\n"
+    assert text(r"C:\data") == r"C:\\data"

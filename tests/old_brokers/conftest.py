@@ -1,0 +1,58 @@
+"""One broker of each older Kafka, shared by the tests that run on it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.node_settings import Setting
+from ottla_testkit.pytest_plugin import MakeTopic, go_without
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[dict[str, KafkaCluster]]:
+    """The brokers that were needed so far, by version; each is started once, as tests come in any order."""
+    clusters: dict[str, KafkaCluster] = {}
+    try:
+        yield clusters
+        errors = [(version, line) for version, cluster in clusters.items() for line in errors_in(cluster.log(1))]
+        assert errors == []
+    finally:
+        for cluster in clusters.values():
+            cluster.close()
+
+
+@pytest.fixture
+def old_kafka(request: pytest.FixtureRequest, running: dict[str, KafkaCluster]) -> KafkaCluster:
+    """A broker of the version that the test's mark names; once all tests are done, its log must tell of no error."""
+    version: str = request.param
+    if version not in running:
+        try:
+            running[version] = KafkaCluster(version=version).__enter__()
+        except KafkaUnavailable as error:
+            go_without(error)
+    return running[version]
+
+
+@pytest.fixture
+def make_old_topic(old_kafka: KafkaCluster) -> MakeTopic:
+    """Creates a topic on the old broker and returns its name."""
+
+    def make(partitions: int = 1, **config: Setting) -> str:
+        name = f"topic-{next(_numbers)}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        old_kafka.create_topic(name, partitions=partitions, config=settings)
+        return name
+
+    return make
+
+
+def errors_in(log: str) -> list[str]:
+    """The lines that say that something went wrong."""
+    return [line for line in log.splitlines() if " ERROR " in line or " FATAL " in line or "Exception" in line]

@@ -1,0 +1,89 @@
+"""Batches that a topic finds too large are split: all records arrive, once and in order, and deliveries know where."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ottla import DeliveryFailed, ErrorCode, Producer, RecordMetadata
+from ottla.errors import BrokerError
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from readback import read_back
+
+pytestmark = pytest.mark.kafka
+
+HANG_GUARD = 300.0
+TOPIC_TAKES = 20_000
+
+
+def held(producer: Producer) -> int:
+    """Bytes of buffer.memory that are not free."""
+    pool = producer._accumulator._pool
+    return pool.capacity - pool.free
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
+@pytest.mark.parametrize("batch_size", [16_384, 60_000, 500_000])
+def test_too_large_batches_are_split_and_nothing_else_changes(
+    kafka: KafkaCluster, make_topic: MakeTopic, codec: str, batch_size: int
+) -> None:
+    topic = make_topic(2, max_message_bytes=TOPIC_TAKES)
+    rng = random.Random(batch_size)
+    values = [b"%06d " % number + rng.randbytes(300) for number in range(2_000)]
+    told: list[tuple[RecordMetadata | None, object]] = []
+    with Producer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        batch_size=batch_size,
+        linger_ms=200,
+        compression_type=codec,
+        max_in_flight_requests_per_connection=1,
+    ) as producer:
+        deliveries = [
+            producer.send(topic, value, partition=number % 2, on_delivery=lambda *outcome: told.append(outcome))
+            for number, value in enumerate(values)
+        ]
+        report = producer.flush(HANG_GUARD)
+        assert held(producer) == 0
+
+    found = read_back(kafka.bootstrap_servers, topic, partitions=2)
+    assert [record.value for record in found] == values[0::2] + values[1::2]
+    assert report.acknowledged == len(values)
+    assert [delivery.result(0).offset for delivery in deliveries] == [number // 2 for number in range(len(values))]
+    assert [metadata.offset for metadata, _error in told if metadata is not None and metadata.partition == 1] == list(
+        range(len(values) // 2)
+    )
+
+
+def test_a_topic_that_refused_a_large_batch_gets_no_other(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic(max_message_bytes=TOPIC_TAKES)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=100_000, linger_ms=100) as producer:
+        for _ in range(3):
+            for _ in range(500):
+                producer.send(topic, bytes(300))
+            producer.flush(HANG_GUARD)
+        queues = producer._accumulator._backlog.topic(topic, 1)
+
+    assert queues.most is not None
+    assert queues.most <= TOPIC_TAKES
+
+
+def test_a_record_that_is_too_large_alone_fails_alone_and_says_what_to_change(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(max_message_bytes=TOPIC_TAKES)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=200_000, linger_ms=200) as producer:
+        small = [producer.send(topic, b"small %d" % number) for number in range(10)]
+        large = producer.send(topic, bytes(TOPIC_TAKES))
+        more = [producer.send(topic, b"more %d" % number) for number in range(10)]
+        error = large.exception(HANG_GUARD)
+        offsets = [delivery.result(HANG_GUARD).offset for delivery in small + more]
+        assert held(producer) == 0
+
+    assert isinstance(error, DeliveryFailed)
+    assert isinstance(error.__cause__, BrokerError)
+    assert error.__cause__.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert "1 record(s)" in str(error)
+    assert "max.message.bytes" in str(error)
+    assert offsets == list(range(20))

@@ -1,0 +1,124 @@
+"""Answers that a healthy cluster does not give, from librdkafka's mock: every final error, lateness, silence."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from ottla import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, Producer, TopicUnavailable
+from ottla.protocol import PRODUCE
+from ottla.verdicts import VERDICTS, Verdict
+from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
+
+WAIT = 60.0
+MINUTES = 600_000
+PATIENCE = 0.3
+
+FINAL = [code for code, verdict in VERDICTS.items() if verdict in (Verdict.FAIL, Verdict.TOO_LARGE)]
+
+
+def test_every_final_error_is_named_at_the_first_attempt_and_the_next_record_goes_on(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=1)
+    with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+        producer.send("t", b"known").result(WAIT)
+        for code in FINAL:
+            mock_cluster.push_errors(PRODUCE.key, [code])
+            error = producer.send("t", b"v").exception(WAIT)
+
+            assert isinstance(error, DeliveryFailed), code.name
+            assert isinstance(error.__cause__, BrokerError), code.name
+            assert error.__cause__.code is code
+            assert code.name in str(error)
+            assert error.attempts == 1
+            assert not error.possibly_persisted
+            producer.send("t", b"next").result(WAIT)
+
+
+def test_retries_of_zero_give_up_at_the_first_error(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=1)
+    with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, retries=0) as producer:
+        producer.send("t", b"known").result(WAIT)
+        mock_cluster.push_errors(PRODUCE.key, [ErrorCode.NOT_LEADER_OR_FOLLOWER])
+        error = producer.send("t", b"v").exception(WAIT)
+
+    assert error is not None
+    assert error.attempts == 1
+    assert "NOT_LEADER_OR_FOLLOWER" in str(error)
+
+
+def test_an_error_that_never_ends_is_named_when_time_is_up(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=1)
+    with Producer(
+        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=500, delivery_timeout_ms=1_000
+    ) as producer:
+        producer.send("t", b"known").result(WAIT)
+        mock_cluster.push_errors(PRODUCE.key, [ErrorCode.NOT_ENOUGH_REPLICAS] * 1_000)
+        error = producer.send("t", b"v").exception(WAIT)
+
+    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error.__cause__, BrokerError)
+    assert error.__cause__.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert error.attempts > 1
+
+
+def test_an_answer_that_comes_too_late_is_asked_for_again(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=1)
+    with Producer(
+        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=200, delivery_timeout_ms=MINUTES
+    ) as producer:
+        producer.send("t", b"known").result(WAIT)
+        for broker in mock_cluster.brokers:
+            mock_cluster.set_rtt(broker, 2.0)
+        delivery = producer.send("t", b"v")
+        with pytest.raises(TimeoutError):
+            delivery.result(PATIENCE)
+        for broker in mock_cluster.brokers:
+            mock_cluster.set_rtt(broker, 0)
+
+        assert delivery.result(WAIT).topic == "t"
+
+
+def test_a_record_whose_connection_was_cut_may_have_been_kept(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=1)
+    with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, retries=0) as producer:
+        producer.send("t", b"known").result(WAIT)
+        mock_cluster.push_errors(PRODUCE.key, [DISCONNECT])
+        error = producer.send("t", b"v").exception(WAIT)
+        report = producer.flush(WAIT)
+
+    assert error is not None
+    assert error.possibly_persisted
+    assert (report.failed, report.possibly_persisted) == (1, 1)
+
+
+def test_one_partition_without_a_leader_holds_up_no_other(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=2)
+    mock_cluster.set_api_version(PRODUCE.key, lowest=3, highest=9)  # librdkafka 2.x dies of version 10 without a leader
+    with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, delivery_timeout_ms=MINUTES) as producer:
+        producer.send("t", b"known", partition=0).result(WAIT)
+        mock_cluster.set_leader("t", 1, -1)
+        stuck = producer.send("t", b"v", partition=1)
+        for _ in range(100):
+            producer.send("t", b"v", partition=0).result(WAIT)
+        assert not stuck.done()
+
+        mock_cluster.set_leader("t", 1, 3)
+
+        assert stuck.result(WAIT).partition == 1
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """The port of something that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_broker_that_never_answers_is_named(silent_port: int) -> None:
+    with (
+        Producer(bootstrap_servers=f"127.0.0.1:{silent_port}", max_block_ms=500) as producer,
+        pytest.raises(TopicUnavailable, match="no broker answered"),
+    ):
+        producer.send("t", b"v")

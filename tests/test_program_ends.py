@@ -1,0 +1,151 @@
+"""Programs that end in hard ways: in an error, with their broker gone, in a child."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.mock_cluster import MockCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from readback import read_back
+
+HANG_GUARD = 300.0
+
+
+@contextmanager
+def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A running program whose three streams are pipes."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(text), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def run(text: str, *arguments: str) -> tuple[str, int]:
+    """What a program wrote to its log, and its exit code."""
+    with program(text, *arguments) as child:
+        _out, log = child.communicate(timeout=HANG_GUARD)
+    return log, child.returncode
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("last_words", ["raise ValueError('on purpose')", "sys.exit(3)"])
+def test_a_program_that_ends_in_an_error_delivers_what_it_had(
+    kafka: KafkaCluster, make_topic: MakeTopic, last_words: str
+) -> None:
+    topic = make_topic()
+
+    log, code = run(
+        f"""
+        import sys
+        from ottla import Producer
+        with Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000) as producer:
+            producer.send(sys.argv[2], b"kept")
+            {last_words}
+        """,
+        kafka.bootstrap_servers,
+        topic,
+    )
+
+    assert code == (3 if "exit" in last_words else 1)
+    assert ("ValueError: on purpose" in log) == ("raise" in last_words)
+    assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"kept"]
+
+
+def test_a_program_whose_brokers_went_away_ends_and_counts_what_was_lost(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    with program(
+        """
+        import sys
+        from ottla import Producer
+        producer = Producer(bootstrap_servers=sys.argv[1], delivery_timeout_ms=2000, request_timeout_ms=1000)
+        producer.send("t", b"before").result(60)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(10):
+            producer.send("t", b"lost")
+        """,
+        mock_cluster.bootstrap_servers,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        for broker in mock_cluster.brokers:
+            mock_cluster.broker_down(broker)
+        _out, log = child.communicate("go\n", timeout=HANG_GUARD)
+
+    told = [line for line in log.splitlines() if "without closing" in line]
+    assert child.returncode == 0
+    assert len(told) == 1
+    assert "1 acknowledged, 10 failed, 0 pending" in told[0]
+    assert "first error: 10 record(s) for topic 't', partition 0 were not delivered" in told[0]
+
+
+@pytest.mark.kafka
+def test_a_forked_child_may_make_a_producer_of_its_own(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+
+    log, code = run(
+        """
+        import os, sys
+        from ottla import Producer
+        servers, topic = sys.argv[1:]
+        parents = Producer(bootstrap_servers=servers, linger_ms=1000)
+        parents.send(topic, b"parent")
+        child = os.fork()
+        if child == 0:
+            with Producer(bootstrap_servers=servers) as own:
+                own.send(topic, b"child").result(60)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        parents.close()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+        kafka.bootstrap_servers,
+        topic,
+    )
+
+    assert (log, code) == ("", 0)
+    found = {record.value for record in read_back(kafka.bootstrap_servers, topic)}
+    assert found == {b"parent", b"child"}
+
+
+@pytest.mark.kafka
+def test_a_child_that_ends_like_a_program_neither_sends_nor_waits_for_its_parents_records(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+
+    log, code = run(
+        """
+        import os, sys
+        from ottla import Producer
+        servers, topic = sys.argv[1:]
+        producer = Producer(bootstrap_servers=servers, linger_ms=60_000)
+        producer.send(topic, b"parent")
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)  # runs the child's atexit functions
+        _, status = os.waitpid(child, 0)
+        producer.close()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+        kafka.bootstrap_servers,
+        topic,
+    )
+
+    assert (log, code) == ("", 0)
+    assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"parent"]
