@@ -60,6 +60,12 @@ class Metadata:
         self._refusal: OttlaError | None = None
 
     @property
+    def topics(self) -> list[str]:
+        """The topics in use."""
+        with self._changed:
+            return sorted(self._used_at)
+
+    @property
     def bootstrap_addresses(self) -> Collection[tuple[str, int]]:
         """Where to begin, as it was configured."""
         return {(broker.host, broker.port) for broker in self._bootstrap.values()}
