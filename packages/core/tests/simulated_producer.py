@@ -31,9 +31,10 @@ class ThreadOfTheTest(IoThread):
     def start(self) -> None:
         """Nothing begins by itself."""
 
-    def join(self) -> None:
+    def join(self, timeout: float = HANG_GUARD) -> bool:
         """Run to the end on the calling thread."""
         self._run()
+        return True
 
 
 class Simulated:

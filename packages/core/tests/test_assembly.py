@@ -24,7 +24,7 @@ def built() -> Iterator[list[assembly.Engine]]:
     for engine in engines:
         engine.io_thread.start()
         engine.io_thread.begin_close(0)
-        engine.io_thread.join()
+        engine.io_thread.join(20.0)
 
 
 def without(*names: str) -> Registry:

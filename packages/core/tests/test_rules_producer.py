@@ -377,7 +377,7 @@ def test_closing_in_a_callback_refuses_finishes_the_callback_and_forces() -> Non
         started = world.clock()
         world.run_until(lambda: told, time_passes=False)
 
-        world.thread.join()  # the thread goes on where the callback left it
+        world.thread.join(HANG_GUARD)  # the thread goes on where the callback left it
 
         assert told == ["finished"]
         assert "the producer was closed" in str(stuck.exception())
@@ -542,7 +542,7 @@ def test_when_every_round_fails_all_records_fail_with_the_cause_and_more_are_ref
         flushing = Calling(world, world.producer.flush)
         Trouble(world, 100)
 
-        world.thread.join()
+        world.thread.join(HANG_GUARD)
         flushing.thread.join(HANG_GUARD)
 
         assert flushing.error is None
@@ -554,4 +554,4 @@ def test_when_every_round_fails_all_records_fail_with_the_cause_and_more_are_ref
         assert len(told) == 2
         with pytest.raises(ProducerFailed, match="a fault of our own"):
             world.producer.send("t", b"b")
-        world.producer._life._io_thread.join = lambda: None  # type: ignore[method-assign]  # it has ended
+        world.producer._life._io_thread.join = lambda timeout: True  # type: ignore[method-assign]  # it has ended

@@ -294,9 +294,12 @@ class RecordAccumulator:
         for batch in queued:
             self._give_up(batch, cause)
 
-    def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
-        """Give a batch its outcome, its memory back to the pool, its records to the report; False: it had one."""
-        if not batch.settle(outcome):
+    def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
+        """Give a batch its outcome, its memory back to the pool, its records to the report; False: it had one.
+
+        *aside*: callbacks run on a thread of their own.
+        """
+        if not batch.settle(outcome, aside=aside):
             return False
         self._ledger.enter(batch)
         held, batch.held_bytes = batch.held_bytes, 0
@@ -305,10 +308,10 @@ class RecordAccumulator:
             self._settled(batch)
         return True
 
-    def _give_up(self, batch: ProducerBatch, cause: OttlaError) -> None:
+    def _give_up(self, batch: ProducerBatch, cause: OttlaError, *, aside: bool = False) -> None:
         error = given_up(batch, str(cause), self._clock())
         error.__cause__ = cause
-        self.settle(batch, Failed(error=error))
+        self.settle(batch, Failed(error=error), aside=aside)
 
     def _fail_undealt(self) -> None:
         """Fail the runs that could not be dealt."""
@@ -393,13 +396,16 @@ class RecordAccumulator:
             self._close_open()
         self._pool.close(refusal)
 
-    def abort(self, cause: OttlaError) -> None:
-        """Fail every batch that is not settled; those in flight as possibly persisted."""
+    def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
+        """Fail every batch that is not settled; those in flight as possibly persisted.
+
+        *aside*: for another thread than the I/O thread, which is held up; callbacks run on threads of their own.
+        """
         self._fail_undealt()
         with self._lock:
             unsettled = self._backlog.in_order()
         for batch in unsettled:
-            self._give_up(batch, cause)
+            self._give_up(batch, cause, aside=aside)
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""

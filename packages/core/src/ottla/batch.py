@@ -73,7 +73,7 @@ class ProducerBatch:
         "retry_at",
         "sealed",
         "topic",
-        "unanswered",
+        "undecided",
     )
 
     def __init__(self, *, topic: str, partition: int, columns: Columns, now: float) -> None:
@@ -89,7 +89,7 @@ class ProducerBatch:
         self.in_flight = False
         self._queued = 0.0
         self._flown = 0.0
-        self.unanswered = False  # an attempt ended without an answer
+        self.undecided = False  # an attempt ended without an answer, or with one that leaves it open
         self.last_node: int | None = None
         self.last_error: OttlaError | None = None
         self.sealed: Section | None = None
@@ -115,7 +115,7 @@ class ProducerBatch:
     @property
     def possibly_persisted(self) -> bool:
         """Whether the broker may hold the batch although it never said so."""
-        return self.in_flight or self.unanswered
+        return self.in_flight or self.undecided
 
     @property
     def columns(self) -> Columns:
@@ -181,14 +181,17 @@ class ProducerBatch:
             return self._queued, self._flown + passed
         return self._queued + passed, self._flown
 
-    def settle(self, outcome: Acknowledged | Failed) -> bool:
-        """Give the batch its outcome and run the callbacks on this thread; False: it had one already."""
+    def settle(self, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
+        """Give the batch its outcome and run the callbacks, here or *aside*, on a thread; False: it had one already."""
         callbacks = self._end(outcome)
         if callbacks is None:
             return False
         if callbacks:
             callbacks.sort(key=_first)  # those that were handed over may have come late
-            self._tell(callbacks, outcome)
+            if aside:
+                threading.Thread(target=self._tell, args=(callbacks, outcome), daemon=True).start()
+            else:
+                self._tell(callbacks, outcome)
         return True
 
     def hand_over(self, outcome: Split | Dealt) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
 
@@ -53,9 +54,17 @@ class IoThread:
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
         self._client.wakeup()
 
-    def join(self) -> None:
-        """Wait for the end that `begin_close` asked for."""
-        self._thread.join()
+    def join(self, timeout: float) -> bool:
+        """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def whereabouts(self) -> str:
+        """Where in the code the thread is at this moment."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        if frame is None:
+            return "its end"
+        return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
     def _run(self) -> None:
         io_threads.enter()

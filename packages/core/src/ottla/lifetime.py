@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 AT_EXIT_SECONDS = 30.0
 """A program that ends without `close` waits no longer than this for its last records."""
 
+GRACE_SECONDS = 0.5
+"""What the I/O thread may take to end beyond the time that `close` was given."""
+
 Account: TypeAlias = tuple[DeliveryReport, int, DeliveryFailed | None]
 
 _living: set[Lifetime] = set()
@@ -58,9 +61,19 @@ class Lifetime:
         if io_threads.here():
             self._io_thread.begin_close(0.0)
         else:
-            self._io_thread.begin_close(self._delivery_timeout if timeout is None else timeout)
-            self._io_thread.join()
+            patience = self._delivery_timeout if timeout is None else timeout
+            self._io_thread.begin_close(patience)
+            if not self._io_thread.join(patience + GRACE_SECONDS):
+                self._leave_behind()
         return self._accumulator.report()
+
+    def _leave_behind(self) -> None:
+        """The thread does not come back, from a callback for instance: fail what is left without it."""
+        where = self._io_thread.whereabouts()
+        logger.error("the producer is closed, but its I/O thread is held up at %s", where)
+        self._accumulator.abort(
+            ProducerClosed(f"the producer was closed while its I/O thread was held up at {where}"), aside=True
+        )
 
     def abandon(self) -> None:
         """The producer was dropped without `close`: let what is queued leave in the background."""

@@ -19,7 +19,7 @@ from ottla.node_delays import NodeDelays
 from ottla.outcomes import Acknowledged, Failed, Split
 from ottla.produce import PartitionAnswer, produce_request, read_answer
 from ottla.splitting import Splitter
-from ottla.verdicts import VERDICTS, Verdict
+from ottla.verdicts import VERDICTS, WRITTEN_PERHAPS, Verdict
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class Sender:
                 self.late_answers += 1
                 continue
             if error is not None:
-                batch.unanswered |= completion.written
+                batch.undecided |= completion.written
                 self._unanswered(batch, error, completion.now)
             elif answers is None:
                 self._accumulator.settle(batch, Acknowledged(base_offset=-1))
@@ -150,9 +150,10 @@ class Sender:
 
     def _answered(self, batch: ProducerBatch, answer: PartitionAnswer | None, now: float) -> None:
         if answer is None:
-            batch.unanswered = True
+            batch.undecided = True
             self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
             return
+        batch.undecided |= answer.code in WRITTEN_PERHAPS
         error = BrokerError(answer.code, answer.message)
         verdict = VERDICTS[answer.code]
         match verdict:

@@ -35,3 +35,12 @@ def _verdict(code: ErrorCode) -> Verdict:
 
 
 VERDICTS: Final[Mapping[ErrorCode, Verdict]] = MappingProxyType({code: _verdict(code) for code in ErrorCode})
+
+WRITTEN_PERHAPS: Final = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+)
+"""Codes after which the leader's log may hold the batch although nothing confirms it."""

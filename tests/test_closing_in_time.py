@@ -1,0 +1,364 @@
+"""`close(timeout)` is back within its time whatever the cluster does, and every record has an outcome by then."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+import pytest
+
+from ottla import (
+    Delivery,
+    DeliveryFailed,
+    OttlaError,
+    Producer,
+    ProducerClosed,
+    RecordMetadata,
+    TopicUnavailable,
+)
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.mock_cluster import MockCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+
+WAIT = 60.0
+MINUTES = 600_000
+LEEWAY = 1.0
+TIMEOUTS = [0.0, 0.4]
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    started = time.monotonic()
+    act()
+    return time.monotonic() - started
+
+
+def _free(producer: Producer) -> tuple[int, int]:
+    """Bytes of buffer.memory that are free, and all of them."""
+    pool = producer._accumulator._pool
+    return pool.free, pool.capacity
+
+
+def _close_in_time(producer: Producer, pending: list[Delivery], timeout: float) -> None:
+    """Close, and see that it was in time and left nothing open."""
+    errors: list[OttlaError | None] = []
+    for delivery in pending:
+        delivery.add_done_callback(lambda done: errors.append(done.exception(0)))
+
+    seconds = _seconds(lambda: producer.close(timeout))
+
+    assert timeout <= seconds < timeout + LEEWAY
+    assert all(delivery.done() for delivery in pending)
+    assert len(errors) == len(pending)
+    assert all("the producer was closed" in str(error) for error in errors)
+    free, capacity = _free(producer)
+    assert free == capacity
+
+
+# Not there any more
+
+
+@pytest.mark.parametrize("timeout", TIMEOUTS)
+def test_with_the_cluster_down(mock_cluster: MockCluster, timeout: float) -> None:
+    mock_cluster.create_topic("t", partitions=3)
+    producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, delivery_timeout_ms=MINUTES)
+    for partition in range(3):
+        producer.send("t", b"known", partition=partition).result(WAIT)
+    for broker in mock_cluster.brokers:
+        mock_cluster.broker_down(broker)
+
+    pending = [producer.send("t", bytes(1_000), partition=number % 3) for number in range(3_000)]
+
+    _close_in_time(producer, pending, timeout)
+
+
+@pytest.mark.parametrize("timeout", TIMEOUTS)
+def test_with_answers_that_take_a_minute(mock_cluster: MockCluster, timeout: float) -> None:
+    mock_cluster.create_topic("t")
+    producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, delivery_timeout_ms=MINUTES)
+    producer.send("t", b"known").result(WAIT)
+    for broker in mock_cluster.brokers:
+        mock_cluster.set_rtt(broker, WAIT)
+
+    pending = [producer.send("t", bytes(1_000)) for _ in range(3_000)]
+
+    _close_in_time(producer, pending, timeout)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("timeout", TIMEOUTS)
+def test_with_the_broker_paused(kafka: KafkaCluster, make_topic: MakeTopic, timeout: float) -> None:
+    topic = make_topic()
+    producer = Producer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=MINUTES)
+    producer.send(topic, b"known").result(WAIT)
+    kafka.pause(1)
+    try:
+        pending = [producer.send(topic, bytes(1_000)) for _ in range(3_000)]
+
+        _close_in_time(producer, pending, timeout)
+    finally:
+        kafka.resume(1)
+
+
+# Never reached: `send` waits for its topic when the end comes
+
+
+@pytest.fixture
+def nobody() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def silence() -> Iterator[int]:
+    """The port of something that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def black_hole() -> Iterator[int]:
+    """A port that answers no connection: the queue of those not yet accepted is full, and the system drops others."""
+    with contextlib.ExitStack() as sockets:
+        server = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(16):
+            caller = sockets.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(server.getsockname())
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("timeout", TIMEOUTS)
+@pytest.mark.parametrize("end", ["nobody", "silence", "black_hole"])
+def test_with_a_cluster_that_was_never_reached(request: pytest.FixtureRequest, end: str, timeout: float) -> None:
+    """Nothing is queued, so that there is nothing to wait for; who is in `send` is told at once."""
+    port: int = request.getfixturevalue(end)
+    producer = Producer(bootstrap_servers=f"127.0.0.1:{port}", max_block_ms=MINUTES, delivery_timeout_ms=MINUTES)
+    waiting = _Senders(producer)
+    with pytest.raises(TimeoutError):
+        waiting.join(0.1)
+
+    seconds = _seconds(lambda: producer.close(timeout))
+    waiting.join(WAIT)
+
+    assert seconds < LEEWAY
+    assert [type(error) for error in waiting.errors] == [ProducerClosed] * 4
+
+
+@pytest.mark.parametrize("end", ["nobody", "silence", "black_hole"])
+def test_without_a_record_there_is_nothing_to_wait_for(request: pytest.FixtureRequest, end: str) -> None:
+    port: int = request.getfixturevalue(end)
+    producer = Producer(bootstrap_servers=f"127.0.0.1:{port}")
+
+    assert _seconds(producer.close) < LEEWAY
+
+
+@pytest.mark.parametrize("end", ["silence", "black_hole"])
+def test_after_a_first_send_in_vain(request: pytest.FixtureRequest, end: str) -> None:
+    port: int = request.getfixturevalue(end)
+    producer = Producer(bootstrap_servers=f"127.0.0.1:{port}", max_block_ms=50)
+    with pytest.raises(TopicUnavailable):
+        producer.send("t", b"v")
+
+    assert _seconds(lambda: producer.close(WAIT)) < LEEWAY
+
+
+class _Senders:
+    """Four threads in `send`; what it raised there."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.errors: list[Exception] = []
+        self._producer = producer
+        self._threads = [threading.Thread(target=self._send, daemon=True) for _ in range(4)]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self, timeout: float) -> None:
+        for thread in self._threads:
+            thread.join(timeout)
+            if thread.is_alive():
+                raise TimeoutError(f"a thread is still in send after {timeout} s")
+
+    def _send(self) -> None:
+        try:
+            while True:
+                self._producer.send("t", bytes(1_000))
+        except Exception as error:
+            self.errors.append(error)
+
+
+# Under pressure
+
+
+@pytest.mark.parametrize("timeout", TIMEOUTS)
+def test_with_threads_that_wait_for_memory(mock_cluster: MockCluster, timeout: float) -> None:
+    mock_cluster.create_topic("t")
+    producer = Producer(
+        bootstrap_servers=mock_cluster.bootstrap_servers,
+        buffer_memory=100_000,
+        max_request_size=50_000,
+        max_block_ms=MINUTES,
+        delivery_timeout_ms=MINUTES,
+    )
+    producer.send("t", b"known").result(WAIT)
+    for broker in mock_cluster.brokers:
+        mock_cluster.broker_down(broker)
+    waiting = _Senders(producer)
+    while producer._accumulator._pool.waiting < 4:
+        with pytest.raises(TimeoutError):
+            waiting.join(0.01)
+
+    seconds = _seconds(lambda: _close(producer, timeout))
+    waiting.join(WAIT)
+
+    assert seconds < timeout + LEEWAY
+    assert [type(error) for error in waiting.errors] == [ProducerClosed] * 4
+    free, capacity = _free(producer)
+    assert free == capacity
+
+
+# Several ends at once, and ends from within
+
+
+@pytest.fixture
+def cut_off(mock_cluster: MockCluster) -> Iterator[Producer]:
+    """A producer that knows its topic, and whose cluster has gone."""
+    mock_cluster.create_topic("t")
+    producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers, delivery_timeout_ms=MINUTES)
+    producer.send("t", b"known").result(WAIT)
+    for broker in mock_cluster.brokers:
+        mock_cluster.broker_down(broker)
+    yield producer
+    _close(producer, 0)
+
+
+def test_of_several_who_close_the_least_patient_decides(cut_off: Producer) -> None:
+    pending = cut_off.send("t", b"v")
+    patient = threading.Thread(target=_close, args=(cut_off, WAIT), daemon=True)
+    patient.start()
+    patient.join(0.1)
+    assert patient.is_alive()
+
+    seconds = _seconds(lambda: _close(cut_off, 0.2))
+    patient.join(LEEWAY)
+
+    assert seconds < 0.2 + LEEWAY
+    assert not patient.is_alive()
+    assert "the producer was closed" in str(pending.exception(0))
+
+
+def test_without_a_timeout_the_time_of_deliveries_is_the_bound(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    producer = Producer(
+        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=100, delivery_timeout_ms=400
+    )
+    producer.send("t", b"known").result(WAIT)
+    for broker in mock_cluster.brokers:
+        mock_cluster.broker_down(broker)
+    pending = producer.send("t", b"v")
+
+    assert _seconds(lambda: _close(producer, None)) < 0.4 + LEEWAY
+    assert isinstance(pending.exception(0), DeliveryFailed)
+
+
+def test_in_a_callback_a_close_with_much_time_takes_none(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=2)
+    producer = Producer(
+        bootstrap_servers=mock_cluster.bootstrap_servers, request_timeout_ms=100, delivery_timeout_ms=300
+    )
+    for partition in range(2):
+        producer.send("t", b"known", partition=partition).result(WAIT)
+    for broker in mock_cluster.brokers:
+        mock_cluster.broker_down(broker)
+    seconds: list[float] = []
+
+    def close(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        seconds.append(_seconds(lambda: producer.close(WAIT)))
+
+    first = producer.send("t", b"expires", partition=0, on_delivery=close)
+    with pytest.raises(TimeoutError):
+        first.result(0.2)
+    second = producer.send("t", b"has time left", partition=1)
+
+    assert "the producer was closed" in str(second.exception(WAIT))
+    assert _seconds(lambda: _close(producer, WAIT)) < LEEWAY
+    assert len(seconds) == 1
+    assert seconds[0] < LEEWAY
+
+
+def test_callbacks_of_a_forced_end_may_ask_for_anything_and_are_told_what_they_cannot_have(cut_off: Producer) -> None:
+    told: list[str] = []
+
+    def ask(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        for act in (lambda: cut_off.send("t", b"again"), cut_off.flush):
+            try:
+                act()
+            except OttlaError as error:
+                told.append(type(error).__name__)
+        cut_off.close(WAIT)
+        told.append("closed")
+
+    for _ in range(3):
+        cut_off.send("t", b"v", on_delivery=ask)
+
+    assert _seconds(lambda: cut_off.close(0)) < LEEWAY
+    assert told == ["ProducerClosed", "WrongCall", "closed"] * 3
+
+
+# Where the I/O thread itself is held up
+
+
+def test_a_callback_that_does_not_return_does_not_hold_up_the_end(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers)
+    called, released = threading.Event(), threading.Event()
+
+    def linger(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+        called.set()
+        released.wait(WAIT)
+
+    producer.send("t", b"v", on_delivery=linger)
+    assert called.wait(WAIT)
+    pending = producer.send("t", b"behind it")
+    try:
+        closing = threading.Thread(target=_close, args=(producer, 0.2), daemon=True)
+        closing.start()
+        closing.join(0.2 + LEEWAY)
+        assert not closing.is_alive()
+        assert pending.done()
+    finally:
+        released.set()
+
+
+def test_a_name_that_is_being_looked_up_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def stuck(*_question: object, **_more: object) -> NoReturn:
+        asked.set()
+        released.wait(WAIT)
+        raise socket.gaierror("no answer")
+
+    monkeypatch.setattr(socket, "getaddrinfo", stuck)
+    producer = Producer(bootstrap_servers="slow.example:9092", max_block_ms=50)
+    with pytest.raises(TopicUnavailable):
+        producer.send("t", b"v")
+    assert asked.wait(WAIT)
+    try:
+        closing = threading.Thread(target=_close, args=(producer, 0.2), daemon=True)
+        closing.start()
+        closing.join(0.2 + LEEWAY)
+        assert not closing.is_alive()
+    finally:
+        released.set()
+
+
+def _close(producer: Producer, timeout: float | None) -> None:
+    """Close; that records were lost and nobody looked is no matter here."""
+    with contextlib.suppress(OttlaError):
+        producer.close(timeout)
