@@ -10,6 +10,7 @@ import errno
 import logging
 import selectors
 import socket
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -29,6 +30,10 @@ _EVENTS = {
     Interest.WRITE: selectors.EVENT_WRITE,
     Interest.READ | Interest.WRITE: selectors.EVENT_READ | selectors.EVENT_WRITE,
 }
+
+
+# On Windows EWOULDBLOCK says so too; elsewhere EAGAIN, the same number, is a full backlog of a Unix socket.
+_UNDER_WAY = {errno.EINPROGRESS, errno.EWOULDBLOCK} if sys.platform == "win32" else {errno.EINPROGRESS}
 
 
 @attrs.define(eq=False)
@@ -82,14 +87,14 @@ class Selector:
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
         """The transport's own targets, else the addresses of the name, which take a moment: None until then."""
         targets = self._transport.targets(host, port)
-        if targets:
+        if targets is not None:
             return [Address(host=host, target=target) for target in targets]
         return self._resolver.resolve(host, port, canonical=canonical)
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
         """Begin to connect to one address of a broker."""
         assert node not in self._connections, "a connection id exists once"
-        peer = f"{host}:{port}" + (f" ({target.sockaddr[0]})" if target.sockaddr[0] != host else "")
+        peer = _peer(target, host, port)
         sock = socket.socket(target.family, socket.SOCK_STREAM)
         connection = _Connection(node=node, sock=sock, host=host, port=port, peer=peer)
         self._connections[node] = connection
@@ -101,7 +106,7 @@ class Selector:
             result = cause.errno or errno.EIO
         if result == 0:
             self._begun.append(connection)
-        elif result in (errno.EINPROGRESS, errno.EWOULDBLOCK):
+        elif result in _UNDER_WAY:
             self._watch_for(connection, selectors.EVENT_WRITE)
         else:
             self._to_close.append((node, _refused(connection, result)))
@@ -271,6 +276,20 @@ class Selector:
         if now - used_at > self._max_idle:
             peer = self._connections[node].peer
             self._end(node, ConnectionRetired(f"the connection to {peer} was idle for connections.max.idle.ms"))
+
+
+def _peer(target: Target, host: str, port: int) -> str:
+    """The broker, and where we look for it when that says more: another address, a proxy's port, a path."""
+    where = target.sockaddr
+    if not isinstance(where, tuple):
+        return f"{host}:{port} (at {where})"
+    if where[1] != port:
+        return f"{host}:{port} (at {_pair(*where[:2])})"
+    return f"{host}:{port}" + (f" ({where[0]})" if where[0] != host else "")
+
+
+def _pair(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _refused(connection: _Connection, number: int) -> ConnectionFailed:

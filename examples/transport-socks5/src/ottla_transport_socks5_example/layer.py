@@ -1,0 +1,100 @@
+"""One connection: first a talk with the proxy, then whatever the transport inside makes of the socket."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Sequence
+
+from ottla.errors import ConnectionFailed
+from ottla.interfaces import Buffer, Interest, TransportLayer
+from ottla_transport_socks5_example.negotiation import Negotiation
+
+
+class Socks5Layer:
+    """Carries out a negotiation, then is the layer that *open_inner* returns. Reads no byte that is not the proxy's."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        negotiation: Negotiation,
+        proxy: str,
+        open_inner: Callable[[], TransportLayer],
+    ) -> None:
+        self._sock = sock
+        self._negotiation = negotiation
+        self._proxy = proxy
+        self._open_inner = open_inner
+        self._inner: TransportLayer | None = None
+        self._unsaid, self._missing = next(negotiation)
+        self._heard = b""
+
+    def handshake(self) -> bool:
+        """The proxy's, then the inner layer's own."""
+        while self._inner is None:
+            if not self._take_turn():
+                return False
+            self._go_on()
+        return self._inner.handshake()
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        """To the broker."""
+        return self._broker.write(chunks)
+
+    def flush(self) -> bool:
+        """As the inner layer says."""
+        return self._broker.flush()
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        """From the broker."""
+        return self._broker.read_into(buffer)
+
+    def interest(self) -> Interest:
+        """To be heard or to hear, while it is the proxy's turn; then as the inner layer says."""
+        if self._inner is not None:
+            return self._inner.interest()
+        return Interest.WRITE if self._unsaid else Interest.READ
+
+    def may_read(self) -> bool:
+        """As the inner layer says."""
+        return self._broker.may_read()
+
+    def close(self) -> None:
+        """The inner layer's goodbye, if there is one already."""
+        if self._inner is not None:
+            self._inner.close()
+            return
+        with contextlib.suppress(OSError):  # the proxy may be gone already
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+
+    @property
+    def _broker(self) -> TransportLayer:
+        assert self._inner is not None, "bytes flow once the handshake is done"
+        return self._inner
+
+    def _take_turn(self) -> bool:
+        """Say and hear as much as the socket allows; True: the turn is over."""
+        try:
+            if self._unsaid:
+                self._unsaid = self._unsaid[self._sock.send(self._unsaid) :]
+            while self._missing:
+                heard = self._sock.recv(self._missing)
+                if not heard:
+                    raise ConnectionFailed(f"the SOCKS5 proxy {self._proxy} hung up before its answer was complete")
+                self._heard += heard
+                self._missing -= len(heard)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as cause:
+            raise ConnectionFailed(f"the connection to the SOCKS5 proxy {self._proxy} was lost: {cause}") from cause
+        return not self._unsaid
+
+    def _go_on(self) -> None:
+        """Answer what was heard, or open the inner layer when all is said."""
+        heard, self._heard = self._heard, b""
+        try:
+            self._unsaid, self._missing = self._negotiation.send(heard)
+        except StopIteration:
+            self._inner = self._open_inner()

@@ -1,0 +1,178 @@
+"""The talk with a proxy, as bytes: what RFC 1928 and 1929 say, and what a proxy must not say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ottla.errors import ConnectionFailed, NameResolutionFailed, WrongProtocol
+from ottla_transport_socks5_example.negotiation import Login, Turn, negotiation
+
+ALICE = Login(b"alice", b"secret")
+TO_KAFKA = b"\x05\x01\x00\x03\x05kafka\x23\x84"
+
+
+def talk(answers: Sequence[bytes], *, host: str = "kafka", login: Login | None = None) -> list[Turn]:
+    """Every turn of a talk in which the proxy gives these answers and all is well."""
+    turns = negotiation(host, 9092, proxy="proxy:1080", login=login)
+    taken = [next(turns)]
+    for answer in answers[:-1]:
+        assert len(answer) == taken[-1].hear
+        taken.append(turns.send(answer))
+    with pytest.raises(StopIteration):
+        turns.send(answers[-1])
+    return taken
+
+
+def refusal(answers: Sequence[bytes], *, host: str = "kafka", login: Login | None = None) -> ConnectionFailed:
+    """What the last of these answers raises."""
+    turns = negotiation(host, 9092, proxy="proxy:1080", login=login)
+    next(turns)
+    for answer in answers[:-1]:
+        turns.send(answer)
+    with pytest.raises(ConnectionFailed) as caught:
+        turns.send(answers[-1])
+    return caught.value
+
+
+def destination(host: str) -> bytes:
+    """The address in the request to connect."""
+    said = talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], host=host)[1].say
+    assert said[:3] == b"\x05\x01\x00"
+    return said[3:]
+
+
+def test_a_proxy_without_login_is_asked_for_the_broker_at_once() -> None:
+    assert talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", b"\x00\x00\x01\x04\x38"]) == [
+        Turn(b"\x05\x01\x00", 2),
+        Turn(TO_KAFKA, 2),
+        Turn(b"", 3),
+        Turn(b"", 5),
+    ]
+
+
+def test_a_proxy_that_wants_the_login_gets_it() -> None:
+    assert talk([b"\x05\x02", b"\x01\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], login=ALICE) == [
+        Turn(b"\x05\x02\x00\x02", 2),
+        Turn(b"\x01\x05alice\x06secret", 2),
+        Turn(TO_KAFKA, 2),
+        Turn(b"", 3),
+        Turn(b"", 5),
+    ]
+
+
+def test_a_login_stays_with_us_when_the_proxy_wants_none() -> None:
+    turns = talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], login=ALICE)
+
+    assert not any(b"alice" in turn.say for turn in turns)
+
+
+@pytest.mark.parametrize(
+    ("host", "sent"),
+    [
+        ("kafka.internal", b"\x03\x0ekafka.internal"),
+        ("bücher.example", b"\x03\x15xn--bcher-kva.example"),
+        ("10.1.2.3", b"\x01\x0a\x01\x02\x03"),
+        ("2001:db8::1", bytes.fromhex("04 20010db8 00000000 00000000 00000001")),
+    ],
+)
+def test_names_go_to_the_proxy_as_names_and_digits_as_addresses(host: str, sent: bytes) -> None:
+    assert destination(host) == sent + b"\x23\x84"
+
+
+@pytest.mark.parametrize("host", ["", "a..b", "x" * 64, "x." * 200 + "x"])
+def test_what_can_be_no_name_is_refused_for_good_before_a_word_is_said(host: str) -> None:
+    with pytest.raises(NameResolutionFailed, match="cannot be the name of a host") as caught:
+        next(negotiation(host, 9092, proxy="proxy:1080", login=None))
+
+    assert caught.value.final
+
+
+@pytest.mark.parametrize(
+    ("head", "rest"),
+    [
+        pytest.param(b"\x00\x01\x7f", 3 + 2, id="IPv4"),
+        pytest.param(b"\x00\x04\x20", 15 + 2, id="IPv6"),
+        pytest.param(b"\x00\x03\x09", 9 + 2, id="a name"),
+        pytest.param(b"\x00\x03\x00", 0 + 2, id="no name"),
+        pytest.param(b"\x00\x03\xff", 255 + 2, id="a long name"),
+        pytest.param(b"\x7f\x01\x7f", 3 + 2, id="the reserved byte is nobody's business"),
+    ],
+)
+def test_the_proxy_s_own_address_is_heard_to_its_end_and_no_further(head: bytes, rest: int) -> None:
+    assert talk([b"\x05\x00", b"\x05\x00", head, bytes(rest)])[-1] == Turn(b"", rest)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (1, "it failed"),
+        (2, "its rules do not allow it"),
+        (3, "no way to the broker's network"),
+        (4, "cannot reach the host"),
+        (5, "the host refused the connection"),
+        (6, "too long"),
+        (7, "makes no connections"),
+        (8, "kind of address"),
+        (9, "not in RFC 1928"),
+        (255, "not in RFC 1928"),
+    ],
+)
+def test_every_refusal_is_put_into_words_as_soon_as_its_code_is_there(code: int, said: str) -> None:
+    message = str(refusal([b"\x05\x00", bytes([5, code])]))
+
+    assert message.startswith("the SOCKS5 proxy proxy:1080 does not connect us to kafka:9092: ")
+    assert said in message
+    assert message.endswith(f"({code})")
+
+
+def test_a_refused_login_names_the_user_and_the_keys_but_not_the_password() -> None:
+    message = str(refusal([b"\x05\x02", b"\x01\xff"], login=ALICE))
+
+    assert "refused the login of 'alice' (255); check socks5.username and socks5.password" in message
+    assert "secret" not in message + repr(ALICE)
+
+
+def test_a_proxy_that_wants_a_login_we_do_not_have_names_the_keys() -> None:
+    assert "wants a login; set socks5.username" in str(refusal([b"\x05\xff"]))
+
+
+def test_a_proxy_that_does_not_want_the_login_we_have_is_told_from_that() -> None:
+    assert "takes no login by user name and password" in str(refusal([b"\x05\xff"], login=ALICE))
+
+
+@pytest.mark.parametrize(("method", "login"), [(1, None), (2, None), (1, ALICE), (0x80, ALICE)])
+def test_a_kind_of_login_that_was_not_offered_is_not_gone_along_with(method: int, login: Login | None) -> None:
+    error = refusal([bytes([5, method])], login=login)
+
+    assert isinstance(error, WrongProtocol)
+    assert f"was not offered ({method})" in str(error)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([b"HT"], id="HTTP"),
+        pytest.param([b"\x04\x00"], id="SOCKS4"),
+        pytest.param([b"\x15\x03"], id="TLS"),
+        pytest.param([b"\x05\x02", b"\x05\x00"], id="login"),
+        pytest.param([b"\x05\x00", b"\x00\x00"], id="connect"),
+        pytest.param([b"\x05\x00", b"\x04\x05"], id="a refusal"),
+    ],
+)
+def test_who_answers_in_another_protocol_is_no_proxy(answers: list[bytes]) -> None:
+    error = refusal(answers, login=ALICE)
+
+    assert isinstance(error, WrongProtocol)
+    assert "proxy:1080 does not speak SOCKS5" in str(error)
+    assert f"{answers[-1][0]:#04x}" in str(error)
+    assert "check socks5.proxy" in str(error)
+
+
+@pytest.mark.parametrize("kind", [0, 2, 5, 255])
+def test_a_kind_of_address_that_does_not_exist_ends_the_talk(kind: int) -> None:
+    error = refusal([b"\x05\x00", b"\x05\x00", bytes([0, kind, 1])])
+
+    assert isinstance(error, WrongProtocol)
+    assert f"that does not exist ({kind})" in str(error)

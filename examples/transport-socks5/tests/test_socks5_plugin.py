@@ -1,0 +1,125 @@
+"""The plugin as the core sees it: found by name, its keys checked, its targets those of the proxy."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+from ottla import check_config
+from ottla.errors import ConfigError
+from ottla.interfaces import Target, Transport, TransportLayer
+from ottla.registry import Registry
+from ottla_transport_plaintext import PlaintextTransport
+from ottla_transport_socks5_example import Socks5Transport
+
+GOOD = {"bootstrap.servers": "kafka:9092", "connection.via": "socks5", "socks5.proxy": "127.0.0.1:1080"}
+
+
+def problem(**changes: Any) -> str:
+    """What is said of a configuration with these keys changed."""
+    with pytest.raises(ConfigError) as caught:
+        check_config(GOOD | {f"socks5.{key}": value for key, value in changes.items()})
+    return str(caught.value)
+
+
+def made(proxy: str) -> Transport:
+    """The transport for a proxy, as the core makes it."""
+    plugin = Registry().plugin("transport", "socks5")
+    config = {"socks5.proxy": plugin.config_keys()[0].type(proxy), "socks5.username": None, "socks5.password": None}
+    transport: Transport = plugin.create(config, inner=PlaintextTransport())
+    return transport
+
+
+def test_it_is_found_by_the_name_that_connection_via_picks() -> None:
+    plugin = Registry().plugin("transport", "socks5")
+
+    assert plugin.distribution == "ottla-transport-socks5-example"
+    assert isinstance(made("127.0.0.1:1080"), Socks5Transport)
+
+
+def test_it_has_everything_that_the_contract_asks_for() -> None:
+    ours, theirs = socket.socketpair()
+    layer = made("127.0.0.1:1080").open(ours, "kafka", 9092)
+
+    assert isinstance(layer, TransportLayer)
+    layer.close()
+    theirs.close()
+
+
+def test_a_proxy_is_all_that_it_needs() -> None:
+    check_config(GOOD)
+    check_config(GOOD | {"socks5.username": "alice", "socks5.password": "secret"})
+
+
+@pytest.mark.parametrize(
+    ("proxy", "target"),
+    [
+        ("127.0.0.1:1080", Target(socket.AF_INET, ("127.0.0.1", 1080))),
+        (" 127.0.0.1:1 ", Target(socket.AF_INET, ("127.0.0.1", 1))),
+        ("[::1]:65535", Target(socket.AF_INET6, ("::1", 65535, 0, 0))),
+    ],
+)
+def test_every_broker_is_looked_for_at_the_proxy(proxy: str, target: Target) -> None:
+    transport = made(proxy)
+
+    assert transport.targets("kafka", 9092) == [target]
+    assert transport.targets("another", 9093) == [target]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "proxy",
+        "proxy:",
+        ":1080",
+        "proxy:0",
+        "proxy:65536",
+        "proxy:x",
+        "http://proxy:1",
+        "a@proxy:1",
+        "::1:1",
+        "[::1:1",
+    ],
+)
+def test_a_proxy_that_is_no_address_is_refused_with_the_form_to_write(written: str) -> None:
+    assert "write host:port, such as proxy.example.com:1080" in problem(proxy=written)
+
+
+def test_a_proxy_must_be_named() -> None:
+    assert "connection.via=socks5 needs socks5.proxy, as host:port" in problem(proxy=None)
+
+
+def test_a_proxy_whose_name_has_no_address_is_refused() -> None:
+    assert "socks5.proxy: the name 'no-such-proxy.invalid' has no address" in problem(proxy="no-such-proxy.invalid:1")
+
+
+def test_the_password_is_a_secret() -> None:
+    keys = Registry().plugin("transport", "socks5").config_keys()
+
+    assert [key.name for key in keys if key.secret] == ["socks5.password"]
+
+
+@pytest.mark.parametrize("half", [{"username": "alice"}, {"password": "secret"}])
+def test_half_a_login_is_refused(half: dict[str, str]) -> None:
+    message = problem(**half)
+
+    assert "socks5.username and socks5.password go together" in message
+    assert "secret" not in message
+
+
+@pytest.mark.parametrize("written", ["", "ä" * 128])
+def test_a_login_that_does_not_fit_into_a_byte_s_count_is_refused(written: str) -> None:
+    assert "1 to 255 bytes" in problem(username=written, password="secret")
+    assert "socks5.password=[hidden]" in problem(username="alice", password=written)
+
+
+def test_a_misspelt_key_is_refused_with_the_nearest() -> None:
+    assert "socks5.username" in problem(user_name="alice")
+
+
+def test_it_is_not_to_be_had_as_a_security_protocol() -> None:
+    with pytest.raises(ConfigError, match=r"set connection\.via=socks5"):
+        Registry().plugin("transport", "socks5").create({}, inner=None)

@@ -1,0 +1,6 @@
+"""The transport for `connection.via=unix`: every broker behind the Unix socket of a local relay."""
+
+from ottla_transport_unix_example.plugin import UnixTransport
+
+__all__ = ["UnixTransport"]
+__version__ = "0.1.0"

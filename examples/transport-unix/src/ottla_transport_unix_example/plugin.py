@@ -1,0 +1,57 @@
+"""Bytes for the brokers by way of a Unix socket, where a local relay takes them on.
+
+There is no layer here: the connected socket goes to the inner transport as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.errors import ConfigError
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
+
+MAX_PATH: Final = 103
+"""What every system has room for beside the zero at the end; Linux takes four bytes more."""
+
+
+class UnixTransport:
+    """Connects to one path; what it speaks to the brokers is the inner transport's business."""
+
+    def __init__(self, path: str, *, inner: Transport) -> None:
+        self._path = path
+        self._inner = inner
+
+    def targets(self, host: str, port: int) -> Sequence[Target]:
+        """The relay's socket, whatever the broker."""
+        return [Target(socket.AF_UNIX, self._path)]
+
+    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+        """The inner transport's layer, for the broker and not for the relay."""
+        return self._inner.open(sock, host, port)
+
+
+@hookimpl
+def ottla_config_keys() -> Sequence[ConfigKey]:
+    """Where the relay listens."""
+    return [ConfigKey(name="unix.path", type=_path, default=None, meaning="the path of the relay's socket")]
+
+
+@hookimpl
+def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport:
+    """The transport named `unix`."""
+    if inner is None:
+        raise ConfigError(["unix is no security.protocol; set connection.via=unix"])
+    if config["unix.path"] is None:
+        raise ConfigError(["connection.via=unix needs unix.path, the path of the relay's socket"])
+    return UnixTransport(config["unix.path"], inner=inner)
+
+
+def _path(written: Any) -> str:
+    path = os.fspath(written)
+    if not isinstance(path, str) or not 0 < len(os.fsencode(path)) <= MAX_PATH:
+        raise ValueError(f"it must be a path of 1 to {MAX_PATH} bytes")
+    return path

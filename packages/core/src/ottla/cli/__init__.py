@@ -1,0 +1,5 @@
+"""The command line: `ottla doctor`. Its libraries come with the extra `ottla[cli]`."""
+
+from ottla.cli.entry import main
+
+__all__ = ["main"]

@@ -1,0 +1,83 @@
+"""The commands and their options. What they do is done elsewhere; here it gets a shape and an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ottla.cli.document import document
+from ottla.cli.properties import read_properties
+from ottla.cli.table import show
+from ottla.doctor import DEFAULT_TIMEOUT, examine
+from ottla.version import __version__
+
+_SOMETHING_IS_WRONG = 1
+_SERVERS = "bootstrap.servers"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ottla")
+def ottla() -> None:
+    """Ottla, a Kafka producer made of plugins."""
+
+
+@ottla.command()
+@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The servers to ask first for the brokers.")
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The producer's settings, as Java properties.",
+)
+@click.option("--topic", metavar="NAME", help="A topic to look at; it is never created.")
+@click.option("--send", is_flag=True, help="Send one test record to the topic.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, max=3600, min_open=True),
+    default=DEFAULT_TIMEOUT,
+    show_default=True,
+    help="The time for everything.",
+)
+def doctor(
+    bootstrap_servers: str | None,
+    command_config: Path | None,
+    topic: str | None,
+    send: bool,
+    as_json: bool,
+    timeout: float,
+) -> None:
+    """Say what is wrong between this machine and a cluster, and what to change.
+
+    Looks step by step at everything that a record needs. The exit code is 0 when all is well, 1 when something is
+    wrong, 2 for wrong usage.
+    """
+    settings = _settings(bootstrap_servers, command_config)
+    if send and not topic:
+        raise click.UsageError("--send needs --topic, the topic that the test record goes to")
+    examination = examine(settings, topic=topic or None, send=send, timeout=timeout)
+    if as_json:
+        click.echo(document(examination))
+    else:
+        show(examination)
+    if not examination.healthy:
+        raise click.exceptions.Exit(_SOMETHING_IS_WRONG)
+
+
+def _settings(bootstrap_servers: str | None, file: Path | None) -> dict[str, str]:
+    """The file's settings; what the command line says goes before."""
+    settings = _read(file) if file is not None else {}
+    if bootstrap_servers is not None:
+        settings[_SERVERS] = bootstrap_servers
+    if not settings.get(_SERVERS, "").strip():
+        raise click.UsageError(f"name the servers: --bootstrap-servers, or {_SERVERS} in the --command-config file")
+    return settings
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        return read_properties(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"{file} cannot be read: {error}", param_hint="--command-config") from None

@@ -1,0 +1,66 @@
+"""An examination as a table, for people, and below it what is wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ottla.doctor import Examination, Finding, Verdict
+
+_STYLES: Final = {
+    Verdict.OK: "green",
+    Verdict.WARNING: "yellow",
+    Verdict.FAILED: "bold red",
+    Verdict.SKIPPED: "dim",
+}
+
+_WIDTH_OF_A_FILE: Final = 200
+"""Where no terminal says how wide it is, lines are not broken early: somebody may search them."""
+
+
+def show(examination: Examination) -> None:
+    """Print it to the standard output, in colour where that is a terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH_OF_A_FILE)
+    console.print(_table(examination))
+    for line in _conclusion(examination):
+        console.print(line, soft_wrap=True)
+
+
+def _table(examination: Examination) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("step", "subject", "verdict"):
+        table.add_column(title, overflow="fold")
+    table.add_column("ms", justify="right", no_wrap=True)
+    table.add_column("what was seen", overflow="fold")
+    for finding in examination.findings:
+        table.add_row(*_cells(finding))
+    return table
+
+
+def _cells(finding: Finding) -> list[Text]:
+    # Text, not str: names and addresses in brackets are no markup.
+    skipped = finding.verdict is Verdict.SKIPPED
+    plain = _STYLES[Verdict.SKIPPED] if skipped else ""
+    return [
+        Text(finding.step, style=plain),
+        Text(finding.subject, style=plain),
+        Text(finding.verdict, style=_STYLES[finding.verdict]),
+        Text("" if skipped else f"{finding.seconds * 1000:.1f}", style=plain),
+        Text(finding.said, style=plain),
+    ]
+
+
+def _conclusion(examination: Examination) -> list[Text]:
+    cause = examination.cause
+    if cause is None:
+        return [Text("\nNothing is wrong.", style=_STYLES[Verdict.OK])]
+    others = [finding for finding in examination.failures if finding is not cause]
+    return [
+        Text(f"\n{cause.sentence}", style=_STYLES[Verdict.FAILED]),
+        *(Text(f"Also: {finding.sentence}") for finding in others),
+    ]

@@ -1,0 +1,6 @@
+"""What is wrong between a program and its Kafka cluster, step by step, and what to change."""
+
+from ottla.doctor.examination import DEFAULT_TIMEOUT, examine
+from ottla.doctor.findings import Examination, Finding, Step, Trouble, Verdict
+
+__all__ = ["DEFAULT_TIMEOUT", "Examination", "Finding", "Step", "Trouble", "Verdict", "examine"]

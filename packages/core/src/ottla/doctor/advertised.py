@@ -1,0 +1,83 @@
+"""Whether brokers can be reached where they say: bootstrap servers are only asked the way, records go there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.doctor import broker_versions
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.findings import Finding, Step, Trouble, Verdict
+from ottla.doctor.greeting import Greeted, greet
+from ottla.doctor.names import Server, Unresolved, look_up
+from ottla.doctor.tcp import Door, Open, Shut, connect
+from ottla.interfaces import Transport
+from ottla.protocol import MetadataResponseBroker
+
+SETTING: Final = "advertised.listeners"
+_PORTS: Final = range(1, 65536)
+
+
+@attrs.frozen
+class _Reached:
+    """`outcome` is what answers there, in words, or what stands in the way."""
+
+    outcome: str | Trouble
+    seconds: float
+
+
+def advertised(
+    brokers: Iterable[MetadataResponseBroker], *, transport: Transport, bounds: Bounds
+) -> Mapping[int, Finding]:
+    """A finding for each broker, by its id."""
+    wanted = {broker.node_id: Server(broker.host, broker.port) for broker in brokers}
+    reached = _reach([server for server in wanted.values() if server.port in _PORTS], transport, bounds)
+    portless = _Reached(Trouble("that is no port", ""), 0.0)
+    return {number: _finding(number, server, reached.get(server, portless)) for number, server in wanted.items()}
+
+
+def _reach(servers: Sequence[Server], transport: Transport, bounds: Bounds) -> Mapping[Server, _Reached]:
+    started = bounds.clock()
+    reached: dict[Server, _Reached] = {}
+
+    def note(server: Server, outcome: str | Trouble) -> None:
+        reached[server] = _Reached(outcome, bounds.clock() - started)
+
+    doors: list[Door] = []
+    for found in look_up(servers, transport=transport, canonical=False, setting=SETTING, bounds=bounds):
+        if isinstance(found, Unresolved):
+            note(found.server, found.trouble)
+        else:
+            doors += [Door(server=found.server, address=address) for address in found.addresses]
+    opened: dict[Server, Open] = {}
+    for knock in connect(doors, setting=SETTING, bounds=bounds):
+        if isinstance(knock, Shut):
+            note(knock.door.server, knock.trouble)
+        elif opened.setdefault(knock.door.server, knock) is not knock:
+            knock.sock.close()
+    for answer in greet(list(opened.values()), transport=transport, bounds=bounds):
+        if isinstance(answer, Greeted):
+            answer.conversation.close()
+            note(answer.door.server, broker_versions.release(answer.versions))
+        else:
+            note(answer.door.server, answer.trouble)
+    return reached
+
+
+def _finding(number: int, server: Server, reached: _Reached) -> Finding:
+    subject = f"broker {number} at {server}"
+    if isinstance(reached.outcome, str):
+        return Finding(
+            step=Step.ADVERTISED,
+            subject=subject,
+            verdict=Verdict.OK,
+            seconds=reached.seconds,
+            said=f"reached: {reached.outcome}",
+        )
+    trouble = Trouble(
+        f"the broker advertises an address that does not work from here: {reached.outcome.said}",
+        f"set {SETTING} of broker {number} to a name and port that its clients can reach",
+    )
+    return Finding.failed(Step.ADVERTISED, subject, trouble, seconds=reached.seconds)

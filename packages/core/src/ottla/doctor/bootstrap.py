@@ -1,0 +1,99 @@
+"""The bootstrap servers, step by step: names, connections, handshakes, first answers.
+
+An address that does not work beside another one of its name that does is a warning: clients try all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Final
+
+from ottla.config import DnsLookup
+from ottla.doctor import broker_versions, security
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.configuration import Checked
+from ottla.doctor.findings import Finding, Step, Verdict
+from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, NotKafka, greet
+from ottla.doctor.names import Lookup, Server, Unresolved, look_up
+from ottla.doctor.tcp import Door, Knock, Open, connect
+
+SETTING: Final = "bootstrap.servers"
+
+
+def resolved(checked: Checked, bounds: Bounds) -> Generator[Finding, None, Sequence[Door]]:
+    """The addresses of all bootstrap servers."""
+    servers = [Server(host, port) for host, port in checked.connection.bootstrap_servers]
+    canonical = checked.connection.dns_lookup is DnsLookup.RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY
+    lookups = look_up(servers, transport=checked.transport, canonical=canonical, setting=SETTING, bounds=bounds)
+    yield from map(_named, lookups)
+    return [
+        Door(server=found.server, address=address)
+        for found in lookups
+        if not isinstance(found, Unresolved)
+        for address in found.addresses
+    ]
+
+
+def connected(doors: Sequence[Door], bounds: Bounds) -> Generator[Finding, None, Sequence[Open]]:
+    """The connections that could be made."""
+    knocks = connect(doors, setting=SETTING, bounds=bounds)
+    served = {knock.door.server for knock in knocks if isinstance(knock, Open)}
+    for knock in knocks:
+        yield _knocked(knock, served=knock.door.server in served)
+    return [knock for knock in knocks if isinstance(knock, Open)]
+
+
+def greeted(opened: Sequence[Open], checked: Checked, bounds: Bounds) -> Generator[Finding, None, Sequence[Greeted]]:
+    """The brokers that answered; their conversations are the receiver's to close."""
+    greetings = greet(opened, transport=checked.transport, bounds=bounds)
+    protocol = checked.connection.security_protocol
+    yield from map(_shaken, greetings)
+    yield security.tls(protocol)
+    answered = [greeting for greeting in greetings if not isinstance(greeting, NoHandshake)]
+    yield from map(_answered, answered)
+    return [greeting for greeting in answered if isinstance(greeting, Greeted)]
+
+
+def _named(found: Lookup) -> Finding:
+    subject = str(found.server)
+    if isinstance(found, Unresolved):
+        return Finding.failed(Step.NAMES, subject, found.trouble, seconds=found.seconds)
+    listed = ", ".join(dict.fromkeys(_shown(address.target.sockaddr) for address in found.addresses))
+    said = f"the transport goes by {listed}" if found.own else listed
+    return Finding(step=Step.NAMES, subject=subject, verdict=Verdict.OK, seconds=found.seconds, said=said)
+
+
+def _shown(sockaddr: object) -> str:
+    return str(sockaddr[0]) if isinstance(sockaddr, tuple) else str(sockaddr)
+
+
+def _knocked(knock: Knock, *, served: bool) -> Finding:
+    subject = str(knock.door)
+    if isinstance(knock, Open):
+        return Finding(step=Step.TCP, subject=subject, verdict=Verdict.OK, seconds=knock.seconds, said="connected")
+    if served:
+        return Finding(
+            step=Step.TCP,
+            subject=subject,
+            verdict=Verdict.WARNING,
+            seconds=knock.seconds,
+            said=f"{knock.trouble.said}; another address of this name works",
+        )
+    return Finding.failed(Step.TCP, subject, knock.trouble, seconds=knock.seconds)
+
+
+def _shaken(greeting: Greeting) -> Finding:
+    subject = str(greeting.door)
+    if isinstance(greeting, NoHandshake):
+        return Finding.failed(Step.HANDSHAKE, subject, greeting.trouble, seconds=greeting.seconds)
+    return Finding(
+        step=Step.HANDSHAKE, subject=subject, verdict=Verdict.OK, seconds=greeting.handshake_seconds, said="done"
+    )
+
+
+def _answered(greeting: Greeted | NotKafka) -> Finding:
+    subject = str(greeting.door)
+    if isinstance(greeting, NotKafka):
+        return Finding.failed(Step.API_VERSIONS, subject, greeting.trouble, seconds=greeting.seconds)
+    said = f"{broker_versions.release(greeting.versions)}, by the {len(greeting.versions)} requests it takes"
+    return Finding(step=Step.API_VERSIONS, subject=subject, verdict=Verdict.OK, seconds=greeting.seconds, said=said)

@@ -1,0 +1,33 @@
+"""How long an examination may take: as a whole, and for each thing that it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+_TRIES: Final = 6
+"""Waits that may come one after the other: a name, a connection, a handshake, an answer, a broker, a record."""
+
+
+@attrs.frozen
+class Bounds:
+    """`patience` is the longest single wait, `ends_at` the end of everything, on `clock`."""
+
+    patience: float
+    ends_at: float
+    clock: Callable[[], float]
+
+    @classmethod
+    def of(cls, timeout: float, clock: Callable[[], float]) -> Bounds:
+        """At most *timeout* seconds from now on for everything."""
+        return cls(timeout / _TRIES, clock() + timeout, clock)
+
+    def deadline(self) -> float:
+        """When a wait that begins now is given up."""
+        return min(self.clock() + self.patience, self.ends_at)
+
+    def left(self) -> float:
+        """Seconds for a wait that begins now."""
+        return max(self.deadline() - self.clock(), 0.0)

@@ -1,0 +1,104 @@
+"""What a broker tells of its cluster: Metadata, asked for in a way that never makes a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from ottla.config import SecurityProtocol
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.findings import Trouble
+from ottla.doctor.greeting import Greeted, unanswered
+from ottla.errors import BrokerError, ErrorCode, UnsupportedVersion, error_code
+from ottla.network_client import Request
+from ottla.protocol import (
+    METADATA,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+    choose_version,
+)
+
+_NO_CREATION_FROM: Final = 4
+"""Before this version, asking for one topic by its name may create it: all are asked for instead."""
+
+_RIGHTS_FROM: Final = 8
+"""From this version on the answer tells what this user may do with the topic (KIP-430)."""
+
+
+@attrs.frozen(kw_only=True)
+class ClusterView:
+    """`topic` is the one that was asked for, if it came back."""
+
+    cluster_id: str | None
+    controller: int
+    brokers: Mapping[int, MetadataResponseBroker]
+    topic: MetadataResponseTopic | None
+
+    def __str__(self) -> str:
+        ids = ", ".join(str(number) for number in sorted(self.brokers))
+        controller = f"controller: {self.controller}" if self.controller >= 0 else "no controller known"
+        named = f"cluster {self.cluster_id}" if self.cluster_id else "cluster without an id"
+        return f"{named}, {len(self.brokers)} broker(s): {ids}; {controller}"
+
+
+Told: TypeAlias = ClusterView | Trouble
+
+
+def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Told:
+    """The brokers, and *topic* if there is one."""
+    if METADATA.key not in greeted.versions:
+        return Trouble(
+            "it speaks Kafka, and offers no metadata: this is a controller's listener",
+            "name a listener for clients in bootstrap.servers",
+        )
+    started = bounds.clock()
+    try:
+        version = choose_version(METADATA, *greeted.versions[METADATA.key])
+        body = greeted.conversation.ask(metadata_question(topic), version)
+        return _view(METADATA.response(version).decode(body, exact=False), topic)
+    except UnsupportedVersion as error:
+        return Trouble.told_by(error, remedy="upgrade ottla")
+    except Exception as error:  # also of the transport plugin
+        login = "SASL_SSL" if protocol is SecurityProtocol.SSL else "SASL_PLAINTEXT"
+        remedy = f"set security.protocol={login} if this listener wants a login, else look into the broker's log"
+        return unanswered(error, seconds=bounds.clock() - started, remedy=remedy)
+
+
+def metadata_question(topic: str | None) -> Request:
+    """Ask for the brokers and, if one is named, a topic, which is never created by that."""
+
+    def body(version: int) -> list[bytes]:
+        topics: list[MetadataRequestTopic] | None = []
+        if topic is not None:
+            topics = [MetadataRequestTopic(name=topic)] if version >= _NO_CREATION_FROM else _all_topics(version)
+        question = MetadataRequest(
+            topics=topics,
+            allow_auto_topic_creation=version < _NO_CREATION_FROM,
+            include_topic_authorized_operations=version >= _RIGHTS_FROM,
+        )
+        return [METADATA.request(version).encode(question)]
+
+    return Request(message=METADATA, body=body, on_complete=lambda _completion: None)
+
+
+def _all_topics(version: int) -> list[MetadataRequestTopic] | None:
+    return None if version > 0 else []
+
+
+def _view(answer: MetadataResponse, topic: str | None) -> Told:
+    code = error_code(answer.error_code)
+    if code is not ErrorCode.NONE:
+        return Trouble.told_by(BrokerError(code), remedy="look into the broker's log")
+    if not answer.brokers:
+        return Trouble("the broker knows of no broker", "wait until it has joined its cluster, or look into its log")
+    return ClusterView(
+        cluster_id=answer.cluster_id,
+        controller=answer.controller_id,
+        brokers={broker.node_id: broker for broker in answer.brokers},
+        topic=next((found for found in answer.topics if found.name == topic), None) if topic is not None else None,
+    )

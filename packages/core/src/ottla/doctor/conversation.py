@@ -1,0 +1,80 @@
+"""One connection spoken over request by request, each awaited: the transport plugin's own layer, a loop and a deadline.
+
+What a producer does with many connections at once is done here with one; the framing is the selector's.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.doctor.bounds import Bounds
+from ottla.errors import ConnectionFailed, ProtocolError, RequestTimeout
+from ottla.interfaces import Buffer, Interest, Transport
+from ottla.network_client import Request
+from ottla.protocol import read_response_header, request_header
+from ottla.selector.channel import SIZE_PREFIX, Channel
+
+CLIENT_ID: Final = "ottla-doctor"
+PEER: Final = "the server"
+
+_MAX_ANSWER_SIZE: Final = 64 * 1024 * 1024
+"""Metadata of half a million partitions; the first bytes of other protocols, read as a size, are far above it."""
+
+
+class Conversation:
+    """Takes over a connected socket. Raises OttlaError and OSError; `close` it in any case."""
+
+    def __init__(self, sock: socket.socket, *, transport: Transport, host: str, port: int, bounds: Bounds) -> None:
+        self._sock = sock
+        self._bounds = bounds
+        self._channel = Channel(transport.open(sock, host, port), peer=PEER, max_answer_size=_MAX_ANSWER_SIZE)
+        self._asked = 0
+
+    def begin(self) -> None:
+        """The layer's handshake, to its end."""
+        deadline = self._bounds.deadline()
+        while not self._channel.handshake():
+            self._wait(self._channel.interest, deadline)
+
+    def ask(self, request: Request, version: int) -> memoryview:
+        """The body of the answer to one request."""
+        deadline = self._bounds.deadline()
+        self._asked += 1
+        self._channel.send(_framed(request, version, self._asked))
+        while not self._channel.write():
+            self._wait(self._channel.interest, deadline)
+        while (answer := self._channel.read()) is None:
+            if not self._channel.may_read:
+                self._wait(self._channel.interest, deadline)
+        correlation_id, start = read_response_header(request.message, version, answer)
+        if correlation_id != self._asked:
+            raise ProtocolError(f"{PEER} answered to request {correlation_id}, not to {self._asked}")
+        return answer[start:]
+
+    def close(self) -> None:
+        """End the connection."""
+        self._channel.close()
+        self._sock.close()
+
+    def _wait(self, interest: Interest, deadline: float) -> None:
+        left = deadline - self._bounds.clock()
+        if left <= 0:
+            raise RequestTimeout(f"{PEER} was silent for {self._bounds.patience:.1f} s")
+        if self._sock.fileno() < 0:
+            raise ConnectionFailed("the transport closed the connection")
+        events = selectors.EVENT_WRITE if interest & Interest.WRITE else 0
+        if interest & Interest.READ or not events:
+            events |= selectors.EVENT_READ
+        with selectors.DefaultSelector() as watch:
+            watch.register(self._sock, events)
+            watch.select(left)
+
+
+def _framed(request: Request, version: int, correlation_id: int) -> Sequence[Buffer]:
+    header = request_header(request.message, version, correlation_id, CLIENT_ID)
+    body = request.body(version)
+    size = len(header) + sum(len(chunk) for chunk in body)
+    return [size.to_bytes(SIZE_PREFIX, "big"), header, *body]

@@ -1,0 +1,137 @@
+"""The examination itself: which step comes when, and which ones cannot be made because of what was found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from ottla.doctor import bootstrap, configuration, security
+from ottla.doctor.advertised import advertised
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.cluster_view import ClusterView, ask_cluster
+from ottla.doctor.configuration import Checked
+from ottla.doctor.findings import Examination, Finding, Step, Verdict
+from ottla.doctor.greeting import Greeted
+from ottla.doctor.record import send_record
+from ottla.doctor.topic import topic_finding
+
+DEFAULT_TIMEOUT: Final = 30.0
+"""Seconds for everything."""
+
+
+def examine(
+    settings: Mapping[str, Any],
+    *,
+    topic: str | None = None,
+    send: bool = False,
+    timeout: float = DEFAULT_TIMEOUT,
+    tell: Callable[[Finding], object] | None = None,
+) -> Examination:
+    """Look at everything between this program and an acknowledged record; takes at most about *timeout* seconds.
+
+    *settings* are those of a producer. *topic* is looked at, never created; *send* puts one record into it. *tell*
+    hears of each finding at once. Nothing is raised for what is found.
+    """
+    course = _Course(settings, topic=topic, send=send, bounds=Bounds.of(timeout, time.monotonic))
+    findings: list[Finding] = []
+    for finding in course.findings():
+        findings.append(finding)
+        if tell is not None:
+            tell(finding)
+    return Examination(findings=tuple(findings))
+
+
+@attrs.frozen(kw_only=True)
+class _Seen:
+    """The cluster as one broker told it, and the brokers that cannot be reached."""
+
+    view: ClusterView
+    unreachable: frozenset[int]
+
+
+class _Course:
+    """One run through the steps."""
+
+    def __init__(self, settings: Mapping[str, Any], *, topic: str | None, send: bool, bounds: Bounds) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._send = send
+        self._bounds = bounds
+
+    def findings(self) -> Iterator[Finding]:
+        checked = yield from configuration.checked(self._settings, clock=self._bounds.clock)
+        if checked is None:
+            yield from self._skipped(Step.NAMES, "the configuration cannot be used")
+            return
+        doors = yield from bootstrap.resolved(checked, self._bounds)
+        if not doors:
+            yield from self._skipped(Step.TCP, "no bootstrap server has an address")
+            return
+        opened = yield from bootstrap.connected(doors, self._bounds)
+        if not opened:
+            yield from self._skipped(Step.HANDSHAKE, "no bootstrap server took a connection")
+            return
+        greeted = yield from bootstrap.greeted(opened, checked, self._bounds)
+        try:
+            yield from self._inside(greeted, checked)
+        finally:
+            for broker in greeted:
+                broker.conversation.close()
+
+    def _inside(self, greeted: Sequence[Greeted], checked: Checked) -> Iterator[Finding]:
+        """The steps that talk to the cluster."""
+        if not greeted:
+            yield from self._skipped(Step.SASL, "no bootstrap server answered as Kafka does")
+            return
+        yield security.sasl(checked.connection.security_protocol)
+        view = yield from self._cluster(greeted, checked)
+        if view is None:
+            yield from self._skipped(Step.ADVERTISED, "no bootstrap server told of its cluster")
+            return
+        found = advertised(view.brokers.values(), transport=checked.transport, bounds=self._bounds)
+        yield from (found[number] for number in sorted(found))
+        unreachable = frozenset(number for number, one in found.items() if one.verdict is Verdict.FAILED)
+        yield from self._on_topic(_Seen(view=view, unreachable=unreachable))
+
+    def _cluster(self, greeted: Sequence[Greeted], checked: Checked) -> Generator[Finding, None, ClusterView | None]:
+        """What the first broker tells that tells anything."""
+        protocol = checked.connection.security_protocol
+        for broker in greeted:
+            started = self._bounds.clock()
+            told = ask_cluster(broker, topic=self._topic, protocol=protocol, bounds=self._bounds)
+            subject, seconds = str(broker.door), self._bounds.clock() - started
+            if isinstance(told, ClusterView):
+                yield Finding(step=Step.METADATA, subject=subject, verdict=Verdict.OK, seconds=seconds, said=str(told))
+                return told
+            yield Finding.failed(Step.METADATA, subject, told, seconds=seconds)
+        return None
+
+    def _on_topic(self, seen: _Seen) -> Iterator[Finding]:
+        if self._topic is None:
+            yield from self._skipped(Step.TOPIC, "")
+            return
+        finding = topic_finding(self._topic, seen.view)
+        yield finding
+        if finding.verdict is not Verdict.OK:
+            yield from self._skipped(Step.RECORD, "the topic cannot take records")
+            return
+        assert seen.view.topic is not None
+        lost = sorted({p.leader_id for p in seen.view.topic.partitions} & seen.unreachable)
+        if lost or not self._send:
+            yield from self._skipped(Step.RECORD, f"broker {lost[0]} of this topic cannot be reached" if lost else "")
+            return
+        yield send_record(self._topic, self._settings, bounds=self._bounds)
+
+    def _skipped(self, first: Step, because: str) -> Iterator[Finding]:
+        """All steps from *first* on; those that nobody asked for say so."""
+        steps = list(Step)
+        for step in steps[steps.index(first) :]:
+            if step in (Step.TOPIC, Step.RECORD) and self._topic is None:
+                yield Finding.skipped(step, "no topic was named")
+            elif step is Step.RECORD and not self._send:
+                yield Finding.skipped(step, "no test record was asked for")
+            else:
+                yield Finding.skipped(step, because)

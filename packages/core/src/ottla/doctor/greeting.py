@@ -1,0 +1,132 @@
+"""The first words on a connection: the transport's handshake, then "are you Kafka?" (ApiVersions).
+
+Decides what it means when the answer is none, or in another protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.conversation import PEER, Conversation
+from ottla.doctor.findings import Trouble
+from ottla.doctor.tcp import Door, Open
+from ottla.doctor.workers import side_by_side
+from ottla.errors import ConnectionFailed, OttlaError, ProtocolError, RequestTimeout, WrongProtocol
+from ottla.interfaces import Transport
+from ottla.network_client.negotiation import Offer, api_versions_request, offered_versions
+from ottla.protocol import API_VERSIONS
+
+_SECURITY: Final = "check security.protocol, and the port"
+_ALIVE: Final = "look whether the broker is alive, and check security.protocol and the port"
+_USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener wants that, else check the port"
+
+
+@attrs.frozen(kw_only=True)
+class Greeted:
+    """A broker that told its versions; the conversation goes on, and is the receiver's to close."""
+
+    door: Door
+    conversation: Conversation
+    versions: Mapping[int, tuple[int, int]]
+    handshake_seconds: float
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class NoHandshake:
+    """The transport's handshake did not come to its end."""
+
+    door: Door
+    trouble: Trouble
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class NotKafka:
+    """After the handshake came nothing, or nothing that we understand."""
+
+    door: Door
+    trouble: Trouble
+    handshake_seconds: float
+    seconds: float
+
+
+Greeting: TypeAlias = Greeted | NoHandshake | NotKafka
+
+
+def greet(opened: Sequence[Open], *, transport: Transport, bounds: Bounds) -> Sequence[Greeting]:
+    """One greeting for each connection, in their order."""
+    answers = side_by_side(lambda one: _greet(one, transport, bounds), opened, bounds=bounds)
+    late = Trouble("the transport did not return in time", "report this to the transport plugin's authors")
+    return [
+        answer or NoHandshake(door=one.door, trouble=late, seconds=0.0)
+        for one, answer in zip(opened, answers, strict=True)
+    ]
+
+
+def _greet(opened: Open, transport: Transport, bounds: Bounds) -> Greeting:
+    door, started = opened.door, bounds.clock()
+    conversation: Conversation | None = None
+    try:
+        conversation = Conversation(
+            opened.sock, transport=transport, host=door.address.host, port=door.server.port, bounds=bounds
+        )
+        conversation.begin()
+    except Exception as error:  # the plugin's too: whatever it raises is a finding
+        (conversation or opened.sock).close()
+        seconds = bounds.clock() - started
+        return NoHandshake(door=door, trouble=_unshaken(error, seconds=seconds), seconds=seconds)
+    shaken = bounds.clock()
+    try:
+        offer = _ask_versions(conversation)
+    except Exception as error:
+        conversation.close()
+        seconds = bounds.clock() - shaken
+        trouble = unanswered(error, seconds=seconds, remedy=_USUALLY)
+        return NotKafka(door=door, trouble=trouble, handshake_seconds=shaken - started, seconds=seconds)
+    return Greeted(
+        door=door,
+        conversation=conversation,
+        versions=offer.versions,
+        handshake_seconds=shaken - started,
+        seconds=bounds.clock() - shaken,
+    )
+
+
+def _ask_versions(conversation: Conversation) -> Offer:
+    request, version = api_versions_request(), API_VERSIONS.max_version
+    offer = offered_versions(version, conversation.ask(request, version))
+    if offer.ask_again_with is None:
+        return offer
+    return offered_versions(offer.ask_again_with, conversation.ask(request, offer.ask_again_with))
+
+
+def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:
+    """Why a question has no answer; *remedy* is for a peer that hung up."""
+    match error:
+        case WrongProtocol():
+            return Trouble.told_by(error, remedy=_SECURITY)
+        case RequestTimeout():
+            return Trouble(f"{PEER} took the connection and was silent for {seconds:.1f} s", _ALIVE)
+        case ConnectionFailed() | ConnectionError():
+            return Trouble(f"{PEER} closed the connection without an answer", remedy)
+        case ProtocolError():
+            told = Trouble.told_by(error, remedy=_SECURITY)
+            return Trouble(f"{PEER} answered, but not as Kafka does ({told.said})", told.remedy)
+        case OttlaError() | OSError():
+            return Trouble.told_by(error, remedy=remedy)
+        case _:
+            return Trouble(f"the transport failed: {error!r}", "report this to the transport plugin's authors")
+
+
+def _unshaken(error: Exception, *, seconds: float) -> Trouble:
+    if isinstance(error, RequestTimeout):
+        return Trouble(f"the handshake did not end within {seconds:.1f} s", _SECURITY)
+    if isinstance(error, OSError | OttlaError):
+        told = Trouble.told_by(error, remedy=_SECURITY)
+        return Trouble(f"the handshake failed: {told.said}", told.remedy)
+    return unanswered(error, seconds=seconds, remedy=_SECURITY)

@@ -1,0 +1,110 @@
+"""From names to addresses, all names at once: the transport's own targets, else what the system's resolver says.
+
+Nothing is decided here: a name without an address is the finding of whoever asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.findings import Trouble
+from ottla.errors import NameResolutionFailed
+from ottla.interfaces import Transport
+from ottla.selectable import Address
+from ottla.selector.resolver import Resolver
+
+
+@attrs.frozen
+class Server:
+    """A host and a port as somebody wrote them."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@attrs.frozen(kw_only=True)
+class Resolved:
+    """Where a server can be. `own`: the transport said so, and no name was looked up."""
+
+    server: Server
+    addresses: Sequence[Address]
+    own: bool
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class Unresolved:
+    """A server without an address."""
+
+    server: Server
+    trouble: Trouble
+    seconds: float
+
+
+Lookup: TypeAlias = Resolved | Unresolved
+
+
+def look_up(
+    servers: Iterable[Server], *, transport: Transport, canonical: bool, setting: str, bounds: Bounds
+) -> Sequence[Lookup]:
+    """One look-up for each server, in their order. *setting* is where a wrong name was written."""
+    wanted = list(dict.fromkeys(servers))
+    found: dict[Server, Lookup] = {}
+    for server in wanted:
+        targets = transport.targets(server.host, server.port)
+        if targets:
+            addresses = [Address(host=server.host, target=target) for target in targets]
+            found[server] = Resolved(server=server, addresses=addresses, own=True, seconds=0.0)
+    names = [server for server in wanted if server not in found]
+    found |= _by_resolver(names, canonical=canonical, setting=setting, bounds=bounds)
+    return [found[server] for server in wanted]
+
+
+def _by_resolver(
+    servers: Sequence[Server], *, canonical: bool, setting: str, bounds: Bounds
+) -> Mapping[Server, Lookup]:
+    """A resolver for each name, so that one that hangs does not keep the others."""
+    started, deadline = bounds.clock(), bounds.deadline()
+    answered = threading.Event()
+    resolvers = {server: Resolver(answered.set) for server in servers}
+    found: dict[Server, Lookup] = {}
+    while len(found) < len(servers):
+        answered.clear()
+        for server in servers:
+            if server not in found:
+                answer = _answer(resolvers[server], server, canonical=canonical, setting=setting)
+                seconds = bounds.clock() - started
+                if isinstance(answer, Trouble):
+                    found[server] = Unresolved(server=server, trouble=answer, seconds=seconds)
+                elif answer is not None:
+                    found[server] = Resolved(server=server, addresses=answer, own=False, seconds=seconds)
+        left = deadline - bounds.clock()
+        if len(found) < len(servers) and (left <= 0 or not answered.wait(left)):
+            break
+    for resolver in resolvers.values():
+        resolver.close()
+    seconds = bounds.clock() - started
+    late = Trouble(
+        f"the name could not be looked up within {seconds:.1f} s",
+        f"check this machine's name servers, and the name in {setting}",
+    )
+    return {server: Unresolved(server=server, trouble=late, seconds=seconds) for server in servers} | found
+
+
+def _answer(resolver: Resolver, server: Server, *, canonical: bool, setting: str) -> Sequence[Address] | Trouble | None:
+    try:
+        return resolver.resolve(server.host, server.port, canonical=canonical)
+    except NameResolutionFailed as error:
+        reason = getattr(error.__cause__, "strerror", None) or error.__cause__
+        return Trouble(
+            f"the name {server.host!r} has no address here ({reason})",
+            f"correct the name in {setting}, or make it known to this machine's DNS",
+        )

@@ -1,0 +1,62 @@
+"""One record through a real producer, with the user's own configuration, hurried."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.findings import Finding, Step, Trouble, Verdict
+from ottla.errors import BrokerError, OttlaError
+from ottla.producer import Producer
+
+VALUE: Final = b"a test record of ottla doctor"
+_NOBODY: Final = -1
+_LEAST_MS: Final = 1_000
+_WAITS: Final = 2
+"""`send` may wait for metadata, then the record for its answer."""
+
+
+def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> Finding:
+    """Send the record, and wait until it is acknowledged."""
+    started = bounds.clock()
+    try:
+        said = _send(topic, settings, bounds)
+    except Exception as error:  # also of the plugins that a producer is made of
+        return Finding.failed(Step.RECORD, topic, _trouble(error), seconds=bounds.clock() - started)
+    return Finding(step=Step.RECORD, subject=topic, verdict=Verdict.OK, seconds=bounds.clock() - started, said=said)
+
+
+def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
+    within = max(math.floor(bounds.left() * 1000 / _WAITS), _LEAST_MS)
+    producer = Producer({**settings, **_hurried(within)})
+    try:
+        metadata = producer.send(topic, VALUE).result()  # the delivery timeout ends it, and says more
+    finally:
+        with contextlib.suppress(OttlaError):
+            producer.close(within / 1000)
+    where = f"partition {metadata.partition}"
+    if metadata.offset == _NOBODY:
+        return f"sent to {where}; with acks=0 nobody confirms it"
+    return f"acknowledged: {where}, offset {metadata.offset}"
+
+
+def _hurried(within: int) -> Mapping[str, Any]:
+    """What the test does not take from the user: times, and serializers, for the record is bytes."""
+    return {
+        "linger.ms": 0,
+        "request.timeout.ms": within,
+        "delivery.timeout.ms": within,
+        "max.block.ms": within,
+        "key.serializer": "bytes",
+        "value.serializer": "bytes",
+    }
+
+
+def _trouble(error: Exception) -> Trouble:
+    refusal = error.__cause__
+    if isinstance(refusal, BrokerError):
+        return Trouble(f"the broker refused it: {refusal}".rstrip("."), "see what this error code asks for")
+    return Trouble.told_by(error, remedy="look into the broker's log")

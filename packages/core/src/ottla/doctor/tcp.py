@@ -1,0 +1,139 @@
+"""TCP connections to many addresses at once; what stands in the way is told apart by the system's error."""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.findings import Trouble
+from ottla.doctor.names import Server
+from ottla.selectable import Address
+
+_PENDING: Final = (errno.EINPROGRESS, errno.EWOULDBLOCK)
+
+_UNREACHABLE: Final[Mapping[int, str]] = {
+    errno.ENETUNREACH: "this machine has no route to that network",
+    errno.EHOSTUNREACH: "no route leads to that host",
+    errno.EADDRNOTAVAIL: "this machine has no address that could reach it",
+    errno.EAFNOSUPPORT: "this machine does not speak that kind of address",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Door:
+    """One address of a server, to be tried."""
+
+    server: Server
+    address: Address
+
+    def __str__(self) -> str:
+        """The server, and the address in brackets where it is not the name itself."""
+        sockaddr = self.address.target.sockaddr
+        at = str(sockaddr[0] if isinstance(sockaddr, tuple) else sockaddr)
+        return str(self.server) if at == self.server.host else f"{self.server} ({at})"
+
+
+@attrs.frozen(kw_only=True)
+class Open:
+    """A connected, non-blocking socket, the receiver's to close."""
+
+    door: Door
+    sock: socket.socket
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class Shut:
+    """An address that gave no connection."""
+
+    door: Door
+    trouble: Trouble
+    seconds: float
+
+
+Knock: TypeAlias = Open | Shut
+
+
+def connect(doors: Sequence[Door], *, setting: str, bounds: Bounds) -> Sequence[Knock]:
+    """One result for each door, in their order. *setting* is where a wrong address was written."""
+    return _Knocking(setting, bounds).at(doors)
+
+
+class _Knocking:
+    def __init__(self, setting: str, bounds: Bounds) -> None:
+        self._setting = setting
+        self._bounds = bounds
+        self._started = bounds.clock()
+        self._results: dict[Door, Knock] = {}
+
+    def at(self, doors: Sequence[Door]) -> Sequence[Knock]:
+        deadline = self._bounds.deadline()
+        with selectors.DefaultSelector() as watch:
+            for door in dict.fromkeys(doors):
+                self._begin(door, watch)
+            while watch.get_map() and (left := deadline - self._bounds.clock()) > 0:
+                for key, _events in watch.select(left):
+                    door, sock = key.data
+                    watch.unregister(sock)
+                    self._end(door, sock, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            for key in list(watch.get_map().values()):
+                door, sock = key.data
+                self._end(door, sock, errno.ETIMEDOUT)
+        return [self._results[door] for door in doors]
+
+    def _begin(self, door: Door, watch: selectors.BaseSelector) -> None:
+        target = door.address.target
+        try:
+            sock = socket.socket(target.family, socket.SOCK_STREAM)
+        except OSError as error:
+            self._shut(door, error.errno or errno.EIO)
+            return
+        sock.setblocking(False)
+        try:
+            number = sock.connect_ex(target.sockaddr)
+        except OSError as error:
+            number = error.errno or errno.EIO
+        if number in _PENDING:
+            watch.register(sock, selectors.EVENT_WRITE, (door, sock))
+        else:
+            self._end(door, sock, number)
+
+    def _end(self, door: Door, sock: socket.socket, number: int) -> None:
+        if number:
+            sock.close()
+            self._shut(door, number)
+        else:
+            self._results[door] = Open(door=door, sock=sock, seconds=self._seconds())
+
+    def _shut(self, door: Door, number: int) -> None:
+        seconds = self._seconds()
+        trouble = _trouble(number, seconds=seconds, setting=self._setting)
+        self._results[door] = Shut(door=door, trouble=trouble, seconds=seconds)
+
+    def _seconds(self) -> float:
+        return self._bounds.clock() - self._started
+
+
+def _trouble(number: int, *, seconds: float, setting: str) -> Trouble:
+    name = errno.errorcode.get(number, str(number))
+    if number == errno.ECONNREFUSED:
+        return Trouble(
+            "nothing listens there: the connection was refused",
+            f"check that the broker runs, and host and port in {setting}",
+        )
+    if number == errno.ETIMEDOUT:
+        return Trouble(
+            f"no connection within {seconds:.1f} s, and no refusal either",
+            f"let firewalls and security groups pass this port, or correct the address in {setting}",
+        )
+    if number in _UNREACHABLE:
+        return Trouble(
+            f"{_UNREACHABLE[number]} ({name})", f"check network and VPN of this machine, or the address in {setting}"
+        )
+    return Trouble(f"could not connect: {name}", f"check the address in {setting}")

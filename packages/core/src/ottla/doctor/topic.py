@@ -1,0 +1,70 @@
+"""Whether records can go to a topic: it exists, this user may write to it, every partition has a leader."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.doctor.cluster_view import ClusterView
+from ottla.doctor.findings import Finding, Step, Trouble, Verdict
+from ottla.errors import ErrorCode, error_code
+from ottla.protocol import MetadataResponseTopic
+from ottla.protocol.messages.metadata import NOT_ASKED
+
+_WRITE: Final = 1 << 4
+"""The bit of the operation WRITE among those that a broker says this user is allowed (KIP-430)."""
+
+_SHOWN: Final = 10
+
+
+def topic_finding(name: str, view: ClusterView) -> Finding:
+    """What the broker's answer says of the topic."""
+    trouble = _trouble(name, view)
+    if trouble is not None:
+        return Finding.failed(Step.TOPIC, name, trouble)
+    assert view.topic is not None
+    partitions = view.topic.partitions
+    leaders = sorted({partition.leader_id for partition in partitions})
+    said = f"{len(partitions)} partition(s), led by broker {_listed(leaders)}"
+    return Finding(step=Step.TOPIC, subject=name, verdict=Verdict.OK, said=said)
+
+
+def _trouble(name: str, view: ClusterView) -> Trouble | None:
+    topic = view.topic
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else error_code(topic.error_code)
+    match code:
+        case ErrorCode.NONE:
+            assert topic is not None
+            return _without_leaders(topic, view) or _read_only(topic)
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return Trouble(
+                "the topic does not exist, or this user may not know of it",
+                f"create {name!r}, correct the name, or allow the user DESCRIBE and WRITE on it",
+            )
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return Trouble("this user may not describe the topic", f"add an ACL for DESCRIBE and WRITE on {name!r}")
+        case ErrorCode.INVALID_TOPIC_EXCEPTION:
+            return Trouble("no topic can have this name", "use 1 to 249 of a-z A-Z 0-9 . _ - in the topic's name")
+        case _:
+            return Trouble(f"the broker refuses: {code.name}: {code.meaning}", "look into the broker's log")
+
+
+def _without_leaders(topic: MetadataResponseTopic, view: ClusterView) -> Trouble | None:
+    without = sorted(p.partition_index for p in topic.partitions if p.leader_id not in view.brokers)
+    if not without:
+        return None
+    return Trouble(
+        f"{len(without)} of {len(topic.partitions)} partition(s) have no leader: {_listed(without)}",
+        "start the brokers that hold their replicas",
+    )
+
+
+def _read_only(topic: MetadataResponseTopic) -> Trouble | None:
+    allowed = topic.topic_authorized_operations
+    if allowed == NOT_ASKED or allowed & _WRITE:
+        return None
+    return Trouble("this user may describe the topic, but not write to it", f"add an ACL for WRITE on {topic.name!r}")
+
+
+def _listed(numbers: list[int]) -> str:
+    shown = ", ".join(str(number) for number in numbers[:_SHOWN])
+    return shown if len(numbers) <= _SHOWN else f"{shown} and {len(numbers) - _SHOWN} more"

@@ -1,0 +1,33 @@
+"""The same work for several things at once, each on a thread of its own, and nobody waited for too long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ottla.doctor.bounds import Bounds
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def side_by_side(work: Callable[[T], R], things: Sequence[T], *, bounds: Bounds) -> Sequence[R | None]:
+    """What came of each, in their order; None: it was not done when everything has to end, and is left alone.
+
+    *work* keeps its own deadlines and raises nothing.
+    """
+    results: list[R | None] = [None] * len(things)
+
+    def store(position: int, thing: T) -> None:
+        results[position] = work(thing)
+
+    threads = [
+        threading.Thread(target=store, args=(position, thing), name="ottla-doctor", daemon=True)
+        for position, thing in enumerate(things)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(bounds.ends_at - bounds.clock(), 0.0))
+    return tuple(results)

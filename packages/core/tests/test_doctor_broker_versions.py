@@ -1,0 +1,42 @@
+"""Versions of Kafka, guessed from what real brokers of that version answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.doctor.broker_versions import MARKS, release
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 19, 22
+
+# The highest versions of Produce, Fetch, ListOffsets, Metadata, CreateTopics and InitProducerId.
+ANSWERS = {
+    "0.10.2": (2, 3, 1, 2, 1, None),
+    "0.11": (3, 5, 2, 4, 2, 0),
+    "1.1": (5, 7, 2, 5, 2, 0),
+    "2.0": (6, 8, 3, 6, 3, 1),
+    "2.8": (9, 12, 6, 11, 7, 4),
+    "3.9": (11, 17, 9, 12, 7, 5),
+}
+
+
+@pytest.mark.parametrize(("version", "answer"), ANSWERS.items())
+def test_a_real_brokers_answer_tells_its_version(version: str, answer: tuple[int | None, ...]) -> None:
+    keys = (PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS, INIT_PRODUCER_ID)
+    offered = {key: (0, highest) for key, highest in zip(keys, answer, strict=True) if highest is not None}
+
+    assert release(offered) == f"about Kafka {version}"
+
+
+def test_of_the_newest_brokers_it_is_said_that_they_may_be_newer() -> None:
+    assert release({0: (0, 13), 1: (4, 18), 2: (1, 11)}) == f"Kafka {MARKS[0].release} or newer"
+
+
+def test_a_broker_that_offers_next_to_nothing_is_no_riddle() -> None:
+    assert release({0: (0, 1)}) == "a broker older than Kafka 0.10"
+    assert release({}) == "a broker that names no request"
+
+
+def test_releases_are_listed_from_the_newest_down() -> None:
+    releases = [tuple(int(part) for part in mark.release.split(".")) for mark in MARKS]
+
+    assert releases == sorted(set(releases), reverse=True)

@@ -1,0 +1,239 @@
+"""The doctor before brokers that answer: what they tell of their cluster, and where they say they are."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from ottla.doctor import Examination, Finding, Step, Verdict, examine
+from ottla.errors import ErrorCode
+from ottla.protocol import (
+    API_VERSIONS,
+    METADATA,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from peers import NEWEST, ScriptedBroker, serving
+
+TIMEOUT = 60.0
+WRITE, DESCRIBE = 1 << 4, 1 << 8
+NOBODY = MetadataResponseBroker(node_id=2, host="nowhere.invalid", port=9092)
+
+
+def topic(
+    *leaders: int, error: ErrorCode = ErrorCode.NONE, allowed: int = WRITE | DESCRIBE, name: str = "t"
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=name,
+        error_code=error,
+        topic_authorized_operations=allowed,
+        partitions=[MetadataResponsePartition(partition_index=p, leader_id=leader) for p, leader in enumerate(leaders)],
+    )
+
+
+def cluster(
+    *others: MetadataResponseBroker,
+    topics: list[MetadataResponseTopic] | None = None,
+    error: ErrorCode = ErrorCode.NONE,
+) -> Callable[[str, int], MetadataResponse]:
+    """An answer of broker 1, which advertises the address that it was asked at."""
+
+    def answer(host: str, port: int) -> MetadataResponse:
+        me = MetadataResponseBroker(node_id=1, host=host, port=port)
+        return MetadataResponse(
+            cluster_id="c", controller_id=1, brokers=[me, *others], topics=topics or [], error_code=error
+        )
+
+    return answer
+
+
+def examined(broker: ScriptedBroker, *, topic: str | None = "t", send: bool = False) -> Examination:
+    with serving(broker) as (host, port):
+        return examine({"bootstrap.servers": f"{host}:{port}"}, topic=topic, send=send, timeout=TIMEOUT)
+
+
+def the(examination: Examination, step: Step) -> Finding:
+    [finding] = [finding for finding in examination.findings if finding.step is step]
+    return finding
+
+
+def test_a_broker_that_does_all_right_is_called_healthy() -> None:
+    examination = examined(ScriptedBroker(metadata=cluster(topics=[topic(1, 1, 1)])))
+
+    assert examination.healthy
+    assert examination.cause is None
+    assert the(examination, Step.METADATA).said == "cluster c, 1 broker(s): 1; controller: 1"
+    assert the(examination, Step.TOPIC).said == "3 partition(s), led by broker 1"
+    assert the(examination, Step.RECORD).said == "no test record was asked for"
+
+
+def test_tls_and_login_are_not_used_in_the_clear() -> None:
+    examination = examined(ScriptedBroker(metadata=cluster(topics=[topic(1)])))
+
+    for step in (Step.TLS, Step.SASL):
+        assert the(examination, step).verdict is Verdict.SKIPPED
+        assert the(examination, step).said == "not used with security.protocol=PLAINTEXT"
+
+
+def test_a_broker_that_lacks_our_newest_question_is_asked_an_older_one() -> None:
+    broker = ScriptedBroker(metadata=cluster(topics=[topic(1)]), refuses_versions_above=0)
+
+    assert examined(broker).healthy
+    assert [version for key, version, _body in broker.asked if key == API_VERSIONS.key][:2] == [4, 0]
+
+
+def test_the_question_for_a_topic_forbids_to_create_it_and_asks_for_our_rights() -> None:
+    broker = ScriptedBroker(metadata=cluster(topics=[topic(1)]))
+    examined(broker)
+
+    [(version, body)] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
+    asked: MetadataRequest = METADATA.request(version).decode(body[1:])
+    assert asked.allow_auto_topic_creation is False
+    assert asked.include_topic_authorized_operations is True
+    assert [wanted.name for wanted in asked.topics or []] == ["t"]
+
+
+@pytest.mark.parametrize("newest", [0, 1, 3])
+def test_a_broker_that_would_create_what_is_asked_for_is_asked_for_all_topics(newest: int) -> None:
+    broker = ScriptedBroker(
+        versions={**NEWEST, METADATA.key: (0, newest)}, metadata=cluster(topics=[topic(1, name="other"), topic(1)])
+    )
+
+    assert examined(broker).healthy
+    [(version, body)] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
+    asked: MetadataRequest = METADATA.request(version).decode(body)
+    assert (version, asked.topics) == (newest, None if newest else [])
+
+
+def test_without_a_topic_none_is_asked_for() -> None:
+    broker = ScriptedBroker(metadata=cluster())
+    examination = examined(broker, topic=None)
+
+    [(version, body)] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
+    asked: MetadataRequest = METADATA.request(version).decode(body[1:])
+    assert asked.topics == []
+    assert the(examination, Step.TOPIC).said == "no topic was named"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "remedy"),
+    [
+        (topic(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "does not exist", "create 't'"),
+        (topic(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), "may not describe the topic", "add an ACL for DESCRIBE"),
+        (topic(error=ErrorCode.INVALID_TOPIC_EXCEPTION), "no topic can have this name", "a-z"),
+        (topic(error=ErrorCode.UNKNOWN_SERVER_ERROR), "UNKNOWN_SERVER_ERROR", "log"),
+        (topic(1, -1, 1, -1), "2 of 4 partition(s) have no leader: 1, 3", "start the brokers"),
+        (topic(1, 7), "1 of 2 partition(s) have no leader: 1", "start the brokers"),
+        (topic(*[-1] * 12), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more", "start the brokers"),
+        (topic(1, allowed=DESCRIBE), "not write to it", "add an ACL for WRITE on 't'"),
+        (topic(1, name="other"), "does not exist", "create 't'"),
+    ],
+)
+def test_a_topic_that_takes_no_records_is_told_with_the_reason(
+    answer: MetadataResponseTopic, said: str, remedy: str
+) -> None:
+    examination = examined(ScriptedBroker(metadata=cluster(topics=[answer])), send=True)
+
+    finding = the(examination, Step.TOPIC)
+    assert finding.verdict is Verdict.FAILED
+    assert said in finding.said
+    assert remedy in finding.remedy
+    assert the(examination, Step.RECORD).said == "the topic cannot take records"
+    assert examination.failures == [finding]
+
+
+def test_a_broker_too_old_to_tell_rights_is_believed() -> None:
+    broker = ScriptedBroker(versions={**NEWEST, METADATA.key: (0, 7)}, metadata=cluster(topics=[topic(1)]))
+
+    assert examined(broker).healthy
+
+
+def test_an_advertised_name_that_nobody_knows_is_named_with_the_setting() -> None:
+    examination = examined(ScriptedBroker(metadata=cluster(NOBODY, topics=[topic(1, 2)])), send=True)
+
+    assert examination.cause is not None
+    assert examination.cause.subject == "broker 2 at nowhere.invalid:9092"
+    assert "set advertised.listeners of broker 2" in examination.cause.remedy
+    assert the(examination, Step.RECORD).said == "broker 2 of this topic cannot be reached"
+    assert len(examination.failures) == 1
+
+
+def test_a_broker_out_of_reach_does_not_keep_the_record_from_a_topic_that_it_does_not_lead() -> None:
+    examination = examined(ScriptedBroker(metadata=cluster(NOBODY, topics=[topic(1)])))
+
+    assert the(examination, Step.TOPIC).verdict is Verdict.OK
+    assert the(examination, Step.RECORD).said == "no test record was asked for"
+
+
+@pytest.mark.parametrize("port", [-1, 0, 70_000])
+def test_an_advertised_port_that_is_none_is_told(port: int) -> None:
+    wrong = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=port)
+    examination = examined(ScriptedBroker(metadata=cluster(wrong)), topic=None)
+
+    assert examination.cause is not None
+    assert "that is no port" in examination.cause.said
+
+
+def test_an_advertised_address_that_refuses_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        wrong = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=taken.getsockname()[1])
+        examination = examined(ScriptedBroker(metadata=cluster(wrong)), topic=None)
+
+    assert examination.cause is not None
+    assert "does not work from here: nothing listens there" in examination.cause.said
+
+
+def test_an_advertised_address_where_something_else_answers_is_told() -> None:
+    with serving(lambda peer: peer.sendall(b"HTTP/1.1 400 Bad Request\r\n")) as (host, port):
+        wrong = MetadataResponseBroker(node_id=2, host=host, port=port)
+        examination = examined(ScriptedBroker(metadata=cluster(wrong)), topic=None)
+
+    assert examination.cause is not None
+    assert "answered in HTTP" in examination.cause.said
+
+
+@pytest.mark.parametrize(
+    ("broker", "said", "remedy"),
+    [
+        (ScriptedBroker(), "closed the connection without an answer", "security.protocol=SASL_PLAINTEXT"),
+        (ScriptedBroker(versions={18: (0, 4)}), "a controller's listener", "bootstrap.servers"),
+        (ScriptedBroker(versions={**NEWEST, 3: (90, 91)}), "no version of Metadata fits", "upgrade ottla"),
+        (
+            ScriptedBroker(metadata=cluster(error=ErrorCode.REBOOTSTRAP_REQUIRED)),
+            "REBOOTSTRAP_REQUIRED",
+            "the broker's log",
+        ),
+        (
+            ScriptedBroker(metadata=lambda _host, _port: MetadataResponse()),
+            "knows of no broker",
+            "wait until it has joined",
+        ),
+    ],
+)
+def test_a_broker_that_tells_nothing_of_its_cluster_says_why(broker: ScriptedBroker, said: str, remedy: str) -> None:
+    examination = examined(broker)
+
+    finding = the(examination, Step.METADATA)
+    assert said in finding.said
+    assert remedy in finding.remedy
+    assert the(examination, Step.ADVERTISED).verdict is Verdict.SKIPPED
+
+
+def test_one_bootstrap_server_that_serves_is_enough_to_go_on_with() -> None:
+    with (
+        serving(ScriptedBroker()) as (host, mute),
+        serving(ScriptedBroker(metadata=cluster(topics=[topic(1)]))) as (_host, port),
+        socket.socket() as taken,
+    ):
+        taken.bind(("127.0.0.1", 0))
+        servers = f"{host}:{taken.getsockname()[1]},nowhere.invalid:1,{host}:{mute},{host}:{port}"
+        examination = examine({"bootstrap.servers": servers}, topic="t", timeout=TIMEOUT)
+
+    assert the(examination, Step.TOPIC).verdict is Verdict.OK
+    assert [finding.step for finding in examination.failures] == [Step.NAMES, Step.TCP, Step.METADATA]

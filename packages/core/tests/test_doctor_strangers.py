@@ -1,0 +1,166 @@
+"""The doctor before servers that are no Kafka in the clear, or no servers: each is told apart, in time."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.doctor import Examination, Finding, Step, Verdict, examine
+from peers import Conduct, hangs_up, says, serving, stays_silent
+
+TLS_ALERT = bytes.fromhex("15030300020246")
+TLS_HELLO = bytes.fromhex("160303007a0200")
+PATIENT = 60.0
+IMPATIENT = 1.2
+"""Seconds for everything, a sixth of it for each wait."""
+
+
+def of(examination: Examination, step: Step) -> list[Finding]:
+    return [finding for finding in examination.findings if finding.step is step]
+
+
+def verdicts(examination: Examination) -> dict[Step, set[Verdict]]:
+    return {step: {finding.verdict for finding in of(examination, step)} for step in Step}
+
+
+@contextlib.contextmanager
+def refused_port() -> Iterator[int]:
+    """A port that nobody listens on, and that nobody else gets meanwhile."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("conduct", "said", "remedy"),
+    [
+        (says(TLS_ALERT), "this listener expects TLS", "set security.protocol=SSL"),
+        (says(TLS_HELLO), "this listener expects TLS", "set security.protocol=SSL"),
+        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "answered in HTTP", "check the ports in bootstrap.servers"),
+        (says(b"SSH-2.0-OpenSSH_9.6\r\n"), "answered as an SSH server", "check the ports in bootstrap.servers"),
+        (says(bytes.fromhex("7fffffff")), "announced 2147483647 bytes", "no Kafka listener"),
+        (says(bytes.fromhex("00000002 0001")), "answered, but not as Kafka does", "security.protocol"),
+        (says(bytes.fromhex("0000000a 00000007 0000 00000000")), "answered, but not as Kafka does", "the port"),
+        (hangs_up, "closed the connection without an answer", "set security.protocol=SSL or SASL_SSL"),
+    ],
+)
+def test_a_stranger_is_recognised_by_what_it_says(conduct: Conduct, said: str, remedy: str) -> None:
+    with serving(conduct) as (host, port):
+        examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=PATIENT)
+
+    [finding] = of(examination, Step.API_VERSIONS)
+    assert said in finding.said
+    assert remedy in finding.remedy
+    assert examination.cause == finding
+    assert finding.sentence.startswith(f"{host}:{port}: ")
+
+
+def test_a_silent_server_is_given_up_after_its_share_of_the_time() -> None:
+    started = time.monotonic()
+    with serving(stays_silent) as (host, port):
+        examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=IMPATIENT)
+
+    [finding] = of(examination, Step.API_VERSIONS)
+    assert "silent for 0.2 s" in finding.said
+    assert "look whether the broker is alive" in finding.remedy
+    assert time.monotonic() - started < PATIENT
+
+
+def test_many_silent_servers_take_no_longer_than_one() -> None:
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(serving(stays_silent)) for _ in range(20)]
+        listed = ",".join(f"{host}:{port}" for host, port in servers)
+        examination = examine({"bootstrap.servers": listed}, timeout=IMPATIENT)
+
+    assert {finding.verdict for finding in of(examination, Step.API_VERSIONS)} == {Verdict.FAILED}
+    assert sum("silent for 0.2 s" in finding.said for finding in of(examination, Step.API_VERSIONS)) == 20
+
+
+def test_a_refused_connection_is_no_silence_and_what_comes_after_it_is_skipped() -> None:
+    with refused_port() as port:
+        examination = examine({"bootstrap.servers": f"127.0.0.1:{port}"}, topic="t", send=True, timeout=PATIENT)
+
+    [finding] = of(examination, Step.TCP)
+    assert "refused" in finding.said
+    assert "bootstrap.servers" in finding.remedy
+    after = list(Step)[list(Step).index(Step.TCP) + 1 :]
+    assert [(found.verdict, found.said) for step in after for found in of(examination, step)] == [
+        (Verdict.SKIPPED, "no bootstrap server took a connection") for _ in after
+    ]
+    assert examination.failures == [finding]
+
+
+def test_an_address_that_drops_everything_is_no_refusal() -> None:
+    with socket.socket() as full:  # nobody accepts, and the queue is full: further connections hang
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        host, port = full.getsockname()
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                filler = stack.enter_context(contextlib.closing(socket.socket()))
+                filler.setblocking(False)
+                filler.connect_ex((host, port))
+            examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=IMPATIENT)
+
+    [finding] = of(examination, Step.TCP)
+    assert "no connection within 0.2 s, and no refusal" in finding.said
+    assert "firewalls" in finding.remedy
+
+
+def test_a_name_that_does_not_exist_is_told_with_the_setting() -> None:
+    examination = examine({"bootstrap.servers": "nowhere.invalid:9092"}, timeout=PATIENT)
+
+    [finding] = of(examination, Step.NAMES)
+    assert finding.verdict is Verdict.FAILED
+    assert "'nowhere.invalid' has no address" in finding.said
+    assert "bootstrap.servers" in finding.remedy
+    assert verdicts(examination)[Step.TCP] == {Verdict.SKIPPED}
+
+
+def test_an_address_that_fails_beside_one_that_works_is_a_warning_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(host: str, port: int, *, flags: int = 0, **_asked: object) -> list[object]:
+        if flags & socket.AI_NUMERICHOST:
+            raise socket.gaierror(socket.EAI_NONAME, "not in digits")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in ("127.0.0.2", "127.0.0.1")]
+
+    with serving(hangs_up) as (_host, port), monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", both)
+        examination = examine({"bootstrap.servers": f"two.invalid:{port}"}, timeout=PATIENT)
+
+    assert [(finding.subject, finding.verdict) for finding in of(examination, Step.TCP)] == [
+        (f"two.invalid:{port} (127.0.0.2)", Verdict.WARNING),
+        (f"two.invalid:{port} (127.0.0.1)", Verdict.OK),
+    ]
+    assert "another address of this name works" in of(examination, Step.TCP)[0].said
+    assert [finding.step for finding in examination.failures] == [Step.API_VERSIONS]
+
+
+def test_an_address_in_digits_needs_no_name_server_and_ipv6_is_shown_in_brackets() -> None:
+    with refused_port() as port:
+        examination = examine({"bootstrap.servers": f"[::1]:{port}"}, timeout=PATIENT)
+
+    [name] = of(examination, Step.NAMES)
+    [connection] = of(examination, Step.TCP)
+    assert (name.verdict, name.said) == (Verdict.OK, "::1")
+    assert connection.subject == f"[::1]:{port}"
+    assert connection.verdict is Verdict.FAILED
+
+
+def test_without_a_usable_configuration_nothing_is_tried() -> None:
+    examination = examine({"bootstrap.servers": "127.0.0.1:9", "lingr.ms": 1, "acks": "two"}, timeout=PATIENT)
+
+    assert [finding.verdict for finding in of(examination, Step.CONFIGURATION)] == [Verdict.FAILED] * 2
+    assert "did you mean 'linger.ms'?" in str(of(examination, Step.CONFIGURATION))
+    assert verdicts(examination)[Step.NAMES] == {Verdict.SKIPPED}
+    assert len(examination.findings) == 2 + len(Step) - 1
+
+
+def test_a_missing_transport_says_what_to_install() -> None:
+    examination = examine({"bootstrap.servers": "127.0.0.1:9", "security.protocol": "SSL"}, timeout=PATIENT)
+
+    assert examination.cause is not None
+    assert "pip install ottla-transport-ssl" in examination.cause.sentence

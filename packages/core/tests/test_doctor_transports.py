@@ -1,0 +1,212 @@
+"""The doctor speaks through whatever transport the configuration picks, however that one behaves."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import pytest
+
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, greet
+from ottla.doctor.names import Resolved, Server, look_up
+from ottla.doctor.tcp import Door, Open, Shut, connect
+from ottla.interfaces import Buffer, Interest, Target, TransportLayer
+from ottla.selectable import Address
+from ottla_transport_plaintext import PlaintextLayer
+from peers import ScriptedBroker, serving
+
+BROKER_SAYS = b"hello"
+
+MakeLayer: TypeAlias = Callable[[socket.socket], TransportLayer]
+
+
+class Layer(PlaintextLayer):
+    """Waits for a greeting of the server, and takes one byte at a time."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self._sock = sock
+        self._heard = b""
+
+    def handshake(self) -> bool:
+        if self._heard != BROKER_SAYS:
+            with contextlib.suppress(BlockingIOError):
+                self._heard += self._sock.recv(len(BROKER_SAYS) - len(self._heard))
+        return self._heard == BROKER_SAYS
+
+    def interest(self) -> Interest:
+        return Interest.NONE if self._heard == BROKER_SAYS else Interest.READ
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        return super().write([bytes(chunks[0][:1])])
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        return super().read_into(buffer[:1])
+
+
+class OneTransport:
+    """Makes layers by a function; where to connect is fixed, if it is."""
+
+    def __init__(
+        self, make: Callable[[socket.socket], TransportLayer], targets: Sequence[Target] | None = None
+    ) -> None:
+        self._make = make
+        self._targets = targets
+
+    def targets(self, host: str, port: int) -> Sequence[Target] | None:
+        return self._targets
+
+    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+        return self._make(sock)
+
+
+def raising(error: Exception) -> MakeLayer:
+    def make(_sock: socket.socket) -> TransportLayer:
+        raise error
+
+    return make
+
+
+def bounds(timeout: float = 60.0) -> Bounds:
+    return Bounds.of(timeout, time.monotonic)
+
+
+def greeting(address: tuple[str, int], transport: OneTransport, within: Bounds) -> Greeting:
+    host, port = address
+    door = Door(server=Server(host, port), address=Address(host=host, target=Target(socket.AF_INET, (host, port))))
+    [knock] = connect([door], setting="bootstrap.servers", bounds=within)
+    assert isinstance(knock, Open)
+    [found] = greet([knock], transport=transport, bounds=within)
+    return found
+
+
+def test_a_handshake_and_answers_in_small_pieces_are_waited_for() -> None:
+    broker = ScriptedBroker()
+
+    def conduct(peer: socket.socket) -> None:
+        peer.sendall(BROKER_SAYS)
+        broker(peer)
+
+    with serving(conduct) as address:
+        found = greeting(address, OneTransport(Layer), bounds())
+        assert isinstance(found, Greeted)
+        found.conversation.close()
+
+    assert found.versions[0] == (0, 13)
+
+
+def test_a_handshake_that_does_not_end_is_given_up() -> None:
+    with serving(lambda peer: peer.sendall(BROKER_SAYS[:2])) as address:
+        found = greeting(address, OneTransport(Layer), bounds(1.2))
+
+    assert isinstance(found, NoHandshake)
+    assert found.trouble.said.startswith("the handshake did not end within 0.2 s")
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "remedy"),
+    [
+        (OSError("certificate has expired"), "the handshake failed: certificate has expired", "security.protocol"),
+        (ConnectionResetError(104, "reset"), "the handshake failed: [Errno 104] reset", "security.protocol"),
+        (ZeroDivisionError("oops"), "the transport failed: ZeroDivisionError('oops')", "plugin's authors"),
+    ],
+)
+def test_what_a_transport_raises_is_a_finding(error: Exception, said: str, remedy: str) -> None:
+    with serving(ScriptedBroker()) as address:
+        found = greeting(address, OneTransport(raising(error)), bounds())
+
+    assert isinstance(found, NoHandshake)
+    assert found.trouble.said == said
+    assert remedy in found.trouble.remedy
+
+
+def test_a_transport_that_blocks_is_left_alone_when_the_time_is_over() -> None:
+    released = threading.Event()
+
+    def make(sock: socket.socket) -> TransportLayer:
+        released.wait(20.0)
+        raise OSError("too late")
+
+    with serving(ScriptedBroker()) as address:
+        found = greeting(address, OneTransport(make), bounds(0.5))
+        released.set()
+
+    assert isinstance(found, NoHandshake)
+    assert found.trouble.said == "the transport did not return in time"
+
+
+def test_a_transports_own_targets_come_before_any_name_server() -> None:
+    target = Target(socket.AF_UNIX, "/nowhere/relay.sock")
+    transport = OneTransport(PlaintextLayer, [target])
+    [found] = look_up(
+        [Server("nowhere.invalid", 9092)], transport=transport, canonical=False, setting="s", bounds=bounds()
+    )
+    assert isinstance(found, Resolved)
+    assert found.own
+    [knock] = connect([Door(server=found.server, address=found.addresses[0])], setting="s", bounds=bounds())
+
+    assert str(knock.door) == "nowhere.invalid:9092 (/nowhere/relay.sock)"
+    assert isinstance(knock, Shut)
+    assert knock.trouble.said == "could not connect: ENOENT"
+
+
+@pytest.fixture
+def hanging_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The system's resolver does not return for names that begin with `slow`."""
+    released = threading.Event()
+    original = socket.getaddrinfo
+
+    def getaddrinfo(host: str, *args: object, **kwargs: object) -> object:
+        if host.startswith("slow") and not kwargs.get("flags"):
+            released.wait(20.0)
+        return original(host, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield
+    released.set()
+
+
+@pytest.mark.usefixtures("hanging_resolver")
+def test_a_name_server_that_hangs_keeps_neither_us_nor_other_names() -> None:
+    slow, local = Server("slow.invalid", 9092), Server("localhost", 9092)
+    late, found = look_up(
+        [slow, local], transport=OneTransport(PlaintextLayer), canonical=False, setting="s", bounds=bounds(0.6)
+    )
+
+    assert isinstance(found, Resolved)
+    assert not isinstance(late, Resolved)
+    assert "could not be looked up within 0.1 s" in late.trouble.said
+
+
+def test_no_thread_outlives_a_look_up_that_was_answered() -> None:
+    before = set(threading.enumerate())
+    look_up(
+        [Server("localhost", 9092)],
+        transport=OneTransport(PlaintextLayer),
+        canonical=False,
+        setting="s",
+        bounds=bounds(),
+    )
+    begun = set(threading.enumerate()) - before
+    for thread in begun:
+        thread.join(20.0)
+
+    assert not any(thread.is_alive() for thread in begun)
+
+
+def test_canonical_names_are_looked_up_when_the_configuration_says_so() -> None:
+    [found] = look_up(
+        [Server("127.0.0.1", 9092)],
+        transport=OneTransport(PlaintextLayer),
+        canonical=True,
+        setting="s",
+        bounds=bounds(),
+    )
+
+    assert isinstance(found, Resolved)
+    assert found.addresses[0].host == socket.getnameinfo(("127.0.0.1", 9092), 0)[0]
