@@ -19,7 +19,7 @@ from ottla.protocol import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from peers import ScriptedBroker, hangs_up, serving
+from wrong_peers import ScriptedBroker, hangs_up, serving
 
 FINE, WRONG, USAGE = 0, 1, 2
 SECRET = "hunter2-and-more"

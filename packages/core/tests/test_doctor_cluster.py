@@ -18,7 +18,7 @@ from ottla.protocol import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from peers import NEWEST, ScriptedBroker, serving
+from wrong_peers import NEWEST, ScriptedBroker, serving
 
 TIMEOUT = 60.0
 WRITE, DESCRIBE = 1 << 4, 1 << 8

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.doctor import Examination, Finding, Step, Verdict, examine
-from peers import Conduct, hangs_up, says, serving, stays_silent
+from wrong_peers import Conduct, hangs_up, says, serving, stays_silent
 
 TLS_ALERT = bytes.fromhex("15030300020246")
 TLS_HELLO = bytes.fromhex("160303007a0200")

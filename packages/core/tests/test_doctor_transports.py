@@ -18,7 +18,7 @@ from ottla.doctor.tcp import Door, Open, Shut, connect
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
 from ottla.selectable import Address
 from ottla_transport_plaintext import PlaintextLayer
-from peers import ScriptedBroker, serving
+from wrong_peers import ScriptedBroker, serving
 
 BROKER_SAYS = b"hello"
 
