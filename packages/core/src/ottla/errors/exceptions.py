@@ -102,6 +102,42 @@ class WrongProtocol(ConnectionFailed):
     """The peer speaks something else than we do: TLS where we do not, or no Kafka at all. The message says what."""
 
 
+class SecurityRefused(ConnectionFailed):
+    """One side does not trust the other; trying again as we are will not help. Raised as one of its subclasses."""
+
+
+class TlsFailed(SecurityRefused):
+    """The TLS handshake was refused, by us or by the broker; the message has the reason and the setting to change."""
+
+
+class CertificateUntrusted(TlsFailed):
+    """No trusted authority vouches for the broker's certificate; the message has subject, issuer and trust source."""
+
+
+class CertificateExpired(TlsFailed):
+    """A certificate of the broker is not valid now; the message has its dates."""
+
+
+class HostnameMismatch(TlsFailed):
+    """The broker's certificate is for other names than the one we connected to; the message lists them."""
+
+
+class ClientCertificateRequired(TlsFailed):
+    """The broker wants a certificate from us, or another one than it got (`ssl.keystore.*`)."""
+
+
+class AuthenticationFailed(SecurityRefused):
+    """The broker refused our credentials, or could not prove that it knows them; it said what the message quotes."""
+
+
+class MechanismNotEnabled(AuthenticationFailed):
+    """The broker does not offer `sasl.mechanism`; the message lists what it offers."""
+
+
+class SessionExpired(AuthenticationFailed):
+    """The broker ended a session whose credentials were not renewed in time (KIP-368)."""
+
+
 class RequestTimeout(NetworkError):
     """A broker did not answer within `request.timeout.ms`."""
 
