@@ -403,6 +403,7 @@ ENCODER = """
 
     class Encoder:
         priority = {priority}
+        record_cost = 0
 
         def columns(self, kind, limit):
             return None

@@ -26,7 +26,6 @@ from ottla.interfaces import Columns, TopicView
 from ottla.ledger import DeliveryLedger
 from ottla.outcomes import Acknowledged, Dealt, Failed, Split
 from ottla.queues import FOREVER, NEVER, PartitionQueue, TopicQueues
-from ottla.recordbatch.objects import OBJECT_COST
 from ottla.recordbatch.section import Section
 from ottla.reports import DeliveryReport
 
@@ -103,7 +102,7 @@ class RecordAccumulator:
         placed = self.append_to_open(topic, partition, record, size)
         if placed is not None:
             return placed
-        charge = size + OBJECT_COST
+        charge = self._allowances.charge(size)
         reserved = self._allowances.first(charge)
         if not self._pool.try_reserve(reserved):
             patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
@@ -124,7 +123,7 @@ class RecordAccumulator:
     ) -> tuple[ProducerBatch, int] | None:
         """The same, but never into a new batch: None when the record needs one."""
         with self._lock:
-            return self._append_to_open(topic, partition, record, size + OBJECT_COST)
+            return self._append_to_open(topic, partition, record, self._allowances.charge(size))
 
     def deal(self, topic: TopicQueues) -> None:
         """Have the topic's run, if there is one, find its partitions: what is queued now comes before what follows."""

@@ -28,6 +28,10 @@ class Allowances:
     sizes: BatchSizes
     pool: BufferPool
 
+    def charge(self, size: int) -> int:
+        """The memory that a record of *size* bytes takes."""
+        return self.sizes.charge(size)
+
     def first(self, charge: int) -> int:
         """What to reserve for a new batch whose first record costs *charge*."""
         return min(max(self.sizes.target, charge), self.pool.capacity)

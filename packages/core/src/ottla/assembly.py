@@ -46,6 +46,7 @@ class Engine:
     routes: Routes
     partitioner: Partitioner
     deals: bool
+    encoder: RecordEncoder
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     max_request_size: int
@@ -90,8 +91,9 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         most=batching.max_request_size,
         growing=batching.growth,
         ratio=sealer.ratio,
+        record_cost=plugins.encoder.record_cost,
     )
-    dealer = _dealer(plugins.partitioner, sizes, columns)
+    dealer = None if _hashes_quickly(plugins) else _dealer(plugins.partitioner, sizes, columns)
     accumulator = RecordAccumulator(
         sizes=sizes,
         linger=batching.linger,
@@ -143,6 +145,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         partitioner=plugins.partitioner,
         routes=routes,
         deals=dealer is not None,
+        encoder=plugins.encoder,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
         max_request_size=batching.max_request_size,
@@ -182,6 +185,11 @@ def _client(
         ),
         clock=clock,
     )
+
+
+def _hashes_quickly(plugins: Plugins) -> bool:
+    """Whether keys find their partitions one by one at no cost, as records are sent."""
+    return hasattr(plugins.encoder, "quick_send") and getattr(plugins.partitioner, "hashes", None) == "murmur2"
 
 
 def _dealer(partitioner: Partitioner, sizes: BatchSizes, columns: Callable[[int], Columns]) -> Dealer | None:

@@ -153,7 +153,7 @@ class ProducerBatch:
         self._acquire()
         try:
             self.closed = True
-            self._append = _no_room
+            self._columns.close()
         finally:
             self._release()
 
@@ -319,8 +319,3 @@ def _metadata(batch: ProducerBatch, facts: Facts, index: int, outcome: Acknowled
         -1 if key_sizes is None else key_sizes[index],
         value_sizes[index],
     )
-
-
-def _no_room(key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int) -> int | None:
-    """What a closed batch answers."""
-    return None

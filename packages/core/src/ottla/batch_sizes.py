@@ -28,6 +28,8 @@ def _no_compression(_topic: str) -> float:
 class BatchSizes:
     """`target` is `batch.size`, `most` what one request may carry; `ratio` estimates how far a topic compresses.
 
+    `record_cost` is the encoder's: what a record occupies in memory beside its own bytes.
+
     `growing`: a batch that has its target size and still waits goes on taking records.
     """
 
@@ -35,6 +37,11 @@ class BatchSizes:
     most: int
     growing: bool = True
     ratio: Callable[[str], float] = _no_compression
+    record_cost: int = OBJECT_COST
+
+    def charge(self, size: int) -> int:
+        """The memory that a record of *size* bytes takes."""
+        return size + self.record_cost
 
     def comfortable(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy until the batch has its target size, if all are alike.
@@ -48,19 +55,18 @@ class BatchSizes:
         left = target - size
         if left <= 0:
             return memory
-        surely = _surely((most if self.growing else target) - size, charge)
-        return memory + max(min(left * memory // size, surely), _surely(left, charge))
+        surely = self._surely((most if self.growing else target) - size, charge)
+        return memory + max(min(left * memory // size, surely), self._surely(left, charge))
 
     def grown(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy at the very most."""
         if not self.growing:
             return columns.memory()
-        return columns.memory() + _surely(max(self._most(topic) - columns.size_estimate(), 0), charge)
+        return columns.memory() + self._surely(max(self._most(topic) - columns.size_estimate(), 0), charge)
 
     def _most(self, topic: TopicQueues) -> int:
         return self.most - HEADER_SIZE if topic.most is None else topic.most
 
-
-def _surely(wire: int, charge: int) -> int:
-    """Memory that certainly takes no more than so much on the wire: a byte there is a byte in memory or more."""
-    return max(wire, charge) if charge - OBJECT_COST + RECORD_FRAME <= wire else wire
+    def _surely(self, wire: int, charge: int) -> int:
+        """Memory that certainly takes no more than so much on the wire: a byte there is a byte in memory or more."""
+        return max(wire, charge) if charge - self.record_cost + RECORD_FRAME <= wire else wire

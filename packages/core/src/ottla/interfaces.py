@@ -205,6 +205,9 @@ class Columns(Protocol):
     def allow(self, memory: int) -> None:
         """From now on there is room while the records occupy no more than *memory* bytes."""
 
+    def close(self) -> None:
+        """Take no more records: `append` says None from now on, whatever `allow` allows. There is one at least."""
+
     def memory(self) -> int:
         """What the records occupy until they are encoded, their objects included; never less than on the wire."""
 
@@ -235,9 +238,15 @@ class Columns(Protocol):
 
 @runtime_checkable
 class RecordEncoder(Protocol):
-    """Makes the columns of batches. The highest `priority` that takes the kind wins."""
+    """Makes the columns of batches. The highest `priority` that takes the kind wins.
+
+    Optional ability: `quick_send(producer, **)`, a `Producer.send` of its own for records that an open batch has room
+    for. It is bound to the core's own classes, so only `ottla-accel`, which is released with the core, has one.
+    """
 
     priority: int
+    record_cost: int
+    """What a record in its columns occupies beside its own bytes; up to 20 of that it takes on the wire, too."""
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
         """Columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""

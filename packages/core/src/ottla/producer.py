@@ -60,6 +60,9 @@ class Producer:
         self._life = lifetime.begin(engine.io_thread, engine.accumulator, engine.routes, engine.delivery_timeout)
         self._unclosed = weakref.finalize(self, self._life.abandon)
         self._unclosed.atexit = False
+        quick_send = getattr(engine.encoder, "quick_send", None)
+        if quick_send is not None and self._plain_values and self._plain_keys and self._on_new_batch is None:
+            self.send = quick_send(self, routes=engine.routes.known, partitioner=engine.partitioner)  # type: ignore[method-assign]
 
     def send(
         self,

@@ -37,6 +37,7 @@ class Murmur2Partitioner:
         self._unkeyed = choice.partition
         self.appended = choice.appended
         self.sticky = True
+        self.hashes = "murmur2"
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         """A partition in `range(view.partitions)`."""

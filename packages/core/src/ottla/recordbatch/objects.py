@@ -48,6 +48,7 @@ class ObjectColumns:
     """
 
     __slots__ = (
+        "_closed",
         "_count",
         "_facts",
         "_far_bytes",
@@ -64,6 +65,7 @@ class ObjectColumns:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._closed = False
         self._used = 0
         self._far_bytes = 0
         self._low, self._high = 1, 0  # no timestamp is near before the first one
@@ -143,7 +145,12 @@ class ObjectColumns:
 
     def allow(self, memory: int) -> None:
         """From now on there is room while the records occupy no more than *memory* bytes."""
-        self._limit = memory
+        if not self._closed:
+            self._limit = memory
+
+    def close(self) -> None:
+        """Take no more records."""
+        self._closed, self._limit = True, -1
 
     def memory(self) -> int:
         """What the records occupied until they were encoded, their objects included."""
@@ -278,6 +285,7 @@ class ObjectEncoder:
     """Pure Python, for `send`."""
 
     priority = 0
+    record_cost = OBJECT_COST
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
         """Columns for a batch of about *limit* bytes of records; None: this kind is not taken."""

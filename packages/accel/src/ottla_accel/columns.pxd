@@ -1,0 +1,45 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+ctypedef struct Fact:
+    int64_t timestamp_ms
+    int32_t key_size
+    int32_t value_size
+
+ctypedef struct Parts:
+    const uint8_t* key
+    const uint8_t* value
+    const uint8_t* headers
+    Py_ssize_t headers_size
+
+
+cdef class Bytes:
+    cdef uint8_t* _bytes
+    cdef Py_ssize_t _size
+
+
+cdef class NativeColumns:
+    cdef uint8_t* _bytes
+    cdef Py_ssize_t _size
+    cdef Py_ssize_t _capacity
+    cdef Fact* _facts
+    cdef Py_ssize_t _facts_capacity
+    cdef Py_ssize_t _count
+    cdef Py_ssize_t _limit
+    cdef int64_t _highest
+    cdef bint _closed
+    cdef bint _keyed
+    cdef object _told
+
+    cdef Py_ssize_t put(
+        self,
+        const uint8_t* key,
+        Py_ssize_t key_size,
+        const uint8_t* value,
+        Py_ssize_t value_size,
+        const uint8_t* headers,
+        Py_ssize_t headers_size,
+        int64_t timestamp_ms,
+    ) except -2
+    cdef int _make_room(self, Py_ssize_t needed) except -1
+    cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept
+    cdef object _part(self, const uint8_t* start, Py_ssize_t size)

@@ -1,0 +1,267 @@
+"""The columns of a batch that are encoded while they are filled: sealing has nothing left to do.
+
+A record's bytes are copied once, from the caller's objects to where the socket reads them. What deliveries tell
+later, times and sizes, is kept beside. Appending holds the GIL and runs no Python code, so it needs no lock.
+"""
+
+from array import array
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from ottla_accel.varints cimport read_varint, varint_size, write_varint
+
+from ottla.errors import InvalidRecord
+from ottla.interfaces import Encoded, Facts
+from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, encode_headers
+
+cdef Py_ssize_t FIRST_CAPACITY = 256
+cdef Py_ssize_t FACT = sizeof(Fact)
+
+FACT_SIZE = FACT
+"""What is kept of a record beside its bytes."""
+
+
+cdef class Bytes:
+    """Memory that was filled elsewhere, to be read; freed with the last view of it."""
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self._bytes, self._size, 1, flags)
+
+    def __dealloc__(self):
+        PyMem_Free(self._bytes)
+
+
+cdef class NativeColumns:
+    """Records in format v2, ready for the wire; what its methods promise stands in `ottla.interfaces.Columns`."""
+
+    def __cinit__(self, Py_ssize_t limit):
+        self._limit = limit
+
+    def __dealloc__(self):
+        PyMem_Free(self._bytes)
+        PyMem_Free(self._facts)
+
+    def append(self, key, value, headers, timestamp_ms):
+        """The record's index in the batch; None: no room. An empty batch takes any record."""
+        if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
+            raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
+        cdef bytes section = encode_headers(headers) if headers else b"\0"
+        cdef Py_ssize_t index = self.put(
+            start_of(key), size_of(key), start_of(value), size_of(value), start_of(section), len(section), timestamp_ms
+        )
+        return None if index < 0 else index
+
+    def allow(self, Py_ssize_t memory):
+        """From now on there is room while the records occupy no more than *memory* bytes."""
+        self._limit = memory
+
+    def close(self):
+        """Take no more records, for good."""
+        self._closed = True
+
+    def memory(self):
+        """What the records occupy, with what is kept of them for later."""
+        return self._size + self._count * FACT
+
+    def __len__(self):
+        return self._count
+
+    def size_estimate(self):
+        """The exact size of the records section, in bytes."""
+        return self._size
+
+    def encode(self, int magic):
+        """Hand the section over; in a format before v2 the records are encoded anew by the core's own columns."""
+        if magic != 2:
+            encoded = self._replayed().encode(magic)
+            self.release()
+            return encoded
+        cdef Bytes section = Bytes()
+        section._bytes, section._size = self._bytes, self._size
+        self._bytes, self._capacity, self._closed = NULL, 0, True
+        return Encoded(
+            chunks=[memoryview(section)],
+            first_timestamp=self._facts[0].timestamp_ms,
+            max_timestamp=self._highest,
+            count=self._count,
+        )
+
+    def extend(self, NativeColumns other not None, indexes):
+        """Append these records of other columns while there is room; how many there was for."""
+        cdef const uint8_t* at = other._bytes
+        cdef Py_ssize_t position = 0, wanted, taken = 0
+        cdef Parts parts
+        for wanted in indexes:
+            if wanted < position:
+                at, position = other._bytes, 0
+            while position <= wanted:
+                at = other._read(at, position, &parts)
+                position += 1
+            if self.put(
+                parts.key, other._facts[wanted].key_size, parts.value, other._facts[wanted].value_size,
+                parts.headers, parts.headers_size, other._facts[wanted].timestamp_ms,
+            ) < 0:
+                break
+            taken += 1
+        return taken
+
+    def keys(self):
+        """The keys of all records, before `encode`."""
+        cdef const uint8_t* at = self._bytes
+        cdef Py_ssize_t index
+        cdef Parts parts
+        keys = []
+        for index in range(self._count):
+            at = self._read(at, index, &parts)
+            keys.append(self._part(parts.key, self._facts[index].key_size))
+        return keys
+
+    def release(self):
+        """Let go of the records, which other columns have taken over; their number stays, and their facts."""
+        PyMem_Free(self._bytes)
+        self._bytes, self._capacity, self._closed = NULL, 0, True
+
+    def facts(self):
+        """What is told of each record once it is delivered; also after `encode`."""
+        cdef Py_ssize_t index
+        if self._told is not None:
+            return self._told
+        timestamps, key_sizes, value_sizes = array("q", bytes(8 * self._count)), None, array("i", bytes(4 * self._count))
+        cdef int64_t[::1] times = timestamps
+        cdef int32_t[::1] values = value_sizes
+        cdef int32_t[::1] keys
+        for index in range(self._count):
+            times[index] = self._facts[index].timestamp_ms
+            values[index] = self._facts[index].value_size
+        if self._keyed:
+            key_sizes = array("i", bytes(4 * self._count))
+            keys = key_sizes
+            for index in range(self._count):
+                keys[index] = self._facts[index].key_size
+        facts = Facts(timestamps, key_sizes, value_sizes)
+        if self._closed:
+            self._told = facts
+        return facts
+
+    cdef Py_ssize_t put(
+        self,
+        const uint8_t* key,
+        Py_ssize_t key_size,
+        const uint8_t* value,
+        Py_ssize_t value_size,
+        const uint8_t* headers,
+        Py_ssize_t headers_size,
+        int64_t timestamp_ms,
+    ) except -2:
+        """`append` for parts that were checked: -1 as the size of null, headers encoded, -1 for no room."""
+        cdef Py_ssize_t index = self._count
+        cdef int64_t first = self._facts[0].timestamp_ms if index else timestamp_ms
+        if self._closed or (first < 0 and timestamp_ms == INT64_MAX):
+            return -1  # 2**63 is more than a delta can say
+        cdef int64_t delta = timestamp_ms - first
+        cdef Py_ssize_t body = 1 + varint_size(delta) + varint_size(index) + headers_size
+        body += varint_size(key_size) + max(key_size, 0) + varint_size(value_size) + max(value_size, 0)
+        cdef Py_ssize_t needed = varint_size(body) + body
+        if index and self._size + needed + (index + 1) * FACT > self._limit:
+            return -1
+        if self._size + needed > self._capacity or index == self._facts_capacity:
+            self._make_room(needed)
+        cdef uint8_t* to = write_varint(self._bytes + self._size, body)
+        to[0] = 0
+        to = write_varint(write_varint(to + 1, delta), index)
+        to = _write_part(to, key, key_size)
+        to = _write_part(to, value, value_size)
+        memcpy(to, headers, headers_size)
+        self._size += needed
+        self._facts[index] = Fact(timestamp_ms, <int32_t>key_size, <int32_t>value_size)
+        self._keyed |= key_size >= 0
+        if index == 0 or timestamp_ms > self._highest:
+            self._highest = timestamp_ms
+        self._count = index + 1
+        return index
+
+    cdef int _make_room(self, Py_ssize_t needed) except -1:
+        """Memory for one more record: twice what there was, but no more than the batch may have, unless it must."""
+        cdef Py_ssize_t least = self._size + needed
+        cdef Py_ssize_t wanted = max(min(max(2 * self._capacity, FIRST_CAPACITY), self._limit), least)
+        cdef void* memory
+        if least > self._capacity:
+            memory = PyMem_Realloc(self._bytes, wanted)
+            if memory is NULL:
+                raise MemoryError
+            self._bytes, self._capacity = <uint8_t*>memory, wanted
+        if self._count == self._facts_capacity:
+            wanted = max(2 * self._facts_capacity, 4)
+            memory = PyMem_Realloc(self._facts, wanted * FACT)
+            if memory is NULL:
+                raise MemoryError
+            self._facts, self._facts_capacity = <Fact*>memory, wanted
+        return 0
+
+    # Reading what was written
+
+    cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept:
+        """The parts of the record that begins here; returns where the next one does."""
+        cdef int64_t body, ignored
+        at = read_varint(at, &body)
+        cdef const uint8_t* end = at + body
+        at = read_varint(read_varint(at + 1, &ignored), &ignored)
+        parts.key = read_varint(at, &ignored)
+        parts.value = read_varint(parts.key + max(self._facts[index].key_size, 0), &ignored)
+        parts.headers = parts.value + max(self._facts[index].value_size, 0)
+        parts.headers_size = end - parts.headers
+        return end
+
+    def _replayed(self):
+        """The records in columns that know the old formats."""
+        cdef const uint8_t* at = self._bytes
+        cdef Py_ssize_t index
+        cdef Parts parts
+        columns = ObjectColumns(2 ** 62)
+        for index in range(self._count):
+            at = self._read(at, index, &parts)
+            columns.append(
+                self._part(parts.key, self._facts[index].key_size),
+                self._part(parts.value, self._facts[index].value_size),
+                _headers(parts.headers),
+                self._facts[index].timestamp_ms,
+            )
+        return columns
+
+    cdef object _part(self, const uint8_t* start, Py_ssize_t size):
+        return None if size < 0 else PyBytes_FromStringAndSize(<const char*>start, size)
+
+
+cdef inline const uint8_t* start_of(object part) except? NULL:
+    return NULL if part is None else <const uint8_t*>PyBytes_AS_STRING(<bytes?>part)
+
+
+cdef inline Py_ssize_t size_of(object part) except -2:
+    return -1 if part is None else len(<bytes?>part)
+
+
+cdef inline uint8_t* _write_part(uint8_t* to, const uint8_t* part, Py_ssize_t size) noexcept nogil:
+    to = write_varint(to, size)
+    if size > 0:
+        memcpy(to, part, size)
+        to += size
+    return to
+
+
+cdef object _headers(const uint8_t* at):
+    """The headers of one record, from how they were encoded."""
+    cdef int64_t count, size
+    at = read_varint(at, &count)
+    headers = []
+    for _ in range(count):
+        at = read_varint(at, &size)
+        name = PyBytes_FromStringAndSize(<const char*>at, size).decode()
+        at = read_varint(at + size, &size)
+        content = None if size < 0 else PyBytes_FromStringAndSize(<const char*>at, size)
+        at += max(size, 0)
+        headers.append((name, content))
+    return headers

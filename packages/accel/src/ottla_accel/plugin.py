@@ -1,0 +1,46 @@
+"""The record encoder that is chosen wherever this package is installed, and its own way through `send`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder
+from ottla_accel.columns import FACT_SIZE, NativeColumns
+from ottla_accel.sending import QuickSend
+
+if TYPE_CHECKING:
+    from ottla.delivery import Delivery
+    from ottla.producer import Producer
+    from ottla.routes import Route
+
+
+class NativeEncoder:
+    """Columns that are encoded while they are filled."""
+
+    priority = 10
+    record_cost = 20 + FACT_SIZE
+
+    def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
+        """Columns for `send`."""
+        return NativeColumns(limit) if kind is ColumnsKind.OBJECTS else None
+
+    def quick_send(
+        self, producer: Producer, *, routes: dict[str, Route], partitioner: Partitioner
+    ) -> Callable[..., Delivery]:
+        """`send` of this producer, which is not kept alive by it."""
+        return QuickSend(
+            routes=routes,
+            producer=weakref.ref(producer),
+            slow=type(producer).send,
+            sticky=bool(getattr(partitioner, "sticky", False)),
+            hashes=getattr(partitioner, "hashes", None) == "murmur2",
+            ignores_keys=bool(getattr(partitioner, "ignores_keys", False)),
+        ).send
+
+
+@hookimpl
+def ottla_encoder() -> RecordEncoder:
+    return NativeEncoder()

@@ -1,0 +1,255 @@
+"""`Producer.send` for the records that most programs send most of the time: an open batch has room for them.
+
+Whatever is not plain (other types than bytes, a topic or batch that is not there yet, a mistake) is left to the
+producer's own `send`, which does all of it in Python and knows what to raise. Nothing happens twice: a record is on
+its batch, or nothing was touched.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.list cimport PyList_Append
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.object cimport PyObject
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from ottla_accel.columns cimport NativeColumns
+from ottla_accel.murmur2 cimport hash_of
+from ottla_accel.slots cimport new_object, read_slot, slot_of, write_slot
+from ottla_accel.varints cimport varint_size, write_varint
+
+from ottla.batch import ProducerBatch
+from ottla.delivery import Delivery
+from ottla.interfaces import TopicView
+from ottla.queues import PartitionQueue
+from ottla.routes import Route
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(PyObject* text, Py_ssize_t* size) except NULL
+    bint PyUnicode_CheckExact(PyObject* thing)
+    bint PyBytes_Check_ "PyBytes_CheckExact"(PyObject* thing)
+    char* PyBytes_AsString_ "PyBytes_AS_STRING"(PyObject* thing)
+    Py_ssize_t PyBytes_Size_ "PyBytes_GET_SIZE"(PyObject* thing)
+    bint PyTuple_CheckExact(PyObject* thing)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject* thing)
+    PyObject* PyTuple_GET_ITEM(PyObject* thing, Py_ssize_t index)
+    bint PyList_CheckExact(PyObject* thing)
+    Py_ssize_t PyList_GET_SIZE(PyObject* thing)
+    PyObject* PyList_GET_ITEM(PyObject* thing, Py_ssize_t index)
+    bint PyLong_CheckExact(PyObject* thing)
+    long long PyLong_AsLongLongAndOverflow(PyObject* number, int* overflow) except? -1
+    PyObject* Py_None
+
+cdef extern from "<time.h>" nogil:
+    struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    int timespec_get(timespec* time, int base)
+    int TIME_UTC
+
+cdef Py_ssize_t ROUTE_STAY = slot_of(Route, "stay")
+cdef Py_ssize_t ROUTE_QUEUES = slot_of(Route, "queues")
+cdef Py_ssize_t ROUTE_VIEW = slot_of(Route, "view")
+cdef Py_ssize_t VIEW_PARTITIONS = slot_of(TopicView, "partitions")
+cdef Py_ssize_t QUEUE_OPEN = slot_of(PartitionQueue, "open")
+cdef Py_ssize_t BATCH_COLUMNS = slot_of(ProducerBatch, "_columns")
+cdef Py_ssize_t BATCH_CALLBACKS = slot_of(ProducerBatch, "_callbacks")
+cdef Py_ssize_t DELIVERY_BATCH = slot_of(Delivery, "_batch")
+cdef Py_ssize_t DELIVERY_INDEX = slot_of(Delivery, "_index")
+
+cdef const uint8_t* NO_HEADERS = b"\0"
+cdef type BATCH = ProducerBatch
+cdef type DELIVERY = Delivery
+
+
+cdef class QuickSend:
+    """One producer's way in. `routes` is where its open batches are found, `slow` its `send`, as a function."""
+
+    cdef dict _routes
+    cdef object _producer
+    cdef object _slow
+    cdef bint _sticky
+    cdef bint _hashes
+    cdef bint _ignores_keys
+    cdef uint8_t* _headers
+    cdef Py_ssize_t _headers_capacity
+
+    def __init__(self, *, dict routes, producer, slow, bint sticky, bint hashes, bint ignores_keys):
+        self._routes = routes
+        self._producer = producer
+        self._slow = slow
+        self._sticky = sticky
+        self._hashes = hashes
+        self._ignores_keys = ignores_keys
+
+    def __dealloc__(self):
+        PyMem_Free(self._headers)
+
+    def send(self, topic, value=None, key=None, *, headers=(), partition=None, timestamp_ms=None, on_delivery=None):
+        """`Producer.send`."""
+        cdef PyObject* batch
+        cdef object delivery
+        if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
+            batch = self._open_batch(topic, key, partition)
+            if batch is not NULL:
+                delivery = self._append(<object>batch, value, key, headers, timestamp_ms, on_delivery)
+                if delivery is not None:
+                    return delivery
+        return self._slow(
+            self._producer(), topic, value, key,
+            headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery,
+        )
+
+    cdef PyObject* _open_batch(self, topic, key, partition) except? NULL:
+        """The batch that takes the record if it has room, borrowed; NULL: that is not plain to see."""
+        cdef PyObject* route
+        cdef PyObject* queues
+        cdef PyObject* batch
+        cdef Py_ssize_t chosen
+        cdef int overflow = 0
+        if type(topic) is not str:
+            return NULL
+        route = PyDict_GetItemWithError(self._routes, topic)
+        if route is NULL:
+            return NULL
+        if partition is not None:
+            if not PyLong_CheckExact(<PyObject*>partition):
+                return NULL
+            chosen = PyLong_AsLongLongAndOverflow(<PyObject*>partition, &overflow)
+        elif key is None or self._ignores_keys:
+            batch = read_slot(route, ROUTE_STAY) if self._sticky else NULL
+            return NULL if batch is Py_None else batch
+        elif self._hashes:
+            chosen = hash_of(<const uint8_t*>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)) & 0x7FFFFFFF
+            chosen %= PyLong_AsLongLongAndOverflow(read_slot(read_slot(route, ROUTE_VIEW), VIEW_PARTITIONS), &overflow)
+        else:
+            return NULL
+        queues = read_slot(route, ROUTE_QUEUES)
+        if overflow or not 0 <= chosen < PyList_GET_SIZE(queues):
+            return NULL
+        batch = read_slot(PyList_GET_ITEM(queues, chosen), QUEUE_OPEN)
+        return NULL if batch is Py_None else batch
+
+    cdef object _append(self, batch, value, key, headers, timestamp_ms, on_delivery):
+        """The record's delivery, or None: it is not on the batch."""
+        cdef PyObject* columns
+        cdef NativeColumns native
+        cdef const uint8_t* section = NO_HEADERS
+        cdef Py_ssize_t index, section_size = 1
+        cdef int64_t timestamp
+        cdef int overflow = 0
+        if type(batch) is not BATCH:
+            return None
+        columns = read_slot(<PyObject*>batch, BATCH_COLUMNS)
+        if type(<object>columns) is not NativeColumns:
+            return None
+        native = <NativeColumns>columns
+        if timestamp_ms is None:
+            timestamp = now_ms()
+        elif PyLong_CheckExact(<PyObject*>timestamp_ms):
+            timestamp = PyLong_AsLongLongAndOverflow(<PyObject*>timestamp_ms, &overflow)
+            if overflow or timestamp < 0:
+                return None
+        else:
+            return None
+        if not (PyTuple_CheckExact(<PyObject*>headers) and PyTuple_GET_SIZE(<PyObject*>headers) == 0):
+            section_size = self._encode_headers(<PyObject*>headers)
+            if section_size < 0:
+                return None
+            section = self._headers
+        if on_delivery is not None:
+            return self._append_with_callback(native, batch, value, key, section, section_size, timestamp, on_delivery)
+        index = put(native, value, key, section, section_size, timestamp)
+        return None if index < 0 else new_delivery(batch, index)
+
+    cdef object _append_with_callback(
+        self, NativeColumns native, batch, value, key, const uint8_t* section, Py_ssize_t section_size,
+        int64_t timestamp, on_delivery
+    ):
+        """The same with a callback, whose entry is made before the record: making it may let another thread in."""
+        cdef Py_ssize_t expected
+        cdef tuple entry
+        cdef bytes headers = section[:section_size]  # another thread may use the place where they were encoded
+        while True:
+            expected = native._count
+            entry = (expected, on_delivery)
+            if native._closed:
+                return None
+            if native._count == expected:
+                break
+        if put(native, value, key, <const uint8_t*>PyBytes_AS_STRING(headers), section_size, timestamp) < 0:
+            return None
+        PyList_Append(<object>read_slot(<PyObject*>batch, BATCH_CALLBACKS), entry)
+        return new_delivery(batch, expected)
+
+    cdef Py_ssize_t _encode_headers(self, PyObject* headers) except -2:
+        """Put headers to where they can be copied from; their size, -1: they are not plain."""
+        cdef bint listed = PyList_CheckExact(headers)
+        if not listed and not PyTuple_CheckExact(headers):
+            return -1
+        cdef Py_ssize_t count = PyList_GET_SIZE(headers) if listed else PyTuple_GET_SIZE(headers)
+        cdef Py_ssize_t position, needed = varint_size(count), name_size, content_size
+        cdef PyObject* header
+        cdef PyObject* content
+        cdef const char* name
+        for position in range(count):
+            header = PyList_GET_ITEM(headers, position) if listed else PyTuple_GET_ITEM(headers, position)
+            if not PyTuple_CheckExact(header) or PyTuple_GET_SIZE(header) != 2:
+                return -1
+            content = PyTuple_GET_ITEM(header, 1)
+            if not PyUnicode_CheckExact(PyTuple_GET_ITEM(header, 0)):
+                return -1
+            if content is not Py_None and not PyBytes_Check_(content):
+                return -1
+            try:
+                PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(header, 0), &name_size)
+            except UnicodeEncodeError:
+                return -1
+            content_size = -1 if content is Py_None else PyBytes_Size_(content)
+            needed += varint_size(name_size) + name_size + varint_size(content_size) + max(content_size, 0)
+        cdef void* memory
+        if needed > self._headers_capacity:
+            memory = PyMem_Realloc(self._headers, needed)
+            if memory is NULL:
+                raise MemoryError
+            self._headers, self._headers_capacity = <uint8_t*>memory, needed
+        cdef uint8_t* to = write_varint(self._headers, count)
+        for position in range(count):
+            header = PyList_GET_ITEM(headers, position) if listed else PyTuple_GET_ITEM(headers, position)
+            content = PyTuple_GET_ITEM(header, 1)
+            name = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(header, 0), &name_size)
+            to = write_varint(to, name_size)
+            memcpy(to, name, name_size)
+            content_size = -1 if content is Py_None else PyBytes_Size_(content)
+            to = write_varint(to + name_size, content_size)
+            if content_size > 0:
+                memcpy(to, PyBytes_AsString_(content), content_size)
+                to += content_size
+        return needed
+
+
+cdef inline Py_ssize_t put(
+    NativeColumns native, value, key, const uint8_t* section, Py_ssize_t section_size, int64_t timestamp
+) except -2:
+    return native.put(
+        NULL if key is None else <const uint8_t*>PyBytes_AS_STRING(key),
+        -1 if key is None else PyBytes_GET_SIZE(key),
+        NULL if value is None else <const uint8_t*>PyBytes_AS_STRING(value),
+        -1 if value is None else PyBytes_GET_SIZE(value),
+        section,
+        section_size,
+        timestamp,
+    )
+
+
+cdef inline object new_delivery(batch, Py_ssize_t index):
+    delivery = new_object(DELIVERY)
+    write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
+    write_slot(<PyObject*>delivery, DELIVERY_INDEX, index)
+    return delivery
+
+
+cdef inline int64_t now_ms() noexcept nogil:
+    cdef timespec time
+    timespec_get(&time, TIME_UTC)
+    return time.tv_sec * 1000 + time.tv_nsec // 1_000_000

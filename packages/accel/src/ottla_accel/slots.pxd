@@ -1,0 +1,39 @@
+# Attributes of Python classes with __slots__, read where they lie: a tenth of what looking them up takes.
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+cdef extern from *:
+    """
+    #include <structmember.h>
+    static Py_ssize_t ottla_slot_offset(PyObject* descriptor) {
+        if (Py_TYPE(descriptor) != &PyMemberDescr_Type) return -1;
+        PyMemberDef* member = ((PyMemberDescrObject*)descriptor)->d_member;
+        return member->type == T_OBJECT_EX ? member->offset : -1;
+    }
+    static PyObject* ottla_new(PyObject* cls) {
+        return ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, 0);
+    }
+    """
+    Py_ssize_t ottla_slot_offset(object descriptor)
+    # An instance whose __init__ was not called.
+    object new_object "ottla_new"(object cls)
+
+
+cdef inline Py_ssize_t slot_of(object cls, str name) except -1:
+    # Where the attribute lies in instances of exactly this class. Raises TypeError when it is no slot.
+    cdef Py_ssize_t offset = ottla_slot_offset(cls.__dict__[name])
+    if offset < 0:
+        raise TypeError(f"{cls.__name__}.{name} is no slot")
+    return offset
+
+
+cdef inline PyObject* read_slot(PyObject* owner, Py_ssize_t offset) noexcept:
+    # A borrowed reference; NULL when the attribute was never set.
+    return (<PyObject**>(<char*>owner + offset))[0]
+
+
+cdef inline void write_slot(PyObject* owner, Py_ssize_t offset, object thing) noexcept:
+    # For an attribute that was never set.
+    Py_INCREF(thing)
+    (<PyObject**>(<char*>owner + offset))[0] = <PyObject*>thing
