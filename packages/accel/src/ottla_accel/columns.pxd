@@ -1,3 +1,4 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 ctypedef struct Fact:
@@ -29,6 +30,8 @@ cdef class NativeColumns:
     cdef bint _closed
     cdef bint _keyed
     cdef object _told
+    cdef PyObject** _callbacks
+    cdef Py_ssize_t _callbacks_capacity
 
     cdef Py_ssize_t put(
         self,
@@ -40,6 +43,7 @@ cdef class NativeColumns:
         Py_ssize_t headers_size,
         int64_t timestamp_ms,
     ) except -2
+    cdef int call_back(self, Py_ssize_t index, PyObject* callback) except -1
     cdef int _make_room(self, Py_ssize_t needed) except -1
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept
     cdef object _part(self, const uint8_t* start, Py_ssize_t size)

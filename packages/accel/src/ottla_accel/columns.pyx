@@ -9,14 +9,20 @@ from array import array
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
+from ottla_accel.slots cimport fill, new_tuple
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
 
 from ottla.errors import InvalidRecord
 from ottla.interfaces import Encoded, Facts
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, encode_headers
+from ottla.records import RecordMetadata
+
+cdef type METADATA = RecordMetadata
 
 cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
@@ -44,6 +50,7 @@ cdef class NativeColumns:
     def __dealloc__(self):
         PyMem_Free(self._bytes)
         PyMem_Free(self._facts)
+        self._drop_callbacks()
 
     def append(self, key, value, headers, timestamp_ms):
         """The record's index in the batch; None: no room. An empty batch takes any record."""
@@ -146,6 +153,62 @@ cdef class NativeColumns:
         if self._closed:
             self._told = facts
         return facts
+
+    # Callbacks that were left with records by `QuickSend`: beside the records, so that none needs a tuple meanwhile
+
+    def take_callbacks(self):
+        """Pairs of index and callback, in order, for once."""
+        cdef Py_ssize_t index
+        taken = []
+        for index in range(min(self._callbacks_capacity, self._count)):
+            if self._callbacks[index] is not NULL:
+                taken.append((index, <object>self._callbacks[index]))
+        self._drop_callbacks()
+        return taken
+
+    def tell(self, list callbacks, str topic, partition, long long base_offset, long long log_append_time_ms, failed):
+        """Call each callback of a pair with its record's metadata; *failed*() in an except block if it raises."""
+        cdef Py_ssize_t index
+        cdef object metadata
+        appended = None if log_append_time_ms < 0 else log_append_time_ms
+        for pair in callbacks:
+            index = (<tuple>pair)[0]
+            metadata = new_tuple(METADATA, 6)
+            fill(metadata, 0, topic)
+            fill(metadata, 1, partition)
+            fill(metadata, 2, base_offset + index if base_offset >= 0 else -1)
+            fill(metadata, 3, self._facts[index].timestamp_ms if appended is None else appended)
+            fill(metadata, 4, self._facts[index].key_size)
+            fill(metadata, 5, self._facts[index].value_size)
+            try:
+                (<tuple>pair)[1](metadata, None)
+            except BaseException:
+                failed()
+
+    cdef int call_back(self, Py_ssize_t index, PyObject* callback) except -1:
+        """Leave a callback with the record that was just put."""
+        cdef Py_ssize_t wanted, place
+        cdef void* memory
+        if index >= self._callbacks_capacity:
+            wanted = max(2 * self._callbacks_capacity, index + 1, 4)
+            memory = PyMem_Realloc(self._callbacks, wanted * <Py_ssize_t>sizeof(PyObject*))
+            if memory is NULL:
+                raise MemoryError
+            self._callbacks = <PyObject**>memory
+            for place in range(self._callbacks_capacity, wanted):
+                self._callbacks[place] = NULL
+            self._callbacks_capacity = wanted
+        Py_INCREF(<object>callback)
+        self._callbacks[index] = callback
+        return 0
+
+    def _drop_callbacks(self):
+        cdef PyObject** callbacks = self._callbacks
+        cdef Py_ssize_t index, capacity = self._callbacks_capacity
+        self._callbacks, self._callbacks_capacity = NULL, 0  # first: what a callback's end runs may come by here
+        for index in range(capacity):
+            Py_XDECREF(callbacks[index])
+        PyMem_Free(callbacks)
 
     cdef Py_ssize_t put(
         self,

@@ -7,7 +7,6 @@ its batch, or nothing was touched.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
-from cpython.list cimport PyList_Append
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
@@ -53,7 +52,6 @@ cdef Py_ssize_t ROUTE_VIEW = slot_of(Route, "view")
 cdef Py_ssize_t VIEW_PARTITIONS = slot_of(TopicView, "partitions")
 cdef Py_ssize_t QUEUE_OPEN = slot_of(PartitionQueue, "open")
 cdef Py_ssize_t BATCH_COLUMNS = slot_of(ProducerBatch, "_columns")
-cdef Py_ssize_t BATCH_CALLBACKS = slot_of(ProducerBatch, "_callbacks")
 cdef Py_ssize_t DELIVERY_BATCH = slot_of(Delivery, "_batch")
 cdef Py_ssize_t DELIVERY_INDEX = slot_of(Delivery, "_index")
 
@@ -157,30 +155,12 @@ cdef class QuickSend:
             if section_size < 0:
                 return None
             section = self._headers
-        if on_delivery is not None:
-            return self._append_with_callback(native, batch, value, key, section, section_size, timestamp, on_delivery)
         index = put(native, value, key, section, section_size, timestamp)
-        return None if index < 0 else new_delivery(batch, index)
-
-    cdef object _append_with_callback(
-        self, NativeColumns native, batch, value, key, const uint8_t* section, Py_ssize_t section_size,
-        int64_t timestamp, on_delivery
-    ):
-        """The same with a callback, whose entry is made before the record: making it may let another thread in."""
-        cdef Py_ssize_t expected
-        cdef tuple entry
-        cdef bytes headers = section[:section_size]  # another thread may use the place where they were encoded
-        while True:
-            expected = native._count
-            entry = (expected, on_delivery)
-            if native._closed:
-                return None
-            if native._count == expected:
-                break
-        if put(native, value, key, <const uint8_t*>PyBytes_AS_STRING(headers), section_size, timestamp) < 0:
+        if index < 0:
             return None
-        PyList_Append(<object>read_slot(<PyObject*>batch, BATCH_CALLBACKS), entry)
-        return new_delivery(batch, expected)
+        if on_delivery is not None:
+            native.call_back(index, <PyObject*>on_delivery)
+        return new_delivery(batch, index)
 
     cdef Py_ssize_t _encode_headers(self, PyObject* headers) except -2:
         """Put headers to where they can be copied from; their size, -1: they are not plain."""

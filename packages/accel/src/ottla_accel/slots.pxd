@@ -14,7 +14,17 @@ cdef extern from *:
     static PyObject* ottla_new(PyObject* cls) {
         return ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, 0);
     }
+    static PyObject* ottla_new_tuple(PyObject* cls, Py_ssize_t size) {
+        return ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, size);
+    }
+    static void ottla_fill(PyObject* made, Py_ssize_t index, PyObject* item) {
+        Py_INCREF(item);
+        PyTuple_SET_ITEM(made, index, item);
+    }
     """
+    # A tuple of a subclass, whose places are to be filled.
+    object new_tuple "ottla_new_tuple"(object cls, Py_ssize_t size)
+    void fill "ottla_fill"(object made, Py_ssize_t index, object item)
     Py_ssize_t ottla_slot_offset(object descriptor)
     # An instance whose __init__ was not called.
     object new_object "ottla_new"(object cls)

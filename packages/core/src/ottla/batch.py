@@ -57,8 +57,10 @@ class ProducerBatch:
         "_looked_at",
         "_queued",
         "_release",
+        "_quick_tell",
         "_settled",
         "_since",
+        "_take_callbacks",
         "attempts",
         "closed",
         "created_at",
@@ -96,6 +98,8 @@ class ProducerBatch:
         self.outcome: Outcome | None = None
         self._columns = columns
         self._append = columns.append
+        self._take_callbacks = getattr(columns, "take_callbacks", None)
+        self._quick_tell = getattr(columns, "tell", None)
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release
         self._settled: threading.Event | None = None  # made for the first who waits: it costs 2 us
@@ -287,6 +291,8 @@ class ProducerBatch:
                 return None
             self.outcome = outcome
             callbacks, self._callbacks = self._callbacks, []
+            if self._take_callbacks is not None:
+                callbacks += self._take_callbacks()
             settled = self._settled
         finally:
             self._release()
@@ -296,6 +302,10 @@ class ProducerBatch:
         return callbacks
 
     def _tell(self, callbacks: Sequence[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
+        if self._quick_tell is not None and isinstance(outcome, Acknowledged):
+            base_offset, appended_at = outcome.base_offset, outcome.log_append_time_ms
+            self._quick_tell(callbacks, self.topic, self.partition, base_offset, appended_at, self._callback_raised)
+            return
         facts = self._columns.facts()
         for index, callback in callbacks:
             try:
@@ -305,7 +315,10 @@ class ProducerBatch:
                     self.look_at(index)
                     callback(None, outcome.error_of(index))
             except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
-                logger.exception("a delivery callback for %s raised; the producer goes on", self)
+                self._callback_raised()
+
+    def _callback_raised(self) -> None:
+        logger.exception("a delivery callback for %s raised; the producer goes on", self)
 
 
 def _metadata(batch: ProducerBatch, facts: Facts, index: int, outcome: Acknowledged) -> RecordMetadata:

@@ -195,7 +195,11 @@ class Facts(NamedTuple):
 
 @runtime_checkable
 class Columns(Protocol):
-    """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once."""
+    """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
+
+    Optional abilities, for an encoder with `quick_send`: `take_callbacks()`, the callbacks that were left with the
+    columns, as pairs with their index; `tell(...)`, calls them all, see `ProducerBatch`.
+    """
 
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
