@@ -466,10 +466,10 @@ def test_a_callback_may_send_and_is_refused_at_once_where_it_would_have_to_wait(
     with simulated(1, buffer_memory=20_000, batch_size=15_000, max_block_ms=HOUR_MS) as world:
 
         def send_more(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
-            sent.append(world.producer.send("t", b"more"))
+            sent.append(world.producer.send("t", bytes(5_000)))
             for topic in ("t", "unknown"):
                 try:
-                    world.producer.send(topic, bytes(19_000))
+                    world.producer.send(topic, bytes(16_000))
                 except (BufferExhausted, TopicUnavailable) as error:
                     refused.append(type(error))
 

@@ -151,6 +151,7 @@ class ObjectColumns:
     def close(self) -> None:
         """Take no more records."""
         self._closed, self._limit = True, -1
+        self._low, self._high = 1, 0  # no timestamp is near any more, so that each is looked at
 
     def memory(self) -> int:
         """What the records occupied until they were encoded, their objects included."""
@@ -210,6 +211,8 @@ class ObjectColumns:
 
     def _far(self, timestamp_ms: int, *, first: bool) -> bool:
         """Count a timestamp that is not near the first one; the first one says what is near. False: no room."""
+        if self._closed:
+            return False
         if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
             raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
         if first:

@@ -1,0 +1,30 @@
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ottla.delivery import Delivery
+from ottla.producer import Producer
+from ottla.routes import Route
+
+class QuickSend:
+    def __init__(
+        self,
+        *,
+        routes: dict[str, Route],
+        producer: weakref.ref[Producer],
+        slow: Callable[..., Delivery],
+        sticky: bool,
+        hashes: bool,
+        ignores_keys: bool,
+    ) -> None: ...
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        headers: Any = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Any = None,
+    ) -> Delivery: ...
