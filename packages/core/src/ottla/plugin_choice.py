@@ -76,16 +76,14 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
     compressor = claims.plugin("compressor", codec) if codec != "none" else None
     key = _serializer(claims, wanted.serialization.key_serializer, is_key=True)
     value = _serializer(claims, wanted.serialization.value_serializer, is_key=False)
-    encoders: list[tuple[Plugin, PluginConfig]] = [
-        (plugin, draft.claim(plugin.config_keys(), plugin=str(plugin))) for plugin in registry.encoders()
-    ]
+    encoder = _encoder(claims, draft, registry, wanted.batching.record_encoder)
     config = _finish(draft, registry, claims.errors)
     inner = transport(inner=None)
     return config, Plugins(
         transport=outer(inner=inner) if outer else inner,
         partitioner=partitioner(),
         compressor=_compressor(codec, compressor()) if compressor else None,
-        encoder=_encoder(registry.create_encoders(encoders)),
+        encoder=encoder(),
         key_serializer=key(),
         value_serializer=value(),
     )
@@ -122,7 +120,18 @@ def _compressor(name: str, compressor: Compressor) -> Compressor:
     return compressor
 
 
-def _encoder(encoders: Sequence[RecordEncoder]) -> RecordEncoder:
+def _encoder(claims: _Claims, draft: ConfigDraft, registry: Registry, name: str | None) -> Callable[[], RecordEncoder]:
+    """The encoder of that name, or the first that takes records of `send`."""
+    if name is not None:
+        forced = claims.plugin("encoder", name)
+        return lambda: _first_for_send([forced()])
+    encoders: list[tuple[Plugin, PluginConfig]] = [
+        (plugin, draft.claim(plugin.config_keys(), plugin=str(plugin))) for plugin in registry.encoders()
+    ]
+    return lambda: _first_for_send(registry.create_encoders(encoders))
+
+
+def _first_for_send(encoders: Sequence[RecordEncoder]) -> RecordEncoder:
     for encoder in encoders:
         if encoder.columns(ColumnsKind.OBJECTS, 1) is not None:
             return encoder

@@ -223,6 +223,12 @@ class BatchingConfig:
         default="none",
         meaning="The compressor plugin for batches: none, gzip, snappy, lz4, zstd or another one installed.",
     )
+    record_encoder: str | None = option(
+        "record.encoder",
+        plugin_name(),
+        default=None,
+        meaning="The encoder plugin that gathers and encodes records; by default the quickest one installed.",
+    )
 
 
 @attrs.frozen(kw_only=True)

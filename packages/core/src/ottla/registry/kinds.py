@@ -90,7 +90,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.encoders",
             hook="ottla_encoder",
             protocol=RecordEncoder,
-            install={"python": "ottla"},
+            install={"python": "ottla", "native": "ottla-accel"},
         ),
         Kind(name="reporter", group="ottla.reporters", hook="ottla_reporter", protocol=MetricsReporter),
         Kind(
