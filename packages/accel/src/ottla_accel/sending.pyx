@@ -19,6 +19,7 @@ from ottla_accel.varints cimport varint_size, write_varint
 
 from ottla.batch import ProducerBatch
 from ottla.delivery import Delivery
+from ottla.errors import ProducerClosed
 from ottla.interfaces import TopicView
 from ottla.queues import PartitionQueue
 from ottla.routes import Route
@@ -93,8 +94,11 @@ cdef class QuickSend:
                 delivery = self._append(<object>batch, value, key, headers, timestamp_ms, on_delivery)
                 if delivery is not None:
                     return delivery
+        producer = self._producer()
+        if producer is None:
+            raise ProducerClosed("the producer is gone; keep it for as long as its send is used")
         return self._slow(
-            self._producer(), topic, value, key,
+            producer, topic, value, key,
             headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery,
         )
 

@@ -1,0 +1,196 @@
+"""Native columns are the core's own columns in another form: whatever is put in, the same bytes and facts come out."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import InvalidRecord, UnsupportedVersion
+from ottla.interfaces import Columns, ColumnsKind, Header
+from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
+from ottla_accel.columns import FACT_SIZE, NativeColumns
+from ottla_accel.plugin import NativeEncoder, ottla_encoder
+
+NOW = 1_700_000_000_000
+PLENTY = 1 << 24
+
+Row = tuple[bytes | None, bytes | None, list[Header], int]
+
+parts = (
+    st.none()
+    | st.binary(max_size=40)
+    | st.builds(lambda size: b"x" * size, st.sampled_from((63, 64, 8191, 8192, 70_000)))
+)
+headers: st.SearchStrategy[list[Header]] = st.lists(
+    st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=70)), max_size=3
+)
+timestamps = (
+    st.integers(NOW - 70, NOW + 70) | st.integers(NOW - 2**40, NOW + 2**40) | st.integers(-1, TIMESTAMP_MAX - 1)
+)
+rows = st.lists(st.tuples(parts, parts, headers, timestamps), min_size=1, max_size=150)
+
+
+def filled(columns: Columns, rows: list[Row]) -> Columns:
+    assert [columns.append(*row) for row in rows] == list(range(len(rows)))
+    return columns
+
+
+def content(columns: Columns, magic: int = 2) -> tuple[object, ...]:
+    keys = columns.keys()
+    encoded = columns.encode(magic)
+    facts = columns.facts()
+    return (
+        list(keys),
+        b"".join(encoded.chunks),
+        encoded.first_timestamp,
+        encoded.max_timestamp,
+        encoded.count,
+        len(columns),
+        list(facts.timestamps_ms),
+        [-1] * len(columns) if facts.key_sizes is None else list(facts.key_sizes),
+        list(facts.value_sizes),
+    )
+
+
+@given(rows=rows)
+def test_the_same_records_make_the_same_bytes_and_facts(rows: list[Row]) -> None:
+    native, objects = filled(NativeColumns(PLENTY), rows), filled(ObjectColumns(PLENTY), rows)
+
+    assert content(native) == content(objects)
+
+
+@given(rows=rows.map(lambda rows: [(key, value, [], timestamp) for key, value, _headers, timestamp in rows]))
+@pytest.mark.parametrize("magic", [0, 1])
+def test_formats_before_v2_are_the_same_as_well(magic: int, rows: list[Row]) -> None:
+    native, objects = filled(NativeColumns(PLENTY), rows), filled(ObjectColumns(PLENTY), rows)
+
+    assert content(native, magic) == content(objects, magic)
+
+
+def test_an_old_format_refuses_headers_and_the_records_stay() -> None:
+    columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW), (b"k", b"b", [("h", None)], NOW)])
+
+    with pytest.raises(UnsupportedVersion, match="header"):
+        columns.encode(1)
+
+    assert content(columns) == content(
+        filled(ObjectColumns(PLENTY), [(None, b"a", [], NOW), (b"k", b"b", [("h", None)], NOW)])
+    )
+
+
+@given(rows=rows, data=st.data())
+def test_records_move_to_other_columns_as_they_are(rows: list[Row], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=60))
+    native, objects = NativeColumns(PLENTY), ObjectColumns(PLENTY)
+
+    taken = native.extend(filled(NativeColumns(PLENTY), rows), chosen)
+
+    assert taken == objects.extend(filled(ObjectColumns(PLENTY), rows), chosen) == len(chosen)
+    assert content(native) == content(objects)
+
+
+@given(rows=rows, limit=st.integers(0, 3000))
+def test_memory_stays_within_what_is_allowed_and_the_size_is_exact(rows: list[Row], limit: int) -> None:
+    columns = NativeColumns(limit)
+
+    placed = [columns.append(*row) for row in rows]
+
+    assert placed[0] == 0  # an empty batch takes any record
+    assert columns.memory() <= max(limit, columns.memory() if len(columns) == 1 else 0)
+    size, memory, count = columns.size_estimate(), columns.memory(), len(columns)
+    assert len(b"".join(columns.encode(2).chunks)) == size
+    assert memory == size + count * FACT_SIZE
+
+
+def test_what_is_allowed_later_makes_room() -> None:
+    columns = NativeColumns(0)
+    row: Row = (None, bytes(100), [], NOW)
+    columns.append(*row)
+    assert columns.append(*row) is None
+
+    columns.allow(columns.memory() * 2 + 2)
+
+    assert (columns.append(*row), columns.append(*row)) == (1, None)
+
+
+def test_records_move_only_as_far_as_there_is_room() -> None:
+    run = filled(NativeColumns(PLENTY), [(b"k", bytes(100), [], NOW)] * 10)
+    columns = NativeColumns(350)
+
+    assert columns.extend(run, range(10)) == 2
+    assert columns.extend(run, range(2, 10)) == 0
+    assert len(columns) == 2
+
+
+@pytest.mark.parametrize("how", ["close", "release", "encode"])
+def test_closed_columns_take_nothing_whatever_is_allowed(how: str) -> None:
+    columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW)])
+
+    columns.encode(2) if how == "encode" else getattr(columns, how)()
+    columns.allow(PLENTY)
+
+    assert columns.append(None, b"b", (), NOW) is None
+    assert len(columns) == 1
+    assert list(columns.facts().timestamps_ms) == [NOW]
+
+
+@pytest.mark.parametrize("timestamp_ms", [-2, TIMESTAMP_MAX + 1])
+def test_a_time_that_the_format_cannot_hold_is_refused(timestamp_ms: int) -> None:
+    columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW)])
+
+    with pytest.raises(InvalidRecord, match="timestamp_ms"):
+        columns.append(None, b"b", (), timestamp_ms)
+
+    assert len(columns) == 1
+
+
+def test_a_time_too_far_from_the_first_needs_another_batch() -> None:
+    columns = filled(NativeColumns(PLENTY), [(None, b"a", [], -1)])
+
+    assert columns.append(None, b"b", (), TIMESTAMP_MAX) is None
+    assert columns.append(None, b"b", (), TIMESTAMP_MAX - 1) == 1
+
+
+@pytest.mark.parametrize(("key", "value"), [("text", b"v"), (b"k", "text"), (b"k", bytearray(b"v")), (1, b"v")])
+def test_other_types_than_bytes_are_refused_and_leave_nothing(key: object, value: object) -> None:
+    columns = NativeColumns(PLENTY)
+
+    with pytest.raises(TypeError):
+        columns.append(key, value, (), NOW)  # type: ignore[arg-type]
+
+    assert (len(columns), columns.size_estimate()) == (0, 0)
+
+
+def test_the_section_outlives_its_columns_and_cannot_be_written() -> None:
+    columns = filled(NativeColumns(PLENTY), [(b"k", b"value", [], NOW)] * 100)
+    expected = content(filled(ObjectColumns(PLENTY), [(b"k", b"value", [], NOW)] * 100))[1]
+    [section] = columns.encode(2).chunks
+
+    del columns
+    gc.collect()
+
+    assert isinstance(section, memoryview)
+    assert section.readonly
+    assert bytes(section) == expected
+
+
+def test_no_object_is_kept_for_a_record() -> None:
+    key, value = b"key" * 10, b"value" * 10
+    before = sys.getrefcount(key), sys.getrefcount(value)
+
+    columns = filled(NativeColumns(PLENTY), [(key, value, [], NOW)] * 10)
+
+    assert (sys.getrefcount(key), sys.getrefcount(value)) == before
+    assert len(columns) == 10
+
+
+def test_the_encoder_takes_records_of_send_and_nothing_else() -> None:
+    encoder = ottla_encoder()
+
+    assert isinstance(encoder, NativeEncoder)
+    assert isinstance(encoder.columns(ColumnsKind.OBJECTS, 1), NativeColumns)
+    assert encoder.columns(ColumnsKind.ARROW, 1) is None

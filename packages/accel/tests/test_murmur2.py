@@ -1,0 +1,29 @@
+"""The native hash is the core's hash."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.partitioners.murmur2_hash import murmur2 as in_python
+from ottla_accel.murmur2 import murmur2
+
+
+@given(key=st.binary(max_size=300))
+def test_every_key_has_the_hash_that_the_core_gives_it(key: bytes) -> None:
+    assert murmur2(key) == in_python(key)
+
+
+@pytest.mark.parametrize("size", range(20))
+def test_bytes_above_127_count_as_unsigned_at_every_place(size: int) -> None:
+    assert murmur2(b"\xff" * size) == in_python(b"\xff" * size)
+
+
+def test_any_buffer_has_a_hash() -> None:
+    assert murmur2(bytearray(b"key")) == murmur2(memoryview(b"key")) == in_python(b"key")
+
+
+def test_text_has_none() -> None:
+    with pytest.raises(TypeError):
+        murmur2("key")  # type: ignore[arg-type]

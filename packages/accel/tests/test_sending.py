@@ -1,0 +1,288 @@
+"""`send` in C does what `send` in Python does, or leaves it to it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata, TopicUnavailable
+from ottla.errors import OttlaError
+from ottla_accel.columns import NativeColumns
+from simulated_producer import Simulated, simulated
+
+NOW = 1_700_000_000_000
+
+
+@contextmanager
+def native(*leaders: int, **options: Any) -> Iterator[Simulated]:
+    with simulated(*leaders, config={"record.encoder": "native"}, **options) as world:
+        assert type(world.producer.send).__name__ == "builtin_function_or_method"
+        yield world
+
+
+def outcome(world: Simulated, arguments: dict[str, Any]) -> object:
+    """What a call of `send` comes to: an error's type and words, or where the record will be."""
+    try:
+        delivery = world.producer.send("t", **arguments)
+    except Exception as error:
+        return type(error), str(error)
+    return delivery
+
+
+values = st.none() | st.binary(max_size=30) | st.sampled_from(["text", 1, bytearray(b"array"), memoryview(b"view")])
+header_lists = st.sampled_from(
+    [
+        (),
+        [],
+        [("h", b"1")],
+        (("h", b"1"), ("h", None)),
+        [("é" * 40, b"x" * 200)],
+        {"mapping": b"1"},
+        [("h", "text")],
+        [("h",)],
+        ["hh"],
+        [["h", b"1"]],
+        [(b"h", b"1")],
+        [("\ud800", b"1")],
+        7,
+    ]
+)
+calls = st.lists(
+    st.fixed_dictionaries(
+        {"value": values, "key": values},
+        optional={
+            "headers": header_lists,
+            "partition": st.sampled_from([None, 0, 1, 2, True, "1", -1]),
+            "timestamp_ms": st.sampled_from([None, 0, NOW, NOW - 10**9, -1, 2**63 - 1, 2**63, 1.5, "now"]),
+        },
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(calls=calls)
+def test_every_call_comes_to_what_it_comes_to_in_python(calls: list[dict[str, Any]]) -> None:
+    seen = {}
+    for encoder in ("python", "native"):
+        with simulated(1, 2, 1, config={"record.encoder": encoder}, max_block_ms=0) as world:
+            outcomes = [outcome(world, dict(call)) for call in calls]
+            world.settle()
+            seen[encoder] = [
+                _place(each, call) if isinstance(each, Delivery) else each
+                for each, call in zip(outcomes, calls, strict=True)
+            ]
+            logs = world.cluster.topics["t"].log
+            seen[encoder].append(
+                sorted(
+                    (partition if record.key is not None else -1, record.key, record.value, record.headers)
+                    for partition, log in logs.items()
+                    for record in log
+                )
+                if not any(None in (call["value"], call["key"]) for call in calls)
+                else sum(map(len, logs.values()))
+            )
+    assert seen["native"] == seen["python"]
+
+
+def _place(delivery: Delivery, call: dict[str, Any]) -> object:
+    metadata = delivery.result(0)
+    chosen_by_chance = call["key"] is None and call.get("partition") is None
+    return (
+        -1 if chosen_by_chance else metadata.partition,
+        metadata.serialized_key_size,
+        metadata.serialized_value_size,
+        metadata.timestamp_ms if call.get("timestamp_ms") is not None else None,
+    )
+
+
+def test_a_delivery_is_the_cores_own() -> None:
+    with native(1) as world:
+        first, second = (world.producer.send("t", value, partition=0) for value in (b"a", b"b"))
+        assert (type(second), second.done()) == (Delivery, False)
+        world.settle()
+
+        assert (first.result(0).offset, second.result(0).offset) == (0, 1)
+        assert "at offset 1" in repr(second)
+
+
+def test_records_are_appended_in_c_once_a_batch_is_open() -> None:
+    with native(1) as world:
+        deliveries = [world.producer.send("t", b"v", key=b"k") for _ in range(3)]
+
+        columns = deliveries[0]._batch.columns
+        assert isinstance(columns, NativeColumns)
+        assert len(columns) == 3
+        assert len({id(delivery._batch) for delivery in deliveries}) == 1
+
+
+def test_callbacks_run_in_order_with_what_the_log_holds() -> None:
+    told: list[tuple[int, RecordMetadata | None, OttlaError | None]] = []
+    with native(1) as world:
+        for number in range(50):
+            world.producer.send(
+                "t",
+                bytes(number),
+                key=b"k" if number % 2 else None,
+                timestamp_ms=NOW + number,
+                on_delivery=lambda metadata, error, number=number: told.append((number, metadata, error)),
+            )
+        world.settle()
+
+    assert [number for number, _metadata, _error in told] == list(range(50))
+    assert told[49] == (49, RecordMetadata("t", 0, 49, NOW + 49, 1, 49), None)
+    assert type(told[48][1]) is RecordMetadata
+    assert told[48] == (48, RecordMetadata("t", 0, 48, NOW + 48, -1, 48), None)
+
+
+def test_a_callback_that_raises_is_logged_and_stops_none(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[int] = []
+
+    def fails(_metadata: object, _error: object) -> None:
+        raise SystemExit("no")
+
+    with native(1) as world:
+        world.producer.send("t", b"a")
+        world.producer.send("t", b"b", on_delivery=fails)
+        world.producer.send("t", b"c", on_delivery=lambda *_: told.append(1))
+        world.settle()
+
+    assert told == [1]
+    assert "delivery callback for topic 't', partition 0 raised" in caplog.text
+
+
+def test_callbacks_of_records_that_failed_get_their_error() -> None:
+    told: list[tuple[object, object]] = []
+    with native(1) as world:
+        world.cluster.brokers[1].silent = True
+        for _ in range(2):
+            world.producer.send("t", b"a", on_delivery=lambda *outcome: told.append(outcome))
+        world.producer.close(0)
+
+    assert [(metadata, type(error)) for metadata, error in told] == [(None, DeliveryFailed)] * 2
+
+
+def test_a_closed_producer_refuses() -> None:
+    with native(1) as world:
+        world.producer.send("t", b"a")
+        world.settle()
+        world.producer.close()
+
+        with pytest.raises(ProducerClosed):
+            world.producer.send("t", b"b")
+
+
+def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
+    with simulated(1, config={"record.encoder": "native"}) as world:
+        kept = weakref.ref(world.producer)
+        send = world.producer.send
+        send("t", b"a")
+        world.settle()
+        world.producer = None  # type: ignore[assignment]
+        gc.collect()
+
+        assert kept() is None
+        with pytest.raises(ProducerClosed, match="is gone"):
+            send("unknown", b"a")
+        world.thread.join()  # it was told to end
+        world.producer = Producer({"bootstrap.servers": "127.0.0.1:1"})  # for the context's end
+
+
+def test_a_subclass_with_a_send_of_its_own_is_left_alone() -> None:
+    sent: list[object] = []
+
+    class Counting(Producer):
+        def send(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> Delivery:
+            sent.append(value)
+            return super().send(topic, value, key, **options)
+
+    producer = Counting({"bootstrap.servers": "127.0.0.1:1", "max.block.ms": 0})
+    with pytest.raises(TopicUnavailable):
+        producer.send("t", b"a")
+    producer.close(0)
+
+    assert sent == [b"a"]
+
+
+def test_serializers_go_before_the_quick_way() -> None:
+    with simulated(1, config={"record.encoder": "native", "value.serializer": str.encode}) as world:
+        world.producer.send("t", "text")
+        world.settle()
+
+        assert world.log() == [b"text"]
+
+
+def test_keys_are_ignored_where_that_is_asked_for() -> None:
+    with native(1, 1, partitioner_ignore_keys="true") as world:
+        for number in range(20):
+            world.producer.send("t", b"v", key=b"%d" % number)
+        world.settle()
+
+        assert sorted(len(world.log(partition)) for partition in (0, 1)) == [0, 20]  # one stay
+
+
+def test_nothing_is_left_behind_by_many_calls() -> None:
+    value, key, header = b"value", b"key", ("name", b"content")
+    callback = lambda *_: None  # noqa: E731 - one whose references can be counted
+
+    def send_some(world: Simulated) -> None:
+        for _ in range(200):
+            world.producer.send("t", value, key, headers=[header], on_delivery=callback)
+            with pytest.raises(InvalidRecord):
+                world.producer.send("t", value, key, headers=[header, 1])  # type: ignore[list-item]
+        world.settle()
+
+    with native(1) as world:
+        send_some(world)
+        gc.collect()
+        before = [sys.getrefcount(thing) for thing in (value, key, header, callback)]
+        send_some(world)
+        gc.collect()
+
+        assert [sys.getrefcount(thing) for thing in (value, key, header, callback)] == before
+
+
+def test_many_threads_lose_and_double_nothing_while_the_collector_runs_all_the_time() -> None:
+    threshold = gc.get_threshold()
+    told: list[bytes] = []
+    with native(1, 1, 1, batch_size=500) as world:
+
+        def work(thread: int) -> None:
+            for number in range(300):
+                value = b"%d-%d" % (thread, number)
+                world.producer.send(
+                    "t", value, key=value[:1], on_delivery=lambda _m, _e, value=value: told.append(value)
+                )
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        gc.set_threshold(1)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                world.round(until=world.clock())
+        finally:
+            gc.set_threshold(*threshold)
+            sys.setswitchinterval(interval)
+        world.settle()
+        logs = [world.log(partition) for partition in range(3)]
+
+    expected = sorted(b"%d-%d" % (thread, number) for thread in range(4) for number in range(300))
+    assert sorted(value for log in logs for value in log if value is not None) == expected
+    assert sorted(told) == expected
+    for log in logs:
+        for thread in range(4):
+            numbers = [int(value[2:]) for value in log if value is not None and value.startswith(b"%d-" % thread)]
+            assert numbers == sorted(numbers)
