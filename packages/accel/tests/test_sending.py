@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata, TopicUnavailable
+from ottla.batch import OnDelivery
 from ottla.errors import OttlaError
 from ottla_accel.columns import NativeColumns
 from simulated_producer import Simulated, simulated
@@ -128,6 +129,10 @@ def test_records_are_appended_in_c_once_a_batch_is_open() -> None:
 
 def test_callbacks_run_in_order_with_what_the_log_holds() -> None:
     told: list[tuple[int, RecordMetadata | None, OttlaError | None]] = []
+
+    def tell(number: int) -> OnDelivery:
+        return lambda metadata, error: told.append((number, metadata, error))
+
     with native(1) as world:
         for number in range(50):
             world.producer.send(
@@ -135,7 +140,7 @@ def test_callbacks_run_in_order_with_what_the_log_holds() -> None:
                 bytes(number),
                 key=b"k" if number % 2 else None,
                 timestamp_ms=NOW + number,
-                on_delivery=lambda metadata, error, number=number: told.append((number, metadata, error)),
+                on_delivery=tell(number),
             )
         world.settle()
 
@@ -194,7 +199,7 @@ def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
         assert kept() is None
         with pytest.raises(ProducerClosed, match="is gone"):
             send("unknown", b"a")
-        world.thread.join()  # it was told to end
+        world.thread.join(0)  # it was told to end
         world.producer = Producer({"bootstrap.servers": "127.0.0.1:1"})  # for the context's end
 
 
@@ -257,21 +262,22 @@ def test_many_threads_lose_and_double_nothing_while_the_collector_runs_all_the_t
     told: list[bytes] = []
     with native(1, 1, 1, batch_size=500) as world:
 
+        def tell(value: bytes) -> OnDelivery:
+            return lambda _metadata, _error: told.append(value)
+
         def work(thread: int) -> None:
             for number in range(300):
                 value = b"%d-%d" % (thread, number)
-                world.producer.send(
-                    "t", value, key=value[:1], on_delivery=lambda _m, _e, value=value: told.append(value)
-                )
+                world.producer.send("t", value, key=value[:1], on_delivery=tell(value))
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         gc.set_threshold(1)
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1e-5)
         try:
-            for thread in threads:
-                thread.start()
-            while any(thread.is_alive() for thread in threads):
+            for each in threads:
+                each.start()
+            while any(each.is_alive() for each in threads):
                 world.round(until=world.clock())
         finally:
             gc.set_threshold(*threshold)
