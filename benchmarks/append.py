@@ -10,7 +10,7 @@ import functools
 import gc
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 from rich.console import Console
@@ -35,8 +35,9 @@ RUN: Final = 1_000
 class SendPath:
     """The steps. Each method takes all records through its step and returns the seconds that it took."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, encoder: RecordEncoder) -> None:
         self._workload = workload
+        self._encoder = encoder
         self._records = list(zip(workload.keys(workload.records), workload.values(workload.records), strict=True))
         self._headers = workload.header_list or ()
 
@@ -65,7 +66,7 @@ class SendPath:
 
     def append_to_accumulator(self) -> float:
         """Put records into batches of one partition that nobody drains."""
-        queues = accumulator(self._workload)
+        queues = accumulator(self._workload, self._encoder)
         headers, size = self._headers, self._workload.value_size
         queue = queues.queues("t", TopicView(partitions=1, available=(0,), queued_bytes=())).queues[0]
         started = time.perf_counter()
@@ -99,14 +100,19 @@ class SendPath:
 
     def _filled(self) -> Sequence[Columns]:
         headers, limit = self._headers, self._workload.batch_size
-        full = [columns(limit)]
+        full = [self._columns(limit)]
         append = full[-1].append
         for key, value in self._records:
             if append(key, value, headers, NOW_MS) is None:
-                full.append(columns(limit))
+                full.append(self._columns(limit))
                 append = full[-1].append
                 append(key, value, headers, NOW_MS)
         return full
+
+    def _columns(self, limit: int) -> Columns:
+        columns = self._encoder.columns(ColumnsKind.OBJECTS, limit)
+        assert columns is not None
+        return columns
 
 
 def made(plugin: Plugin) -> Any:
@@ -115,22 +121,21 @@ def made(plugin: Plugin) -> Any:
 
 
 @functools.cache
-def encoder() -> RecordEncoder:
-    """The installed encoder of the highest priority."""
-    return REGISTRY.create_encoders((plugin, {}) for plugin in REGISTRY.encoders())[0]
+def encoder(name: str) -> RecordEncoder:
+    """An installed encoder."""
+    return cast(RecordEncoder, made(REGISTRY.plugin("encoder", name)))
 
 
-def columns(limit: int) -> Columns:
-    """The encoder's columns for `send`."""
-    columns = encoder().columns(ColumnsKind.OBJECTS, limit)
-    assert columns is not None
-    return columns
-
-
-def accumulator(workload: Workload) -> RecordAccumulator:
+def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator:
     """An accumulator with room for everything."""
+
+    def columns(limit: int) -> Columns:
+        made = encoder.columns(ColumnsKind.OBJECTS, limit)
+        assert made is not None
+        return made
+
     return RecordAccumulator(
-        sizes=BatchSizes(target=workload.batch_size, most=1 << 20),
+        sizes=BatchSizes(target=workload.batch_size, most=1 << 20, record_cost=encoder.record_cost),
         linger=1.0,
         delivery_timeout=120.0,
         max_block=0.0,
@@ -171,7 +176,10 @@ def table(rows: Iterable[tuple[str, float]]) -> Table:
 @click.option("--distinct-keys", default=DISTINCT_KEYS)
 @click.option("--headers", is_flag=True)
 @click.option("--repeats", default=7)
-def main(records: int, value_size: int, keyed: bool, distinct_keys: int, headers: bool, repeats: int) -> None:
+@click.option("--encoder", "name", default="python", help="native: the one of ottla-accel.")
+def main(
+    records: int, value_size: int, keyed: bool, distinct_keys: int, headers: bool, repeats: int, name: str
+) -> None:
     """Time the steps of the send path one by one."""
     workload = Workload(
         records=records,
@@ -184,7 +192,7 @@ def main(records: int, value_size: int, keyed: bool, distinct_keys: int, headers
         compression="none",
         acks="all",
     )
-    path = SendPath(workload)
+    path = SendPath(workload, encoder(name))
     steps = {
         "an empty loop": path.empty_loop,
         "Partitioner.partition_column": path.partition,

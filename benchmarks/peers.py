@@ -10,6 +10,7 @@ import json
 import sys
 from asyncio import Runner
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import attrs
@@ -46,7 +47,9 @@ class Counter:
 class OttlaPeer:
     """`send`, then `flush`."""
 
-    def __init__(self, workload: Workload, servers: str, topic: str, counter: Counter | None) -> None:
+    def __init__(
+        self, workload: Workload, servers: str, topic: str, counter: Counter | None, encoder: str = "native"
+    ) -> None:
         from ottla import Producer
 
         self._topic = topic
@@ -59,6 +62,7 @@ class OttlaPeer:
             batch_size=workload.batch_size,
             compression_type=workload.compression,
             max_in_flight_requests_per_connection=workload.max_in_flight,
+            record_encoder=encoder,
         )
 
     def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
@@ -177,6 +181,7 @@ class AiokafkaPeer:
 
 PEERS: Final[Mapping[str, Callable[[Workload, str, str, Counter | None], Peer]]] = {
     "ottla": OttlaPeer,
+    "ottla-python": partial(OttlaPeer, encoder="python"),
     "confluent-kafka": ConfluentPeer,
     "aiokafka": AiokafkaPeer,
     "kafka-python": KafkaPythonPeer,
