@@ -22,6 +22,7 @@ from workload import DISTINCT_KEYS, Workload
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 
+DISTRIBUTIONS: Final = ("ottla", "ottla-accel", "confluent-kafka", "aiokafka", "kafka-python")
 SHARES: Final = {"aiokafka": 0.5, "kafka-python": 0.2}
 """The slow peers send fewer records: it is the rate that is compared."""
 
@@ -36,7 +37,7 @@ def environment() -> Mapping[str, Any]:
         "machine": platform.platform(),
         "processors": os.cpu_count(),
         "load_average": os.getloadavg(),
-        "versions": {peer: version(peer) for peer in PEERS},
+        "versions": {name: version(name) for name in DISTRIBUTIONS},
     }
 
 
