@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,8 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Iterator[Asked]:
-    made = Asked()
-    yield made
-    made.resolver.close()
+def asked() -> Asked:
+    return Asked()
 
 
 @pytest.mark.parametrize(("digits", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
@@ -88,12 +87,55 @@ def test_a_name_without_an_address_is_an_error_that_names_it(asked: Asked, name:
     assert caught.value.__cause__ is not None
 
 
-def test_closing_lets_the_thread_end(asked: Asked) -> None:
+def test_the_thread_of_a_look_up_ends_with_it(asked: Asked) -> None:
     before = set(threading.enumerate())
     asked.answer("localhost")
-    [thread] = set(threading.enumerate()) - before
 
-    asked.resolver.close()
-    thread.join(HANG_GUARD)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(HANG_GUARD)
+        assert not thread.is_alive()
 
-    assert not thread.is_alive()
+
+def test_a_name_that_takes_long_keeps_no_other_name_waiting(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, released = threading.Event(), threading.Event()
+    look_up = socket.getaddrinfo
+
+    def slow(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "slow.example" and not options.get("flags"):
+            held.set()
+            released.wait(HANG_GUARD)
+        return look_up(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    assert asked.resolver.resolve("slow.example", 9092, canonical=False) is None
+    assert held.wait(HANG_GUARD)
+
+    assert asked.answer("localhost")
+    assert not released.is_set()
+    released.set()
+
+
+def test_a_canonical_name_that_cannot_be_looked_up_is_an_error(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> tuple[str, str]:
+        raise socket.gaierror(socket.EAI_AGAIN, "try again")
+
+    monkeypatch.setattr(socket, "getnameinfo", fail)
+
+    with pytest.raises(NameResolutionFailed, match="try again") as caught:
+        asked.answer("127.0.0.1", canonical=True)
+    assert not caught.value.final
+
+
+@pytest.mark.parametrize("port", [0, -1, 65_536, 65_536 + 9092, 2**31 - 1])
+def test_a_port_that_does_not_exist_is_refused_and_never_taken_for_another(asked: Asked, port: int) -> None:
+    with pytest.raises(NameResolutionFailed, match=f"there is no port {port}"):
+        asked.resolver.resolve("127.0.0.1", port, canonical=False)
+
+
+def test_a_link_local_address_keeps_its_scope(asked: Asked) -> None:
+    [loopback] = [number for number, name in socket.if_nameindex() if name == "lo"] or [1]
+
+    addresses = asked.resolver.resolve(f"fe80::1%{loopback}", 9092, canonical=False)
+
+    assert addresses is not None
+    assert addresses[0].target.sockaddr[3] == loopback

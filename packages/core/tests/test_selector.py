@@ -6,38 +6,16 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ottla.errors import ConnectionFailed, ConnectionRetired, OttlaError
-from ottla.interfaces import Interest, Target, Transport, TransportLayer
+from ottla.errors import ConnectionFailed, ConnectionRetired
+from ottla.interfaces import Interest, Target, TransportLayer
 from ottla.selectable import Address
 from ottla.selector import Selector
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
-
-HANG_GUARD = 20.0
-
-
-class Events:
-    """What a selector told of, over as many polls as it takes."""
-
-    def __init__(self, selector: Selector) -> None:
-        self._selector = selector
-        self.connected: list[int] = []
-        self.sent: list[int] = []
-        self.received: list[tuple[int, bytes]] = []
-        self.disconnected: dict[int, OttlaError] = {}
-
-    def until(self, happened: Callable[[], object]) -> None:
-        deadline = time.monotonic() + HANG_GUARD
-        while not happened():
-            assert time.monotonic() < deadline, "it never happened"
-            self._selector.poll(0.2)
-            self.connected += self._selector.connected
-            self.sent += self._selector.sent
-            self.received += [(node, bytes(frame)) for node, frame in self._selector.received]
-            self.disconnected |= self._selector.disconnected
+from real_selector import HANG_GUARD, Events, Shutdown, connect, make_selector
 
 
 @pytest.fixture
@@ -46,31 +24,11 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
-def make_selector(*, transport: Transport | None = None, max_idle: float = 60.0) -> Selector:
-    return Selector(
-        transport=transport or PlaintextTransport(),
-        send_buffer_bytes=16_384,
-        receive_buffer_bytes=-1,
-        max_idle=max_idle,
-        max_answer_size=10_000_000,
-        clock=time.monotonic,
-    )
-
-
 @pytest.fixture
 def selector() -> Iterator[Selector]:
     made = make_selector()
     yield made
     made.shutdown()
-
-
-def connect(selector: Selector, listener: socket.socket, node: int = 1) -> tuple[Events, socket.socket]:
-    host, port = listener.getsockname()
-    selector.connect(node, Target(socket.AF_INET, (host, port)), host, port)
-    events = Events(selector)
-    events.until(lambda: events.connected)
-    peer, _address = listener.accept()
-    return events, peer
 
 
 def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: socket.socket) -> None:
@@ -169,7 +127,7 @@ def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
 
 def test_the_connection_that_was_idle_longest_is_closed_one_in_a_round(listener: socket.socket) -> None:
     selector = make_selector(max_idle=0.0)
-    with contextlib.closing(_Shutdown(selector)):
+    with contextlib.closing(Shutdown(selector)):
         host, port = listener.getsockname()
         for node in (1, 2):
             selector.connect(node, Target(socket.AF_INET, (host, port)), host, port)
@@ -213,7 +171,7 @@ def test_a_transport_that_raises_ends_only_its_connection(
             raise ZeroDivisionError("a fault in a plugin")
 
     selector = make_selector(transport=Broken())
-    with contextlib.closing(_Shutdown(selector)):
+    with contextlib.closing(Shutdown(selector)):
         host, port = listener.getsockname()
         selector.connect(1, Target(socket.AF_INET, (host, port)), host, port)
         events = Events(selector)
@@ -249,7 +207,7 @@ def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket
             return Holding(sock)
 
     selector = make_selector(transport=HoldingTransport())
-    with contextlib.closing(_Shutdown(selector)):
+    with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
         peer.sendall(b"\0\0\0\3one\0\0\0\3two")
         events.until(lambda: len(events.received) == 2)
@@ -264,7 +222,7 @@ def test_the_transport_may_answer_with_targets_of_its_own() -> None:
             return [Target(socket.AF_UNIX, f"/run/{host}")]
 
     selector = make_selector(transport=Tunnel())
-    with contextlib.closing(_Shutdown(selector)):
+    with contextlib.closing(Shutdown(selector)):
         assert selector.resolve("broker", 9092) == [
             Address(host="broker", target=Target(socket.AF_UNIX, "/run/broker"))
         ]
@@ -288,8 +246,3 @@ def test_the_layer_of_the_plaintext_transport_wants_nothing_for_itself() -> None
     assert layer.interest() is Interest.NONE
     layer.close()
     right.close()
-
-
-class _Shutdown:
-    def __init__(self, selector: Selector) -> None:
-        self.close = selector.shutdown
