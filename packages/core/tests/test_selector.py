@@ -31,6 +31,7 @@ def selector() -> Iterator[Selector]:
     made.shutdown()
 
 
+@pytest.mark.rule("selector.connect.told")
 def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
@@ -38,6 +39,7 @@ def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: 
     peer.close()
 
 
+@pytest.mark.rule("selector.send.partial")
 def test_a_large_send_goes_out_whole_through_a_slow_reader(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     chunks = [bytes([n]) * 300_000 for n in range(10)]
@@ -58,6 +60,7 @@ def test_a_large_send_goes_out_whole_through_a_slow_reader(selector: Selector, l
     assert bytes(read) == b"".join(chunks)
 
 
+@pytest.mark.rule("selector.receive.one")
 def test_answers_come_one_for_each_poll_and_in_order(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
@@ -68,6 +71,7 @@ def test_answers_come_one_for_each_poll_and_in_order(selector: Selector, listene
     assert events.received == [(1, b"one"), (1, b"two")]
 
 
+@pytest.mark.rule("selector.receive.whole")
 def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     for byte in b"\0\0\0\5hello":
@@ -80,6 +84,7 @@ def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(selector: Selec
     assert events.received == [(1, b"hello")]
 
 
+@pytest.mark.rule("selector.close.arrived")
 def test_what_had_arrived_before_the_peer_closed_is_still_read(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
@@ -91,6 +96,7 @@ def test_what_had_arrived_before_the_peer_closed_is_still_read(selector: Selecto
     assert isinstance(events.disconnected[1], ConnectionFailed)
 
 
+@pytest.mark.rule("selector.connect.told")
 def test_a_refused_connection_names_the_address(selector: Selector, listener: socket.socket) -> None:
     host, port = listener.getsockname()
     listener.close()
@@ -102,6 +108,7 @@ def test_a_refused_connection_names_the_address(selector: Selector, listener: so
     assert f"kafka.example:{port} (127.0.0.1): ECONNREFUSED" in str(events.disconnected[1])
 
 
+@pytest.mark.rule("selector.close.reset")
 def test_a_reset_ends_the_connection_with_its_cause(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -112,6 +119,7 @@ def test_a_reset_ends_the_connection_with_its_cause(selector: Selector, listener
     assert isinstance(events.disconnected[1], ConnectionFailed)
 
 
+@pytest.mark.rule("selector.close.wanted")
 def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
     selector: Selector, listener: socket.socket
 ) -> None:
@@ -125,6 +133,7 @@ def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
     assert events.disconnected == {1: reason}
 
 
+@pytest.mark.rule("selector.idle.one")
 def test_the_connection_that_was_idle_longest_is_closed_one_in_a_round(listener: socket.socket) -> None:
     selector = make_selector(max_idle=0.0)
     with contextlib.closing(Shutdown(selector)):
@@ -142,6 +151,7 @@ def test_the_connection_that_was_idle_longest_is_closed_one_in_a_round(listener:
     assert max(map(len, rounds)) == 1
 
 
+@pytest.mark.rule("selector.wakeup")
 def test_wakeup_ends_a_poll_that_waits(selector: Selector) -> None:
     waker = threading.Thread(target=selector.wakeup)
     waker.start()
@@ -153,6 +163,7 @@ def test_wakeup_ends_a_poll_that_waits(selector: Selector) -> None:
     assert time.monotonic() - started < HANG_GUARD
 
 
+@pytest.mark.rule("selector.wakeup")
 def test_a_wakeup_before_the_poll_is_not_lost(selector: Selector) -> None:
     selector.wakeup()
     selector.wakeup()
@@ -163,6 +174,7 @@ def test_a_wakeup_before_the_poll_is_not_lost(selector: Selector) -> None:
     assert time.monotonic() - started < HANG_GUARD
 
 
+@pytest.mark.rule("selector.transport.fault")
 def test_a_transport_that_raises_ends_only_its_connection(
     listener: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -181,6 +193,7 @@ def test_a_transport_that_raises_ends_only_its_connection(
     assert "the transport failed" in caplog.text
 
 
+@pytest.mark.rule("selector.receive.held")
 def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket.socket) -> None:
     """As in TLS: one record on the wire may hold two answers."""
 
@@ -216,6 +229,7 @@ def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket
     assert [frame for _node, frame in events.received] == [b"one", b"two"]
 
 
+@pytest.mark.rule("selector.names.transport")
 def test_the_transport_may_answer_with_targets_of_its_own() -> None:
     class Tunnel(PlaintextTransport):
         def targets(self, host: str, port: int) -> Sequence[Target] | None:
@@ -228,6 +242,7 @@ def test_the_transport_may_answer_with_targets_of_its_own() -> None:
         ]
 
 
+@pytest.mark.rule("selector.names.aside")
 def test_a_name_is_looked_up_aside_and_wakes_the_poll(selector: Selector) -> None:
     assert selector.resolve("localhost", 9092) is None
 
