@@ -39,7 +39,7 @@ def _stream(kafka: KafkaCluster, topic: str, moving: Callable[[], object], **set
     kafka.create_topic(topic, partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
     with (
         ThreadPoolExecutor(1) as pool,
-        Producer(acks="all", delivery_timeout_ms=600_000, max_block_ms=600_000, **settings) as producer,
+        Producer(acks="all", delivery_timeout_ms=120_000, max_block_ms=120_000, **settings) as producer,
     ):
         producer.send(topic, b"0", partition=0).result(HANG_GUARD)
         moved, count = pool.submit(moving), 1

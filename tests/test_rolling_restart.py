@@ -24,7 +24,7 @@ BETWEEN_CHUNKS = 0.01
 KEYS = 30
 PARTITIONS = 6
 HANG_GUARD = 300.0
-PATIENT = {"delivery_timeout_ms": 600_000, "max_block_ms": 600_000, "acks": "all"}
+PATIENT = {"delivery_timeout_ms": 120_000, "max_block_ms": 120_000, "acks": "all"}
 
 
 def restart_each(kafka: KafkaCluster, topics: Iterable[str]) -> None:

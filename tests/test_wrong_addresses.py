@@ -157,8 +157,10 @@ def test_an_advertised_address_that_leads_nowhere_fails_the_record_and_is_named(
 ) -> None:
     with address() as advertised, KafkaCluster(config={"advertised.listeners": f"PLAINTEXT://{advertised}"}) as kafka:
         kafka.create_topic("t")
-        with Producer(bootstrap_servers=kafka.bootstrap_servers, **PATIENT, **SETUP) as producer:
+        producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **PATIENT, **SETUP)
+        try:
             error = producer.send("t", b"v").exception(HANG_GUARD)
+        finally:
             producer.close(0)
 
     assert type(error) is DeliveryFailed
