@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import resource
 import selectors
 import socket
 import struct
@@ -132,6 +134,27 @@ def test_connecting_to_whom_nobody_accepts_keeps_no_other_connection_waiting(sel
     assert events.connected == [1]
     for each in (full, *waiting):
         each.close()
+
+
+@pytest.mark.rule("selector.connect.waits-not")
+def test_a_process_with_more_than_a_thousand_files_open_connects_as_any_other(listener: socket.socket) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < 2_000:
+        pytest.skip("this machine lets a process open fewer files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(2_000, limits[0]), limits[1]))
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(1_100):
+            stack.callback(os.close, os.dup(listener.fileno()))
+        selector = make_selector()
+        stack.callback(selector.shutdown)
+
+        events, peer = connect(selector, listener)
+        peer.sendall(framed(b"answer"))
+        events.until(lambda: events.received)
+
+        assert selector._connections[1].sock.fileno() > 1_024
+        peer.close()
 
 
 # One connection in one round
