@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -54,6 +55,22 @@ def read_back(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> lis
         raise AssertionError(f"partitions {sorted(missing)} of {topic} were not read to their end")
     finally:
         consumer.close()
+
+
+def told_again(numbers: Sequence[int], *, count: int) -> list[int]:
+    """How many of 0, 1, .. *count* - 1 come once more, each time that some do; fails when one is left out.
+
+    A retry whose first answer was lost writes a stretch again, right behind the first time: 0 1 2 3 2 3 4.
+    """
+    backs: list[int] = []
+    expected = 0
+    for number in numbers:
+        assert number <= expected, f"{number} stands where {expected} is due"
+        if number < expected:
+            backs.append(expected - number)
+        expected = number + 1
+    assert expected == count, f"the last is {expected - 1} of {count}"
+    return backs
 
 
 def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:

@@ -1,4 +1,7 @@
-"""Records of every kind on a real broker, read back by a client that is not ours."""
+"""Records of every kind on a real broker: what is in them, where they go, what their deliveries and others say of them.
+
+Everything is read back by a client that is not ours.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from ottla import (
     BrokerError,
     DeliveryFailed,
     ErrorCode,
+    InvalidRecord,
     OttlaError,
     Producer,
     RecordMetadata,
@@ -24,9 +28,13 @@ from readback import read_back
 
 pytestmark = pytest.mark.kafka
 WAIT = 60.0
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+# What is in them
+
+
+@pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read_by_others_and_named_by_the_log(
     kafka: KafkaCluster, make_topic: MakeTopic, codec: str
 ) -> None:
@@ -43,43 +51,95 @@ def test_every_codec_is_read_by_others_and_named_by_the_log(
     assert f"compresscodec: {codec}" in kafka.dump_log(topic)
 
 
-@pytest.mark.parametrize(("acks", "offsets"), [("all", [0, 1, 2]), (1, [0, 1, 2]), (0, [-1, -1, -1])])
-def test_acks_decide_what_a_delivery_knows(
-    kafka: KafkaCluster, make_topic: MakeTopic, acks: object, offsets: list[int]
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("size", [0, 1, 40_000, 1_000_000])
+def test_a_lone_record_of_any_size_survives_every_codec(
+    kafka: KafkaCluster, make_topic: MakeTopic, codec: str, size: int
 ) -> None:
+    """Up to what compresses best (zeros of it), far above one block of any codec."""
     topic = make_topic()
+    value = bytes(size // 2) + bytes(n * n % 251 for n in range(size - size // 2))
 
-    with Producer(bootstrap_servers=kafka.bootstrap_servers, acks=acks) as producer:
-        deliveries = [producer.send(topic, b"%d" % n) for n in range(3)]
-        assert [delivery.result(WAIT).offset for delivery in deliveries] == offsets
-
-    assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"0", b"1", b"2"]
-
-
-@pytest.mark.rule("producer.record.headers")
-def test_nulls_empties_and_repeated_headers_stay_what_they_are(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
-    topic = make_topic()
-
-    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        tombstone = producer.send(topic, None, b"key").result(WAIT)
-        producer.send(topic, b"", b"")
-        producer.send(topic, b"v", headers=[("a", b"1"), ("a", b"2"), ("ü", None), ("a", b"")])
-
-    assert (tombstone.serialized_key_size, tombstone.serialized_value_size) == (3, -1)
-    null, empty, headed = read_back(kafka.bootstrap_servers, topic)
-    assert (null.key, null.value) == (b"key", None)
-    assert (empty.key, empty.value) == (b"", b"")
-    assert headed.headers == (("a", b"1"), ("a", b"2"), ("ü", None), ("a", b""))
-
-
-def test_a_record_of_a_megabyte_arrives(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
-    topic = make_topic()
-    value = bytes(range(250)) * 4_000
-
-    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type=codec) as producer:
         producer.send(topic, value).result(WAIT)
 
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [value]
+
+
+def test_null_and_empty_are_told_apart_in_keys_and_values(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    sent: list[tuple[bytes | None, bytes | None]] = [(None, b"v"), (b"", b"v"), (b"k", None), (b"k", b""), (None, None)]
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=100) as producer:
+        deliveries = [producer.send(topic, value, key) for key, value in sent]
+        sizes = [(m.serialized_key_size, m.serialized_value_size) for m in (d.result(WAIT) for d in deliveries)]
+
+    assert [(record.key, record.value) for record in read_back(kafka.bootstrap_servers, topic)] == sent
+    assert sizes == [(-1, 1), (0, 1), (1, -1), (1, 0), (-1, -1)]
+
+
+@pytest.mark.rule("producer.record.headers")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (("a", b"1"), ("a", b"2"), ("ü", None), ("a", b"")),
+        tuple((f"name {n % 3}", None if n % 5 == 0 else b"%d" % n) for n in range(300)),
+    ],
+    ids=["repeated", "many"],
+)
+def test_headers_arrive_in_order_with_nulls_empties_and_repeated_names(
+    kafka: KafkaCluster, make_topic: MakeTopic, headers: tuple[tuple[str, bytes | None], ...]
+) -> None:
+    topic = make_topic()
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send(topic, b"v", headers=headers).result(WAIT)
+
+    [record] = read_back(kafka.bootstrap_servers, topic)
+    assert record.headers == headers
+
+
+def test_a_record_of_its_own_time_keeps_it(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    """CreateTime is the default; one batch may hold times far apart and in any order."""
+    topic = make_topic()
+    now = time.time_ns() // 1_000_000
+    times = [now, 0, now + 1_000, now - 86_400_000, 1]
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=100) as producer:
+        deliveries = [producer.send(topic, b"v", timestamp_ms=moment) for moment in times]
+        told = [delivery.result(WAIT).timestamp_ms for delivery in deliveries]
+
+    assert told == times
+    assert [record.timestamp_ms for record in read_back(kafka.bootstrap_servers, topic)] == times
+
+
+def test_a_record_without_a_time_gets_the_time_of_send(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        before = time.time_ns() // 1_000_000
+        delivery = producer.send(topic, b"v")
+        after = time.time_ns() // 1_000_000
+        told = delivery.result(WAIT).timestamp_ms
+
+    [record] = read_back(kafka.bootstrap_servers, topic)
+    assert before <= told <= after
+    assert told == record.timestamp_ms
+
+
+@pytest.mark.rule("producer.record.timestamp")
+def test_where_the_topic_wants_it_the_brokers_time_is_told_and_kept(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic(message_timestamp_type="LogAppendTime")
+    before = time.time_ns() // 1_000_000
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        told = [producer.send(topic, b"v", timestamp_ms=1).result(WAIT).timestamp_ms for _ in range(3)]
+
+    assert min(told) >= before
+    assert told == [record.timestamp_ms for record in read_back(kafka.bootstrap_servers, topic)]
+
+
+# Where they go
 
 
 @pytest.mark.rule("partitioner.keyed")
@@ -114,64 +174,29 @@ def test_an_explicit_partition_wins_over_the_key(kafka: KafkaCluster, make_topic
     assert placed == [2, 0, 1]
 
 
-@pytest.mark.rule("producer.record.timestamp")
-def test_the_brokers_time_is_told_where_the_topic_wants_it(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
-    topic = make_topic(message_timestamp_type="LogAppendTime")
-    before = int(time.time() * 1000) - 1_000
-
-    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        metadata = producer.send(topic, b"v", timestamp_ms=1).result(WAIT)
-
-    assert metadata.timestamp_ms >= before
+# What is said of them
 
 
-def test_an_unknown_topic_is_refused_with_the_reason(kafka: KafkaCluster) -> None:
-    with (
-        Producer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=1_000) as producer,
-        pytest.raises(TopicUnavailable, match=r"'no-such-topic' .* max\.block\.ms .*UNKNOWN_TOPIC_OR_PARTITION"),
-    ):
-        producer.send("no-such-topic", b"v")
-
-
-def test_a_partition_that_does_not_exist_is_refused_with_how_many_do(
-    kafka: KafkaCluster, make_topic: MakeTopic
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_however_acknowledged_everything_is_there_and_without_acks_no_offset_is_known(
+    kafka: KafkaCluster, make_topic: MakeTopic, acks: object
 ) -> None:
-    topic = make_topic(partitions=2)
+    topic = make_topic(partitions=3)
+    count = 20_000
 
-    with (
-        Producer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=500) as producer,
-        pytest.raises(TopicUnavailable, match="partition 2 does not exist; the topic has 2"),
-    ):
-        producer.send(topic, b"v", partition=2)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, acks=acks) as producer:
+        first = [producer.send(topic, b"%d" % number, partition=0) for number in range(3)]
+        offsets = [delivery.result(WAIT).offset for delivery in first]
+        for number in range(3, count):
+            producer.send(topic, b"%d" % number)
+        report = producer.close()
 
-
-def test_what_the_topic_finds_too_large_names_the_remedy_and_the_rest_goes_on(
-    kafka: KafkaCluster, make_topic: MakeTopic
-) -> None:
-    topic = make_topic(max_message_bytes=1_000)
-
-    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        error = producer.send(topic, bytes(5_000)).exception(WAIT)
-        after = producer.send(topic, b"small").result(WAIT)
-
-    assert error is not None
-    assert isinstance(error.__cause__, BrokerError)
-    assert error.__cause__.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert "max.message.bytes" in str(error)
-    assert after.offset == 0
-
-
-@pytest.mark.rule("batch.record-errors")
-def test_a_record_that_the_broker_names_has_the_brokers_words(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
-    topic = make_topic(cleanup_policy="compact")
-
-    with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=200) as producer:
-        sound = producer.send(topic, b"v", b"key")
-        keyless = producer.send(topic, b"v", partition=0)
-        errors = [sound.exception(WAIT), keyless.exception(WAIT)]
-
-    assert "key" in str(errors[1])
-    assert all(isinstance(error, DeliveryFailed) for error in errors)
+    found = read_back(kafka.bootstrap_servers, topic, partitions=3)
+    assert offsets == ([-1, -1, -1] if acks == 0 else [0, 1, 2])
+    assert report.acknowledged == count
+    assert [record.value for record in found[:3]] == [b"0", b"1", b"2"]
+    assert {record.value for record in found} == {b"%d" % number for number in range(count)}
+    assert len(found) == count
 
 
 @pytest.mark.rule("producer.callback.send")
@@ -232,3 +257,86 @@ def test_many_threads_share_a_producer(kafka: KafkaCluster, make_topic: MakeTopi
 
     values = [record.value for record in read_back(kafka.bootstrap_servers, topic, partitions=12)]
     assert len(set(values)) == len(values) == 16_000
+
+
+# What is refused
+
+
+def test_an_unknown_topic_is_refused_with_the_reason(kafka: KafkaCluster) -> None:
+    with (
+        Producer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=1_000) as producer,
+        pytest.raises(TopicUnavailable, match=r"'no-such-topic' .* max\.block\.ms .*UNKNOWN_TOPIC_OR_PARTITION"),
+    ):
+        producer.send("no-such-topic", b"v")
+
+
+def test_a_partition_that_does_not_exist_is_refused_with_how_many_do(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=2)
+
+    with (
+        Producer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=500) as producer,
+        pytest.raises(TopicUnavailable, match="partition 2 does not exist; the topic has 2"),
+    ):
+        producer.send(topic, b"v", partition=2)
+
+
+def test_a_name_that_no_topic_can_have_is_refused_without_asking_the_broker(kafka: KafkaCluster) -> None:
+    with (
+        Producer(bootstrap_servers=kafka.bootstrap_servers) as producer,
+        pytest.raises(InvalidRecord, match="'größe' is no topic: a name is 1 to 249 of a-z"),
+    ):
+        producer.send("größe", b"v")
+
+
+def test_a_bad_record_fails_alone_and_not_with_its_neighbours(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=1_000) as producer:
+        before = producer.send(topic, b"before")
+        with pytest.raises(InvalidRecord, match="header name"):
+            producer.send(topic, b"bad", headers=[("\ud800", b"")])
+        with pytest.raises(InvalidRecord, match="timestamp_ms"):
+            producer.send(topic, b"bad", timestamp_ms=2**63)
+        after = producer.send(topic, b"after")
+        producer.flush(WAIT)
+
+    assert (before.result().offset, after.result().offset) == (0, 1)
+
+
+def test_what_the_topic_finds_too_large_names_the_remedy_and_the_rest_goes_on(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(max_message_bytes=1_000)
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        error = producer.send(topic, bytes(5_000)).exception(WAIT)
+        after = producer.send(topic, b"small").result(WAIT)
+
+    assert error is not None
+    assert isinstance(error.__cause__, BrokerError)
+    assert error.__cause__.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert "max.message.bytes" in str(error)
+    assert after.offset == 0
+
+
+@pytest.mark.rule("batch.record-errors")
+def test_what_a_topic_finds_wrong_with_a_record_is_told_in_the_brokers_words(
+    kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    """The broker refuses the whole batch, and says which of its records is to blame."""
+    topic = make_topic(cleanup_policy="compact")
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=200) as producer:
+        sound = producer.send(topic, b"v", b"key")
+        keyless = producer.send(topic, b"v", partition=0)
+        beside, blamed = sound.exception(WAIT), keyless.exception(WAIT)
+        after = producer.send(topic, b"v", b"key").result(WAIT)
+
+    assert isinstance(beside, DeliveryFailed)
+    assert isinstance(blamed, DeliveryFailed)
+    assert "Compacted topic cannot accept message without key" in str(blamed)
+    assert isinstance(blamed.__cause__, BrokerError)
+    assert blamed.__cause__.code is ErrorCode.INVALID_RECORD
+    assert after.offset == 0

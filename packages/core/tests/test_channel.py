@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -70,6 +71,7 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+@pytest.mark.rule("selector.send.partial")
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=6), st.lists(st.integers(0, 9), max_size=300))
 def test_chunks_arrive_whole_and_in_order_whatever_pieces_the_layer_takes(
     chunks: list[bytes], pieces: list[int]
@@ -86,6 +88,7 @@ def test_chunks_arrive_whole_and_in_order_whatever_pieces_the_layer_takes(
     assert not channel.sending
 
 
+@pytest.mark.rule("selector.receive.whole")
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=5), st.lists(st.integers(0, 7), max_size=200))
 def test_answers_are_found_whole_whatever_pieces_they_come_in(bodies: list[bytes], pieces: list[int]) -> None:
     channel = make_channel(ScriptedLayer(b"".join(map(framed, bodies)), pieces=pieces))
@@ -101,12 +104,14 @@ def test_answers_are_found_whole_whatever_pieces_they_come_in(bodies: list[bytes
     assert answers == bodies
 
 
+@pytest.mark.rule("selector.receive.one")
 def test_one_read_gives_one_answer_though_more_have_arrived() -> None:
     channel = make_channel(ScriptedLayer(framed(b"first") + framed(b"second")))
 
     assert [content(channel), content(channel), content(channel)] == [b"first", b"second", None]
 
 
+@pytest.mark.rule("selector.send.flushed")
 def test_a_send_is_complete_only_when_the_layer_has_flushed() -> None:
     layer = ScriptedLayer()
     layer.flushed = False
@@ -120,6 +125,7 @@ def test_a_send_is_complete_only_when_the_layer_has_flushed() -> None:
     assert channel.write()
 
 
+@pytest.mark.rule("selector.interest.write")
 def test_the_socket_is_watched_for_writing_only_while_something_is_to_be_written() -> None:
     layer = ScriptedLayer(pieces=[1])
     channel = make_channel(layer)
@@ -146,6 +152,34 @@ def test_a_peer_that_closes_in_the_middle_of_an_answer_is_no_answer() -> None:
         channel.read()
 
 
+@pytest.mark.rule("selector.receive.room")
+def test_a_large_size_takes_no_memory_before_its_bytes_arrive() -> None:
+    layer = ScriptedLayer((100_000_000).to_bytes(4, "big") + bytes(10))
+    channel = Channel(layer, peer="broker:9092", max_answer_size=100_000_000)
+    channel.handshake()
+    tracemalloc.start()
+
+    assert channel.read() is None
+
+    _now, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2_000_000
+
+
+@pytest.mark.rule("selector.receive.room")
+@pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 1 << 21, 5_000_000])
+def test_a_large_answer_is_put_together_as_its_memory_grows(size: int) -> None:
+    body = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    channel = Channel(
+        ScriptedLayer(framed(body) + framed(b"next"), pieces=[3, 9, 700_001]), peer="b:1", max_answer_size=size
+    )
+    channel.handshake()
+
+    assert content(channel) == body
+    assert content(channel) == b"next"
+
+
+@pytest.mark.rule("selector.receive.bounded")
 @pytest.mark.parametrize("prefix", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", (1_001).to_bytes(4, "big")])
 def test_a_size_that_no_answer_has_is_refused_before_memory_is_taken(prefix: bytes) -> None:
     channel = make_channel(ScriptedLayer(prefix + b"rest"))

@@ -49,6 +49,7 @@ def led_by(*leaders: int, epoch: int = 0, name: str = "t", topic_id: bytes = b"\
     return Topic(name=name, id=topic_id, leaders=leaders, epochs=(epoch,) * len(leaders))
 
 
+@pytest.mark.rule("metadata.bootstrap")
 def test_before_anything_is_known_the_bootstrap_servers_are_the_brokers() -> None:
     world = World()
 
@@ -56,6 +57,7 @@ def test_before_anything_is_known_the_bootstrap_servers_are_the_brokers() -> Non
     assert world.due_in <= 0
 
 
+@pytest.mark.rule("metadata.age")
 def test_after_an_answer_it_is_due_again_when_its_age_is_reached() -> None:
     world = World(max_age=300.0)
     world.metadata.use("t", world.clock())
@@ -65,6 +67,7 @@ def test_after_an_answer_it_is_due_again_when_its_age_is_reached() -> None:
     assert world.due_in == pytest.approx(300.0)
 
 
+@pytest.mark.rule("metadata.backoff")
 def test_a_request_for_an_update_is_due_after_the_backoff() -> None:
     world = World()
     world.answer()
@@ -74,6 +77,7 @@ def test_a_request_for_an_update_is_due_after_the_backoff() -> None:
     assert world.due_in == pytest.approx(0.1)
 
 
+@pytest.mark.rule("metadata.new")
 def test_a_new_topic_is_asked_for_at_once() -> None:
     world = World()
     world.answer()
@@ -84,6 +88,7 @@ def test_a_new_topic_is_asked_for_at_once() -> None:
     assert world.metadata.begin(world.clock()).topics == ["new"]
 
 
+@pytest.mark.rule("metadata.wanted")
 def test_what_becomes_wanted_while_a_request_is_under_way_needs_another() -> None:
     world = World()
     world.metadata.begin(world.clock())
@@ -94,6 +99,7 @@ def test_what_becomes_wanted_while_a_request_is_under_way_needs_another() -> Non
     assert world.due_in <= 0
 
 
+@pytest.mark.rule("metadata.backoff")
 def test_failures_in_a_row_back_off_further_and_further() -> None:
     world = World()
     waits = []
@@ -104,6 +110,7 @@ def test_failures_in_a_row_back_off_further_and_further() -> None:
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.0]
 
 
+@pytest.mark.rule("metadata.leaderless")
 def test_a_partition_without_a_leader_is_asked_for_again() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -115,6 +122,7 @@ def test_a_partition_without_a_leader_is_asked_for_again() -> None:
     assert world.due_in == pytest.approx(0.1)
 
 
+@pytest.mark.rule("metadata.leaderless")
 def test_a_leader_whose_broker_is_not_known_counts_as_none() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -122,6 +130,7 @@ def test_a_leader_whose_broker_is_not_known_counts_as_none() -> None:
     assert world.answer(led_by(7)).leader("t", 0) is None
 
 
+@pytest.mark.rule("metadata.epoch")
 def test_an_older_leader_epoch_never_replaces_a_newer_one() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -131,6 +140,7 @@ def test_an_older_leader_epoch_never_replaces_a_newer_one() -> None:
     assert world.answer(led_by(1, epoch=6)).leader("t", 0) == 1
 
 
+@pytest.mark.rule("metadata.id")
 def test_a_topic_made_anew_starts_from_its_own_epochs() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -141,6 +151,7 @@ def test_a_topic_made_anew_starts_from_its_own_epochs() -> None:
     assert cluster.leader("t", 0) == 1
 
 
+@pytest.mark.rule("metadata.idle")
 def test_topics_that_nobody_uses_are_dropped() -> None:
     world = World(max_idle=60.0)
     world.metadata.use("old", 0.0)
@@ -156,6 +167,7 @@ def test_topics_that_nobody_uses_are_dropped() -> None:
     assert world.metadata.begin(world.clock()).topics == ["young"]
 
 
+@pytest.mark.rule("metadata.wait")
 def test_waiting_for_a_known_topic_does_not_wait() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -165,6 +177,7 @@ def test_waiting_for_a_known_topic_does_not_wait() -> None:
     assert world.wakes == 0
 
 
+@pytest.mark.rule("metadata.wait")
 def test_a_waiter_wakes_the_io_thread_and_gets_the_topic_when_it_comes() -> None:
     world = World()
     asked = threading.Event()
@@ -182,6 +195,7 @@ def test_a_waiter_wakes_the_io_thread_and_gets_the_topic_when_it_comes() -> None
     assert [topic.name for topic in found] == ["t"]
 
 
+@pytest.mark.rule("metadata.topic-error")
 @pytest.mark.rule("producer.send.refused.topic")
 def test_a_topic_that_stays_unknown_is_refused_with_the_brokers_reason() -> None:
     world = World()
@@ -194,6 +208,7 @@ def test_a_topic_that_stays_unknown_is_refused_with_the_brokers_reason() -> None
     assert isinstance(caught.value.__cause__, BrokerError)
 
 
+@pytest.mark.rule("metadata.topic-error")
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
 def test_a_refusal_that_waiting_cannot_change_is_raised_at_once(code: ErrorCode) -> None:
     world = World()
@@ -217,6 +232,7 @@ def test_a_partition_that_does_not_exist_is_refused_with_how_many_do() -> None:
         world.metadata.wait_for("t", partition=2, timeout=0)
 
 
+@pytest.mark.rule("metadata.wait.cause")
 def test_a_wait_in_vain_tells_the_last_network_error() -> None:
     world = World()
     error = ConnectionFailed("could not connect to seed:9092: ECONNREFUSED")
@@ -228,6 +244,7 @@ def test_a_wait_in_vain_tells_the_last_network_error() -> None:
     assert caught.value.__cause__ is error
 
 
+@pytest.mark.rule("metadata.wait")
 @pytest.mark.rule("producer.close.refuses")
 def test_closing_ends_every_wait() -> None:
     world = World()
@@ -237,6 +254,7 @@ def test_closing_ends_every_wait() -> None:
         world.metadata.wait_for("t", partition=None, timeout=3600)
 
 
+@pytest.mark.rule("metadata.partial")
 def test_a_new_topic_alone_is_asked_for_alone_and_makes_the_others_no_younger() -> None:
     world = World(max_age=300.0)
     world.metadata.use("old", world.clock())
@@ -252,6 +270,7 @@ def test_a_new_topic_alone_is_asked_for_alone_and_makes_the_others_no_younger() 
     assert world.due_in == pytest.approx(200.0)
 
 
+@pytest.mark.rule("metadata.partial")
 def test_when_more_is_wanted_than_a_new_topic_all_are_asked_for() -> None:
     world = World()
     world.metadata.use("old", world.clock())
@@ -264,6 +283,7 @@ def test_when_more_is_wanted_than_a_new_topic_all_are_asked_for() -> None:
     assert (wanted.partial, wanted.topics) == (False, ["new", "old"])
 
 
+@pytest.mark.rule("metadata.again.keeps")
 def test_beginning_again_forgets_the_brokers_and_keeps_the_topics() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -278,6 +298,7 @@ def test_beginning_again_forgets_the_brokers_and_keeps_the_topics() -> None:
     assert world.due_in <= 0
 
 
+@pytest.mark.rule("metadata.hint")
 def test_what_a_broker_says_of_a_leader_counts_when_its_term_is_newer() -> None:
     world = World()
     world.metadata.use("t", world.clock())
@@ -293,6 +314,7 @@ def test_what_a_broker_says_of_a_leader_counts_when_its_term_is_newer() -> None:
     assert world.metadata.cluster.brokers[3] == newcomer
 
 
+@pytest.mark.rule("metadata.told")
 def test_every_change_of_the_cluster_is_told() -> None:
     world = World()
     told: list[Cluster] = []
@@ -306,6 +328,7 @@ def test_every_change_of_the_cluster_is_told() -> None:
     assert [cluster.leader("t", 0) for cluster in told] == [1, 2, None]
 
 
+@pytest.mark.rule("metadata.again.trigger")
 def test_how_long_metadata_was_asked_for_in_vain_counts_from_the_first_request() -> None:
     world = World()
     world.answer()
@@ -318,3 +341,82 @@ def test_how_long_metadata_was_asked_for_in_vain_counts_from_the_first_request()
     assert world.metadata.in_vain_for(world.clock()) == pytest.approx(30.0)
     world.answer()
     assert world.metadata.in_vain_for(world.clock()) == 0.0
+
+
+@pytest.mark.rule("metadata.backoff.repeats")
+def test_answers_that_tell_nothing_new_are_asked_for_less_and_less_often() -> None:
+    world = World()
+    missing = Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    world.metadata.use("t", world.clock())
+    waits = []
+    for _ in range(7):
+        world.answer(missing)
+        waits.append(round(world.due_in, 3))
+        world.clock.advance(world.due_in)
+
+    assert waits == [0.1, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def ask_in_a_row(world: World, topic: Topic, *, times: int) -> float:
+    """Ask so often, as soon as may be, with this for an answer; returns how long the next request has to wait."""
+    for _ in range(times):
+        world.clock.advance(max(world.due_in, 0.0))
+        world.answer(topic)
+        world.metadata.request_update()
+    return round(world.due_in, 3)
+
+
+@pytest.mark.rule("metadata.backoff.repeats")
+def test_after_news_or_a_rest_metadata_is_asked_for_quickly_again() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    assert ask_in_a_row(world, led_by(1), times=7) == 1.0
+    assert ask_in_a_row(world, led_by(2, epoch=1), times=2) == 0.1
+
+    assert ask_in_a_row(world, led_by(2, epoch=1), times=7) == 1.0
+    world.clock.advance(2.1)
+    assert ask_in_a_row(world, led_by(2, epoch=1), times=1) == 0.1
+
+
+@pytest.mark.rule("metadata.topic-error")
+def test_one_topics_error_takes_nothing_from_another() -> None:
+    world = World()
+    world.metadata.use("good", world.clock())
+    world.metadata.use("bad", world.clock())
+    world.answer(led_by(1, name="good"), Topic(name="bad", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+    assert world.metadata.wait_for("good", partition=0, timeout=0).leaders == (1,)
+    with pytest.raises(TopicUnavailable):
+        world.metadata.wait_for("bad", partition=0, timeout=3600)
+
+
+@pytest.mark.rule("metadata.epoch")
+def test_each_partition_keeps_its_own_newest_leader() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(Topic(name="t", id=b"\1" * 16, leaders=(1, 2, 1), epochs=(5, 5, 5)))
+
+    cluster = world.answer(Topic(name="t", id=b"\1" * 16, leaders=(2, 1, 2, 1), epochs=(4, 6, -1, 0)))
+
+    assert cluster.topics["t"].leaders == (1, 1, 2, 1)
+    assert cluster.topics["t"].epochs == (5, 6, -1, 0)
+
+
+@pytest.mark.rule("metadata.idle")
+def test_a_topic_that_is_used_is_never_idle() -> None:
+    world = World(max_idle=60.0)
+    for _ in range(5):
+        world.metadata.use("t", world.clock())
+        world.clock.advance(50)
+        assert list(world.answer(led_by(1)).topics) == ["t"]
+
+
+@pytest.mark.rule("metadata.new")
+def test_a_topic_that_is_in_use_already_is_not_new() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(1))
+
+    world.metadata.use("t", world.clock())
+
+    assert world.due_in == pytest.approx(300.0)

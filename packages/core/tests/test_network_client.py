@@ -59,6 +59,7 @@ def make_ready(machine: Machine, node: int = 1) -> None:
     raise AssertionError(f"broker {node} never got ready")
 
 
+@pytest.mark.rule("network.version.first", "network.metadata.due")
 def test_the_first_thing_asked_is_the_versions_then_metadata() -> None:
     machine = machine_of(1)
 
@@ -69,6 +70,7 @@ def test_the_first_thing_asked_is_the_versions_then_metadata() -> None:
     assert list(machine.metadata.cluster.brokers) == [1]
 
 
+@pytest.mark.rule("network.version.fallback")
 def test_a_broker_that_lacks_our_newest_apiversions_is_asked_again_with_version_0() -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].versions[API_VERSIONS.key] = (0, 2)
@@ -80,6 +82,7 @@ def test_a_broker_that_lacks_our_newest_apiversions_is_asked_again_with_version_
     assert list(machine.metadata.cluster.brokers) == [1]
 
 
+@pytest.mark.rule("network.version.highest")
 def test_the_highest_version_that_both_know_is_used() -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].versions[METADATA.key] = (0, 7)
@@ -89,6 +92,7 @@ def test_the_highest_version_that_both_know_is_used() -> None:
     assert ("Metadata", 7) in machine.cluster.brokers[1].requests
 
 
+@pytest.mark.rule("network.metadata.first")
 def test_while_metadata_is_due_no_broker_is_ready() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -98,6 +102,7 @@ def test_while_metadata_is_due_no_broker_is_ready() -> None:
     assert not connected(machine)
 
 
+@pytest.mark.rule("metadata.bootstrap")
 def test_a_bootstrap_connection_is_closed_once_the_brokers_are_known(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -109,6 +114,7 @@ def test_a_bootstrap_connection_is_closed_once_the_brokers_are_known(
     assert caplog.text == ""  # it is no fault, and nothing to warn of
 
 
+@pytest.mark.rule("network.flight.limit", "network.ready.all")
 def test_no_more_requests_are_in_flight_than_allowed() -> None:
     machine = machine_of(1, max_in_flight=2)
     make_ready(machine)
@@ -121,6 +127,7 @@ def test_no_more_requests_are_in_flight_than_allowed() -> None:
     assert machine.client.in_flight() == 2
 
 
+@pytest.mark.rule("network.flight.written")
 def test_a_second_request_waits_until_the_first_is_written() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -130,6 +137,7 @@ def test_a_second_request_waits_until_the_first_is_written() -> None:
     assert not connected(machine)
 
 
+@pytest.mark.rule("network.flight.timeout")
 def test_a_request_that_is_not_answered_in_time_closes_the_connection_and_fails_all_of_it() -> None:
     machine = machine_of(1, request_timeout=3.0)
     make_ready(machine)
@@ -147,6 +155,7 @@ def test_a_request_that_is_not_answered_in_time_closes_the_connection_and_fails_
     assert second[0].error is first[0].error
 
 
+@pytest.mark.rule("network.flight.fifo")
 def test_answers_are_completed_in_the_order_of_the_requests() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -168,6 +177,7 @@ def test_answers_are_completed_in_the_order_of_the_requests() -> None:
     assert order == [0, 1, 2]
 
 
+@pytest.mark.rule("network.poll.callback")
 def test_a_completion_that_raises_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -189,6 +199,7 @@ def test_a_completion_that_raises_stops_no_other(caplog: pytest.LogCaptureFixtur
     assert "a fault of ours" in caplog.text
 
 
+@pytest.mark.rule("network.flight.fifo")
 def test_an_answer_to_another_request_closes_the_connection() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -221,6 +232,7 @@ def test_bytes_behind_an_answer_are_left_alone() -> None:
     assert completions[0].error is None
 
 
+@pytest.mark.rule("network.connect.reset")
 def test_a_broker_that_fails_right_after_every_connect_is_tried_less_and_less_often() -> None:
     machine = machine_of(1)
     broker = machine.cluster.brokers[1]
@@ -237,6 +249,7 @@ def test_a_broker_that_fails_right_after_every_connect_is_tried_less_and_less_of
     assert 30 <= tries <= 36  # a few quick ones, then one a second
 
 
+@pytest.mark.rule("network.flight.fifo")
 def test_garbage_for_an_answer_closes_the_connection() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -249,6 +262,7 @@ def test_garbage_for_an_answer_closes_the_connection() -> None:
     assert isinstance(completions[0].error, ConnectionFailed)
 
 
+@pytest.mark.rule("network.connect.backoff")
 def test_a_broker_that_is_down_is_tried_again_with_growing_pauses() -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].up = False
@@ -268,6 +282,7 @@ def test_a_broker_that_is_down_is_tried_again_with_growing_pauses() -> None:
     assert set(pauses[5:]) == {1.0}
 
 
+@pytest.mark.rule("network.lost.told")
 def test_an_outage_is_logged_once_not_once_a_try(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].up = False
@@ -278,6 +293,7 @@ def test_an_outage_is_logged_once_not_once_a_try(caplog: pytest.LogCaptureFixtur
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
 
 
+@pytest.mark.rule("network.connect.setup")
 def test_a_black_hole_ends_with_the_setup_timeout() -> None:
     machine = machine_of(1, setup_timeout=10.0)
     machine.network.black_holes.add("seed")
@@ -288,6 +304,7 @@ def test_a_black_hole_ends_with_the_setup_timeout() -> None:
     assert "socket.connection.setup.timeout.ms" in str(machine.metadata._error)
 
 
+@pytest.mark.rule("network.connect.resolves")
 def test_a_name_without_an_address_is_tried_again_and_remembered() -> None:
     machine = machine_of(1)
     machine.network.unresolvable.add("seed")
@@ -301,6 +318,7 @@ def test_a_name_without_an_address_is_tried_again_and_remembered() -> None:
     make_ready(machine)
 
 
+@pytest.mark.rule("network.poll.returns")
 def test_a_client_with_nothing_to_do_sleeps_until_its_metadata_is_old() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -312,6 +330,7 @@ def test_a_client_with_nothing_to_do_sleeps_until_its_metadata_is_old() -> None:
     assert machine.network.waits[0] > 290
 
 
+@pytest.mark.rule("network.shutdown")
 def test_shutting_down_completes_what_is_in_flight() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -323,6 +342,7 @@ def test_shutting_down_completes_what_is_in_flight() -> None:
     assert isinstance(completions[0].error, ConnectionFailed)
 
 
+@pytest.mark.rule("network.connect.resolves")
 def test_a_name_that_takes_long_keeps_nothing_else_waiting() -> None:
     machine = machine_of(1, 2)
     make_ready(machine)
@@ -337,6 +357,7 @@ def test_a_name_that_takes_long_keeps_nothing_else_waiting() -> None:
     make_ready(machine, 2)
 
 
+@pytest.mark.rule("network.connect.setup")
 def test_a_name_that_is_never_answered_ends_with_the_setup_timeout() -> None:
     machine = machine_of(1, setup_timeout=10.0)
     machine.network.slow_names.add("seed")
@@ -362,6 +383,7 @@ def send_unanswered(machine: Machine) -> None:
     machine.client.poll(0.0, machine.clock())
 
 
+@pytest.mark.rule("network.acks-0")
 def test_what_nobody_answers_is_confirmed_by_the_answer_to_a_later_question() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -373,10 +395,11 @@ def test_what_nobody_answers_is_confirmed_by_the_answer_to_a_later_question() ->
     assert machine.client.confirm(machine.clock())
     rounds(machine, 3)
 
-    assert machine.cluster.brokers[1].requests[asked:] == [("ApiVersions", 4)]
+    assert machine.cluster.brokers[1].requests[asked:] == [("ApiVersions", 0)]
     assert not machine.client.confirm(machine.clock())
 
 
+@pytest.mark.rule("network.acks-0")
 def test_an_answer_to_an_ordinary_request_confirms_as_well() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -387,6 +410,7 @@ def test_an_answer_to_an_ordinary_request_confirms_as_well() -> None:
     assert not machine.client.confirm(machine.clock())
 
 
+@pytest.mark.rule("network.acks-0")
 def test_an_answer_to_an_earlier_question_confirms_nothing() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -397,6 +421,7 @@ def test_an_answer_to_an_earlier_question_confirms_nothing() -> None:
     assert machine.client.confirm(machine.clock())
 
 
+@pytest.mark.rule("network.acks-0")
 def test_a_connection_that_is_lost_before_it_confirmed_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -412,6 +437,7 @@ def test_a_connection_that_is_lost_before_it_confirmed_is_told_of(caplog: pytest
 # Beginning again
 
 
+@pytest.mark.rule("metadata.again.lost")
 def test_when_no_known_broker_is_left_the_bootstrap_servers_are_asked_again() -> None:
     machine = machine_of(1, 2)
     make_ready(machine)
@@ -425,6 +451,7 @@ def test_when_no_known_broker_is_left_the_bootstrap_servers_are_asked_again() ->
     assert set(machine.metadata.cluster.brokers) == {7}
 
 
+@pytest.mark.rule("metadata.again.lost")
 def test_one_broker_that_is_left_is_reason_enough_to_stay() -> None:
     machine = machine_of(1, 2)
     make_ready(machine)
@@ -437,6 +464,7 @@ def test_one_broker_that_is_left_is_reason_enough_to_stay() -> None:
     assert machine.client.offered(-1, METADATA) is None
 
 
+@pytest.mark.rule("metadata.again.off")
 def test_without_the_strategy_the_known_brokers_are_tried_for_ever() -> None:
     machine = Machine(SimulatedCluster.of(1), rebootstraps=False)
     make_ready(machine)
@@ -450,6 +478,7 @@ def test_without_the_strategy_the_known_brokers_are_tried_for_ever() -> None:
     make_ready(machine)
 
 
+@pytest.mark.rule("metadata.again.trigger")
 def test_metadata_that_does_not_come_for_long_leads_back_to_the_bootstrap_servers() -> None:
     machine = Machine(SimulatedCluster.of(1), rebootstrap_trigger=60.0)
     make_ready(machine)
@@ -463,6 +492,7 @@ def test_metadata_that_does_not_come_for_long_leads_back_to_the_bootstrap_server
     assert machine.metadata.cluster.bootstrap
 
 
+@pytest.mark.rule("metadata.again.asked")
 def test_a_broker_may_ask_to_begin_again() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -480,6 +510,7 @@ def test_a_broker_may_ask_to_begin_again() -> None:
 # Refusals that waiting does not mend
 
 
+@pytest.mark.rule("network.refused")
 @pytest.mark.parametrize("what", ["strangers", "unresolvable"])
 def test_before_any_broker_accepted_us_a_refusal_by_all_is_told_at_once(what: str) -> None:
     machine = machine_of(1)
@@ -493,6 +524,7 @@ def test_before_any_broker_accepted_us_a_refusal_by_all_is_told_at_once(what: st
     assert machine.clock() < 1.0
 
 
+@pytest.mark.rule("network.refused")
 def test_a_server_that_accepts_us_after_all_gives_hope_again() -> None:
     machine = machine_of(1)
     machine.cluster.create("t", 1)
@@ -505,6 +537,7 @@ def test_a_server_that_accepts_us_after_all_gives_hope_again() -> None:
     assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)
 
 
+@pytest.mark.rule("network.refused")
 def test_once_a_broker_has_accepted_us_a_stranger_is_only_an_outage() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -519,6 +552,7 @@ def test_once_a_broker_has_accepted_us_a_stranger_is_only_an_outage() -> None:
     assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)
 
 
+@pytest.mark.rule("network.lost.wordless")
 def test_a_peer_that_hangs_up_on_our_first_words_is_told_with_a_guess(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)
     machine.cluster.brokers[1].silent = True

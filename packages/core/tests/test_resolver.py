@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -32,12 +33,11 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Iterator[Asked]:
-    made = Asked()
-    yield made
-    made.resolver.close()
+def asked() -> Asked:
+    return Asked()
 
 
+@pytest.mark.rule("selector.names.digits")
 @pytest.mark.parametrize(("digits", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
 def test_an_address_in_digits_is_known_at_once(asked: Asked, digits: str, family: int) -> None:
     addresses = asked.resolver.resolve(digits, 9092, canonical=False)
@@ -49,6 +49,7 @@ def test_an_address_in_digits_is_known_at_once(asked: Asked, digits: str, family
     assert not asked.woken.is_set()
 
 
+@pytest.mark.rule("selector.names.all")
 def test_a_name_is_answered_later_with_all_its_addresses_and_its_own_name(asked: Asked) -> None:
     addresses = asked.answer("localhost")
 
@@ -58,6 +59,7 @@ def test_a_name_is_answered_later_with_all_its_addresses_and_its_own_name(asked:
     assert len(addresses) == len(expected)
 
 
+@pytest.mark.rule("selector.names.anew")
 def test_each_question_asks_the_system_anew(asked: Asked) -> None:
     assert asked.answer("localhost") == asked.answer("localhost")
 
@@ -71,6 +73,7 @@ def test_asking_again_while_the_answer_is_on_its_way_is_one_question(asked: Aske
     assert names.count("ottla-resolver") <= 1
 
 
+@pytest.mark.rule("selector.names.canonical")
 def test_a_canonical_name_stands_in_for_the_one_that_was_asked_for(asked: Asked) -> None:
     addresses = asked.answer("127.0.0.1", canonical=True)
 
@@ -79,6 +82,7 @@ def test_a_canonical_name_stands_in_for_the_one_that_was_asked_for(asked: Asked)
     assert addresses[0].target.sockaddr == ("127.0.0.1", 9092)
 
 
+@pytest.mark.rule("selector.names.unknown")
 @pytest.mark.parametrize("name", ["no-such-broker.invalid", "a..b", "x" * 70 + ".invalid"])
 def test_a_name_without_an_address_is_an_error_that_names_it(asked: Asked, name: str) -> None:
     with pytest.raises(NameResolutionFailed, match=r"has no address.*bootstrap\.servers") as caught:
@@ -88,12 +92,59 @@ def test_a_name_without_an_address_is_an_error_that_names_it(asked: Asked, name:
     assert caught.value.__cause__ is not None
 
 
-def test_closing_lets_the_thread_end(asked: Asked) -> None:
+@pytest.mark.rule("selector.names.aside")
+def test_the_thread_of_a_look_up_ends_with_it(asked: Asked) -> None:
     before = set(threading.enumerate())
     asked.answer("localhost")
-    [thread] = set(threading.enumerate()) - before
 
-    asked.resolver.close()
-    thread.join(HANG_GUARD)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(HANG_GUARD)
+        assert not thread.is_alive()
 
-    assert not thread.is_alive()
+
+@pytest.mark.rule("selector.names.aside")
+def test_a_name_that_takes_long_keeps_no_other_name_waiting(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, released = threading.Event(), threading.Event()
+    look_up = socket.getaddrinfo
+
+    def slow(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "slow.example" and not options.get("flags"):
+            held.set()
+            released.wait(HANG_GUARD)
+        return look_up(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    assert asked.resolver.resolve("slow.example", 9092, canonical=False) is None
+    assert held.wait(HANG_GUARD)
+
+    assert asked.answer("localhost")
+    assert not released.is_set()
+    released.set()
+
+
+def test_a_canonical_name_that_cannot_be_looked_up_is_an_error(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> tuple[str, str]:
+        raise socket.gaierror(socket.EAI_AGAIN, "try again")
+
+    monkeypatch.setattr(socket, "getnameinfo", fail)
+
+    with pytest.raises(NameResolutionFailed, match="try again") as caught:
+        asked.answer("127.0.0.1", canonical=True)
+    assert not caught.value.final
+
+
+@pytest.mark.rule("selector.names.port")
+@pytest.mark.parametrize("port", [0, -1, 65_536, 65_536 + 9092, 2**31 - 1])
+def test_a_port_that_does_not_exist_is_refused_and_never_taken_for_another(asked: Asked, port: int) -> None:
+    with pytest.raises(NameResolutionFailed, match=f"there is no port {port}"):
+        asked.resolver.resolve("127.0.0.1", port, canonical=False)
+
+
+@pytest.mark.rule("selector.names.digits")
+def test_a_link_local_address_keeps_its_scope(asked: Asked) -> None:
+    [loopback] = [number for number, name in socket.if_nameindex() if name == "lo"] or [1]
+
+    addresses = asked.resolver.resolve(f"fe80::1%{loopback}", 9092, canonical=False)
+
+    assert addresses is not None
+    assert addresses[0].target.sockaddr[3] == loopback

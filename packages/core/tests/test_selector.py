@@ -6,55 +6,22 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ottla.errors import ConnectionFailed, ConnectionRetired, OttlaError
-from ottla.interfaces import Interest, Target, Transport, TransportLayer
+from ottla.errors import ConnectionFailed, ConnectionRetired
+from ottla.interfaces import Interest, Target, TransportLayer
 from ottla.selectable import Address
 from ottla.selector import Selector
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
-
-HANG_GUARD = 20.0
-
-
-class Events:
-    """What a selector told of, over as many polls as it takes."""
-
-    def __init__(self, selector: Selector) -> None:
-        self._selector = selector
-        self.connected: list[int] = []
-        self.sent: list[int] = []
-        self.received: list[tuple[int, bytes]] = []
-        self.disconnected: dict[int, OttlaError] = {}
-
-    def until(self, happened: Callable[[], object]) -> None:
-        deadline = time.monotonic() + HANG_GUARD
-        while not happened():
-            assert time.monotonic() < deadline, "it never happened"
-            self._selector.poll(0.2)
-            self.connected += self._selector.connected
-            self.sent += self._selector.sent
-            self.received += [(node, bytes(frame)) for node, frame in self._selector.received]
-            self.disconnected |= self._selector.disconnected
+from real_selector import HANG_GUARD, Events, Shutdown, connect, make_selector
 
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
-
-
-def make_selector(*, transport: Transport | None = None, max_idle: float = 60.0) -> Selector:
-    return Selector(
-        transport=transport or PlaintextTransport(),
-        send_buffer_bytes=16_384,
-        receive_buffer_bytes=-1,
-        max_idle=max_idle,
-        max_answer_size=10_000_000,
-        clock=time.monotonic,
-    )
 
 
 @pytest.fixture
@@ -64,15 +31,7 @@ def selector() -> Iterator[Selector]:
     made.shutdown()
 
 
-def connect(selector: Selector, listener: socket.socket, node: int = 1) -> tuple[Events, socket.socket]:
-    host, port = listener.getsockname()
-    selector.connect(node, Target(socket.AF_INET, (host, port)), host, port)
-    events = Events(selector)
-    events.until(lambda: events.connected)
-    peer, _address = listener.accept()
-    return events, peer
-
-
+@pytest.mark.rule("selector.connect.told")
 def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
@@ -80,6 +39,7 @@ def test_a_connection_is_told_of_once_it_is_ready(selector: Selector, listener: 
     peer.close()
 
 
+@pytest.mark.rule("selector.send.partial")
 def test_a_large_send_goes_out_whole_through_a_slow_reader(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     chunks = [bytes([n]) * 300_000 for n in range(10)]
@@ -100,6 +60,7 @@ def test_a_large_send_goes_out_whole_through_a_slow_reader(selector: Selector, l
     assert bytes(read) == b"".join(chunks)
 
 
+@pytest.mark.rule("selector.receive.one")
 def test_answers_come_one_for_each_poll_and_in_order(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
@@ -110,6 +71,7 @@ def test_answers_come_one_for_each_poll_and_in_order(selector: Selector, listene
     assert events.received == [(1, b"one"), (1, b"two")]
 
 
+@pytest.mark.rule("selector.receive.whole")
 def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     for byte in b"\0\0\0\5hello":
@@ -122,6 +84,7 @@ def test_an_answer_that_dribbles_in_byte_by_byte_is_put_together(selector: Selec
     assert events.received == [(1, b"hello")]
 
 
+@pytest.mark.rule("selector.close.arrived")
 def test_what_had_arrived_before_the_peer_closed_is_still_read(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
 
@@ -133,6 +96,7 @@ def test_what_had_arrived_before_the_peer_closed_is_still_read(selector: Selecto
     assert isinstance(events.disconnected[1], ConnectionFailed)
 
 
+@pytest.mark.rule("selector.connect.told")
 def test_a_refused_connection_names_the_address(selector: Selector, listener: socket.socket) -> None:
     host, port = listener.getsockname()
     listener.close()
@@ -144,6 +108,7 @@ def test_a_refused_connection_names_the_address(selector: Selector, listener: so
     assert f"kafka.example:{port} (127.0.0.1): ECONNREFUSED" in str(events.disconnected[1])
 
 
+@pytest.mark.rule("selector.close.reset")
 def test_a_reset_ends_the_connection_with_its_cause(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -154,6 +119,7 @@ def test_a_reset_ends_the_connection_with_its_cause(selector: Selector, listener
     assert isinstance(events.disconnected[1], ConnectionFailed)
 
 
+@pytest.mark.rule("selector.close.wanted")
 def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
     selector: Selector, listener: socket.socket
 ) -> None:
@@ -167,9 +133,10 @@ def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
     assert events.disconnected == {1: reason}
 
 
+@pytest.mark.rule("selector.idle.one")
 def test_the_connection_that_was_idle_longest_is_closed_one_in_a_round(listener: socket.socket) -> None:
     selector = make_selector(max_idle=0.0)
-    with contextlib.closing(_Shutdown(selector)):
+    with contextlib.closing(Shutdown(selector)):
         host, port = listener.getsockname()
         for node in (1, 2):
             selector.connect(node, Target(socket.AF_INET, (host, port)), host, port)
@@ -184,6 +151,7 @@ def test_the_connection_that_was_idle_longest_is_closed_one_in_a_round(listener:
     assert max(map(len, rounds)) == 1
 
 
+@pytest.mark.rule("selector.wakeup")
 def test_wakeup_ends_a_poll_that_waits(selector: Selector) -> None:
     waker = threading.Thread(target=selector.wakeup)
     waker.start()
@@ -195,6 +163,7 @@ def test_wakeup_ends_a_poll_that_waits(selector: Selector) -> None:
     assert time.monotonic() - started < HANG_GUARD
 
 
+@pytest.mark.rule("selector.wakeup")
 def test_a_wakeup_before_the_poll_is_not_lost(selector: Selector) -> None:
     selector.wakeup()
     selector.wakeup()
@@ -205,6 +174,7 @@ def test_a_wakeup_before_the_poll_is_not_lost(selector: Selector) -> None:
     assert time.monotonic() - started < HANG_GUARD
 
 
+@pytest.mark.rule("selector.transport.fault")
 def test_a_transport_that_raises_ends_only_its_connection(
     listener: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,7 +183,7 @@ def test_a_transport_that_raises_ends_only_its_connection(
             raise ZeroDivisionError("a fault in a plugin")
 
     selector = make_selector(transport=Broken())
-    with contextlib.closing(_Shutdown(selector)):
+    with contextlib.closing(Shutdown(selector)):
         host, port = listener.getsockname()
         selector.connect(1, Target(socket.AF_INET, (host, port)), host, port)
         events = Events(selector)
@@ -223,6 +193,7 @@ def test_a_transport_that_raises_ends_only_its_connection(
     assert "the transport failed" in caplog.text
 
 
+@pytest.mark.rule("selector.receive.held")
 def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket.socket) -> None:
     """As in TLS: one record on the wire may hold two answers."""
 
@@ -249,7 +220,7 @@ def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket
             return Holding(sock)
 
     selector = make_selector(transport=HoldingTransport())
-    with contextlib.closing(_Shutdown(selector)):
+    with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
         peer.sendall(b"\0\0\0\3one\0\0\0\3two")
         events.until(lambda: len(events.received) == 2)
@@ -258,18 +229,20 @@ def test_bytes_that_the_layer_holds_are_read_without_the_socket(listener: socket
     assert [frame for _node, frame in events.received] == [b"one", b"two"]
 
 
+@pytest.mark.rule("selector.names.transport")
 def test_the_transport_may_answer_with_targets_of_its_own() -> None:
     class Tunnel(PlaintextTransport):
         def targets(self, host: str, port: int) -> Sequence[Target] | None:
             return [Target(socket.AF_UNIX, f"/run/{host}")]
 
     selector = make_selector(transport=Tunnel())
-    with contextlib.closing(_Shutdown(selector)):
+    with contextlib.closing(Shutdown(selector)):
         assert selector.resolve("broker", 9092) == [
             Address(host="broker", target=Target(socket.AF_UNIX, "/run/broker"))
         ]
 
 
+@pytest.mark.rule("selector.names.aside")
 def test_a_name_is_looked_up_aside_and_wakes_the_poll(selector: Selector) -> None:
     assert selector.resolve("localhost", 9092) is None
 
@@ -288,8 +261,3 @@ def test_the_layer_of_the_plaintext_transport_wants_nothing_for_itself() -> None
     assert layer.interest() is Interest.NONE
     layer.close()
     right.close()
-
-
-class _Shutdown:
-    def __init__(self, selector: Selector) -> None:
-        self.close = selector.shutdown

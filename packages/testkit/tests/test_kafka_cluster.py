@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit import kafka_cluster
+from ottla_testkit import kafka_cluster, wire
 from ottla_testkit.errors import ClusterError
 from ottla_testkit.free_ports import HOST, free_ports
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -15,6 +15,7 @@ confluent_kafka = pytest.importorskip("confluent_kafka")
 
 pytestmark = pytest.mark.kafka
 WITHIN = 30.0
+ALL = frozenset({1, 2, 3})
 
 
 @pytest.fixture
@@ -147,6 +148,23 @@ def test_an_ended_and_restarted_node_keeps_its_data(
     assert read_back(own_kafka, "t", count=1) == [b"kept"]
 
 
+def test_a_node_that_was_down_comes_back_at_another_port_with_its_data(own_kafka: KafkaCluster) -> None:
+    own_kafka.create_topic("t")
+    produce(own_kafka, "t", b"before")
+    old = own_kafka.address(1)
+    with pytest.raises(ClusterError, match="node 1 runs"):
+        own_kafka.move(1)
+    own_kafka.stop(1)
+
+    own_kafka.move(1)
+    own_kafka.start(1)
+
+    assert own_kafka.address(1) != old
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(old, WITHIN)
+    assert read_back(own_kafka, "t", count=1) == [b"before"]
+
+
 def test_a_paused_node_answers_nothing_until_it_is_resumed(own_kafka: KafkaCluster) -> None:
     own_kafka.create_topic("t")
     producer = confluent_kafka.Producer(quiet(own_kafka))
@@ -176,6 +194,9 @@ def test_another_node_leads_after_the_leader_was_killed() -> None:
         assert first not in cluster.running
         cluster.start(first)
         assert cluster.running == [1, 2, 3]
+        cluster.wait_in_sync("t")
+        seen = [wire.metadata(cluster.address(node), topic="t").partitions[0] for node in cluster.nodes]
+        assert seen == [wire.Partition(leader=seen[0].leader, replicas=ALL, in_sync=ALL)] * 3
 
 
 def test_two_clusters_run_side_by_side(kafka: KafkaCluster, own_kafka: KafkaCluster) -> None:

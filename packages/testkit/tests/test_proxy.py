@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla_testkit.free_ports import HOST
-from ottla_testkit.proxy import CuttingProxy
+from ottla_testkit.proxy import CuttingProxy, Way
 
 WITHIN = 10.0
 
@@ -75,6 +75,59 @@ def test_a_cut_resets_both_sides_and_welcomes_a_new_connection(
         with server:
             again.sendall(b"again")
             assert receive(server, 5) == b"again"
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+@pytest.mark.parametrize("way", Way)
+def test_a_cut_at_a_byte_lets_pass_what_is_before_it_and_nothing_behind(
+    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket], way: Way, count: int
+) -> None:
+    client, server = ends
+    sender, receiver, other_way = (client, server, Way.BACK) if way is Way.OUT else (server, client, Way.OUT)
+    receiver.sendall(b"these do not count")
+    assert receive(sender, 18) == b"these do not count"
+    proxy.cut_after(count, way, reset=False)
+    assert proxy.cut_is_due
+
+    sender.sendall(b"ping")
+
+    assert receive(receiver, 5) == b"ping"[:count]
+    assert not proxy.cut_is_due
+    assert (proxy.forwarded(way), proxy.forwarded(other_way)) == (count, 18)
+    assert sender.recv(1) == b""
+
+
+def test_a_cut_at_a_byte_may_be_a_reset_and_leaves_the_next_connection_alone(
+    proxy: CuttingProxy, target: socket.socket, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    client, _server = ends
+    proxy.cut_after(0, Way.OUT, reset=True)
+
+    client.sendall(b"ping")
+
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+    with socket.create_connection((HOST, proxy.port), WITHIN) as again:
+        server, _ = target.accept()
+        with server:
+            again.sendall(b"again")
+            assert receive(server, 5) == b"again"
+
+
+def test_new_connections_go_where_the_proxy_points_now(
+    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    client, server = ends
+    with socket.create_server((HOST, 0)) as elsewhere:
+        elsewhere.settimeout(WITHIN)
+        proxy.point_to(*elsewhere.getsockname())
+        with socket.create_connection((HOST, proxy.port), WITHIN) as late:
+            other, _ = elsewhere.accept()
+            with other:
+                late.sendall(b"there")
+                assert receive(other, 5) == b"there"
+        client.sendall(b"here")
+        assert receive(server, 4) == b"here"
 
 
 def test_new_connections_are_refused_while_others_go_on(

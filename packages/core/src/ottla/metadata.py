@@ -55,6 +55,7 @@ class Metadata:
         self._vain_since: float | None = None
         self._retry_at = float("-inf")
         self._failures = 0
+        self._repeats = 0  # answers that told nothing new, one asked for right after the other
         self._error: OttlaError | None = None
         self._hopeless: OttlaError | None = None
         self._refusal: OttlaError | None = None
@@ -115,7 +116,7 @@ class Metadata:
             why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
         elif known is not None and known.error is not ErrorCode.NONE:
             cause = BrokerError(known.error)
-            why = f"{cause}; does it exist, and may this client see it?"
+            why = f"{str(cause).rstrip('.')}; does it exist, and may this client see it?"
         elif cause is not None:
             why = f"no broker answered; last error: {cause}"
         else:
@@ -146,8 +147,10 @@ class Metadata:
             partial = not self._wanted and now < self._updated_at + self._max_age
             topics = sorted(self._new if partial else self._used_at)
             self._new.clear()
-        self._wanted = False
-        self._retry_at = now + self._refresh_backoff.delay(self._failures)
+            self._wanted = False
+        if now - self._retry_at > self._refresh_backoff.maximum:
+            self._repeats = 0
+        self._retry_at = now + self._refresh_backoff.delay(max(self._failures, self._repeats))
         self._vain_since = now if self._vain_since is None else self._vain_since
         return Wanted(topics=topics, partial=partial)
 
@@ -218,7 +221,9 @@ class Metadata:
             self._used_at = {t: at for t, at in self._used_at.items() if now - at < self._max_idle}
             known = {name: topic for name, topic in self.cluster.topics.items() if name in self._used_at}
             merged = known | {name: _newer(known.get(name), topic) for name, topic in topics.items()}
-            self.cluster = Cluster(brokers=brokers, topics=merged)
+            told = Cluster(brokers=brokers, topics=merged)
+            self._repeats = self._repeats + 1 if told == self.cluster else 0
+            self.cluster = told
             if any(not topic.leaders or NO_LEADER in topic.leaders for topic in topics.values()):
                 self._wanted = True
             self._changed.notify_all()

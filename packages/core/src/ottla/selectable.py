@@ -44,11 +44,14 @@ class Selectable(Protocol):
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
         """The addresses to try for a broker; None: not known yet, ask again after the next `poll` that returns early.
 
-        *canonical* gives each address its own name. Raises NameResolutionFailed.
+        *canonical* gives each address its own name. Raises NameResolutionFailed, rather than give none.
         """
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
-        """Begin to connect; what comes of it is told by `poll`."""
+        """Begin to connect; what comes of it is told by `poll`.
+
+        Raises ConnectionFailed when there is no socket for it.
+        """
 
     def send(self, node: int, chunks: Sequence[Buffer]) -> None:
         """Send one framed request; the one before it must have been written."""

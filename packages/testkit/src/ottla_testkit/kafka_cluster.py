@@ -29,7 +29,14 @@ from ottla_testkit.node_settings import (
     text,
     zookeeper_settings,
 )
-from ottla_testkit.readiness import await_controller, await_node, await_return, await_topic, await_zookeeper
+from ottla_testkit.readiness import (
+    await_controller,
+    await_in_sync,
+    await_node,
+    await_return,
+    await_topic,
+    await_zookeeper,
+)
 from ottla_testkit.release import needs_zookeeper, release
 from ottla_testkit.zookeeper import ZooKeeper
 
@@ -59,6 +66,7 @@ class KafkaCluster:
         self._java: list[str] = []
         self._zookeeper: ZooKeeper | None = None
         self._nodes: dict[int, Node] = {}
+        self._controllers: dict[int, int] = {}  # a port for each node; of no use beside a ZooKeeper
 
     def __enter__(self) -> Self:
         java, jars = java_command(), kafka_jars(self.version)
@@ -170,6 +178,22 @@ class KafkaCluster:
         await_node(self._nodes[node], others=[other.number for other in self._answering()])
         await_return(self._nodes[node])
 
+    def wait_in_sync(self, topic: str) -> None:
+        """Until all answering nodes name the same leaders of a topic and have all its replicas in sync.
+
+        A node that was just thawed may still think that it leads, and one just started lacks what it missed.
+        `ClusterError` after a minute.
+        """
+        await_in_sync(self._answering(), topic)
+
+    def move(self, node: int) -> None:
+        """Give a node that is down another port, from its next start on."""
+        moved = self._nodes[node]
+        if moved.running:
+            raise ClusterError(f"node {node} runs; stop it before it can move")
+        moved.port = free_ports(1)[0]
+        self._write_settings(moved)
+
     def kill(self, node: int) -> None:
         """End a node at once (SIGKILL)."""
         self._nodes[node].kill()
@@ -209,25 +233,33 @@ class KafkaCluster:
         if needs_zookeeper(self.version):
             self._prepare_beside_zookeeper(folder, port=found[count])
         else:
-            self._prepare_by_kraft(controllers=dict(zip(self.nodes, found[count:], strict=True)))
+            self._controllers = dict(zip(self.nodes, found[count:], strict=True))
+            self._prepare_by_kraft()
         for number in self.nodes:
             self.start(number, wait=False)
         for number in self.nodes:
             self.wait_ready(number)
 
-    def _prepare_by_kraft(self, *, controllers: Mapping[int, int]) -> None:
-        for number, node in self._nodes.items():
-            settings = kraft_settings(number, port=node.port, controllers=controllers, data=node.data)
-            node.properties.write_text(properties_text(settings | self._config))
+    def _prepare_by_kraft(self) -> None:
+        for node in self._nodes.values():
+            self._write_settings(node)
         format_nodes(self._java, [node.properties for node in self._nodes.values()])
 
     def _prepare_beside_zookeeper(self, folder: Path, *, port: int) -> None:
-        for number, node in self._nodes.items():
-            settings = beside_zookeeper(number, port=node.port, zookeeper=port, nodes=len(self._nodes), data=node.data)
-            node.properties.write_text(properties_text(settings | self._config))
         self._zookeeper = zookeeper = ZooKeeper(folder=folder, port=port, java=self._java)
         zookeeper.properties.write_text(properties_text(zookeeper_settings(port=port, data=zookeeper.data)))
+        for node in self._nodes.values():
+            self._write_settings(node)
         zookeeper.start()
+
+    def _write_settings(self, node: Node) -> None:
+        if self._zookeeper is not None:
+            settings = beside_zookeeper(
+                node.number, port=node.port, zookeeper=self._zookeeper.port, nodes=len(self.nodes), data=node.data
+            )
+        else:
+            settings = kraft_settings(node.number, port=node.port, controllers=self._controllers, data=node.data)
+        node.properties.write_text(properties_text(settings | self._config))
 
     def _answering(self) -> list[Node]:
         return [node for node in self._nodes.values() if node.answering]

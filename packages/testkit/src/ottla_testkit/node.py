@@ -25,12 +25,16 @@ class Node(Process):
     def __init__(self, number: int, *, folder: Path, port: int, command: Sequence[str]) -> None:
         self.number = number
         self.port = port
-        self.address: Address = (HOST, port)
         self.properties = folder / f"node{number}.properties"
         self.data = folder / f"data{number}"
         super().__init__(
             f"node {number}", command=[*command, str(self.properties)], log_file=folder / f"node{number}.log"
         )
+
+    @property
+    def address(self) -> Address:
+        """Where it serves."""
+        return HOST, self.port
 
     @property
     def started(self) -> bool:

@@ -1,5 +1,7 @@
 """A TCP proxy on 127.0.0.1 that loses connections, refuses them, or keeps their bytes back, when told.
 
+It counts what it forwards, and may be told to lose connections at a byte.
+
 A broker's advertised listener goes around it: clients use the proxy for their first connection only, unless
 `advertised.listeners` (the `config` of `KafkaCluster`) names the proxy's port. When one side closes, so does
 the other. One thread forwards; a lock lets callers change what it works on between two of its rounds, which
@@ -9,6 +11,7 @@ epoll and kqueue notice while it waits.
 from __future__ import annotations
 
 import contextlib
+import enum
 import selectors
 import socket
 import struct
@@ -22,6 +25,13 @@ CHUNK = 1 << 16
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER
 
 
+class Way(enum.Enum):
+    """Where bytes are going."""
+
+    OUT = "to the target"
+    BACK = "to the client"
+
+
 class CuttingProxy:
     """Forwards both ways between clients of `port` and a target, from entering a `with` block to its end."""
 
@@ -32,6 +42,10 @@ class CuttingProxy:
         self._thread = threading.Thread(target=self._run, name="cutting-proxy", daemon=True)
         self._peers: dict[socket.socket, socket.socket] = {}
         self._waiting: dict[socket.socket, bytes] = {}  # what a socket has yet to send
+        self._ways: dict[socket.socket, Way] = {}  # of what is sent on a socket
+        self._forwarded = dict.fromkeys(Way, 0)
+        self._cut_at: tuple[Way, int] | None = None
+        self._cut_resets = False
         self._listener: socket.socket | None = None
         self._held = False
 
@@ -56,13 +70,35 @@ class CuttingProxy:
         """`host:port` of the proxy."""
         return f"{HOST}:{self.port}"
 
+    def point_to(self, target_host: str, target_port: int) -> None:
+        """Take new connections to another target; those that exist go on."""
+        with self._lock:
+            self._target = (target_host, target_port)
+
+    def forwarded(self, way: Way) -> int:
+        """How many bytes went this way so far, over all connections."""
+        with self._lock:
+            return self._forwarded[way]
+
     def cut(self) -> None:
         """Reset every connection; bytes under way are lost. New ones are welcome unless refused."""
         with self._lock:
-            for end in self._peers:
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            while self._peers:
-                self._lose(next(iter(self._peers)))
+            self._cut(reset=True)
+
+    def cut_after(self, count: int, way: Way, *, reset: bool) -> None:
+        """Once so many more bytes went this way, and not one more, lose every connection: by a reset, or in good order.
+
+        Where no byte may go, that is when the next one arrives here. Later connections are left alone.
+        """
+        with self._lock:
+            self._cut_at = (way, self._forwarded[way] + count)
+            self._cut_resets = reset
+
+    @property
+    def cut_is_due(self) -> bool:
+        """Whether what `cut_after` asked for has yet to happen."""
+        with self._lock:
+            return self._cut_at is not None
 
     def refuse(self) -> None:
         """Refuse new connections; those that exist go on."""
@@ -110,22 +146,47 @@ class CuttingProxy:
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._peers[end], self._waiting[end] = peer, b""
+        self._ways[client], self._ways[target] = Way.BACK, Way.OUT
         self._watch(client, target)
 
     def _forward(self, end: socket.socket, events: int) -> None:
-        peer, closed = self._peers[end], False
+        peer, closed, cut_here = self._peers[end], False, False
         try:
             if events & selectors.EVENT_WRITE:
-                self._waiting[end] = self._waiting[end][end.send(self._waiting[end]) :]
+                self._send(end)
+                cut_here = not self._may_go(self._ways[end])
             if events & selectors.EVENT_READ:
                 self._waiting[peer] = end.recv(CHUNK)
                 closed = not self._waiting[peer]
+                cut_here |= not self._may_go(self._ways[peer])
         except OSError:
             closed = True
-        if closed:
+        if cut_here:
+            self._cut(reset=self._cut_resets)
+        elif closed:
             self._lose(end)
         else:
             self._watch(end, peer)
+
+    def _send(self, end: socket.socket) -> None:
+        way = self._ways[end]
+        sent = end.send(self._waiting[end][: self._may_go(way)])
+        self._waiting[end] = self._waiting[end][sent:]
+        self._forwarded[way] += sent
+
+    def _may_go(self, way: Way) -> int:
+        """How many bytes may go this way in one go, until the cut if one is due."""
+        if self._cut_at is None or self._cut_at[0] is not way:
+            return CHUNK
+        return self._cut_at[1] - self._forwarded[way]
+
+    def _cut(self, *, reset: bool) -> None:
+        self._cut_at = None
+        if reset:
+            for end in self._peers:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        while self._peers:
+            self._lose(next(iter(self._peers)))
 
     def _watch(self, *ends: socket.socket) -> None:
         """Read from an end only while its peer has nothing left to send, so that nothing piles up here."""
@@ -141,7 +202,7 @@ class CuttingProxy:
         for lost in (end, self._peers[end]):
             with contextlib.suppress(KeyError):
                 self._selector.unregister(lost)
-            del self._peers[lost], self._waiting[lost]
+            del self._peers[lost], self._waiting[lost], self._ways[lost]
             lost.close()
 
     def _set_held(self, held: bool) -> None:

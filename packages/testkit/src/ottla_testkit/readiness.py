@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from ottla_testkit import wire
@@ -47,6 +47,17 @@ def await_topic(node: Node, topic: str, *, partitions: int) -> None:
 def await_return(node: Node) -> None:
     """Until a started node leads again what waits for it: beside a ZooKeeper it is told some time after it serves."""
     _wait(node, "does not lead its partitions again", lambda: _leads_again(node))
+
+
+def await_in_sync(nodes: Sequence[Node], topic: str) -> None:
+    """Until these nodes name the same leaders of a topic, and every replica is in sync."""
+    _wait(nodes[0], f"and the others do not agree that {topic} is in sync", lambda: _in_sync(nodes, topic))
+
+
+def _in_sync(nodes: Sequence[Node], topic: str) -> bool:
+    first, *others = [wire.metadata(node.address, topic=topic, timeout=_PROBE_WITHIN).partitions for node in nodes]
+    whole = all(one.leader >= 0 and one.in_sync == one.replicas for one in first.values())
+    return bool(first) and whole and all(other == first for other in others)
 
 
 def _serves(node: Node, others: Collection[int]) -> bool:

@@ -36,9 +36,10 @@ class Metadata:
 
 @attrs.frozen(kw_only=True)
 class Partition:
-    """Which node leads a partition (-1: none), and which may."""
+    """Which node leads a partition (-1: none), which keep it, and which of these may lead."""
 
     leader: int
+    replicas: frozenset[int]
     in_sync: frozenset[int]
 
 
@@ -130,8 +131,8 @@ def _topic(answer: _Fields) -> tuple[str | None, dict[int, Partition]]:
 def _partition(answer: _Fields) -> tuple[int, Partition]:
     answer.number("h")
     number, leader = answer.number("i"), answer.number("i")
-    _replicas, in_sync = ([answer.number("i") for _ in range(answer.number("i"))] for _ in range(2))
-    return number, Partition(leader=leader, in_sync=frozenset(in_sync))
+    replicas, in_sync = (frozenset(answer.number("i") for _ in range(answer.number("i"))) for _ in range(2))
+    return number, Partition(leader=leader, replicas=replicas, in_sync=in_sync)
 
 
 def _offset(answer: _Fields) -> tuple[int, int, int]:

@@ -71,16 +71,15 @@ def look_up(
 def _by_resolver(
     servers: Sequence[Server], *, canonical: bool, setting: str, bounds: Bounds
 ) -> Mapping[Server, Lookup]:
-    """A resolver for each name, so that one that hangs does not keep the others."""
     started, deadline = bounds.clock(), bounds.deadline()
     answered = threading.Event()
-    resolvers = {server: Resolver(answered.set) for server in servers}
+    resolver = Resolver(answered.set)
     found: dict[Server, Lookup] = {}
     while len(found) < len(servers):
         answered.clear()
         for server in servers:
             if server not in found:
-                answer = _answer(resolvers[server], server, canonical=canonical, setting=setting)
+                answer = _answer(resolver, server, canonical=canonical, setting=setting)
                 seconds = bounds.clock() - started
                 if isinstance(answer, Trouble):
                     found[server] = Unresolved(server=server, trouble=answer, seconds=seconds)
@@ -89,8 +88,6 @@ def _by_resolver(
         left = deadline - bounds.clock()
         if len(found) < len(servers) and (left <= 0 or not answered.wait(left)):
             break
-    for resolver in resolvers.values():
-        resolver.close()
     seconds = bounds.clock() - started
     late = Trouble(
         f"the name could not be looked up within {seconds:.1f} s",

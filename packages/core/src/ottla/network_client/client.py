@@ -83,6 +83,9 @@ class NetworkClient:
         if broker is None:
             return False
         connection = self._connections.of(broker)
+        if connection.broker != broker:  # a leader hint told where it is now
+            self._forget_gone()
+            connection = self._connections.of(broker)
         if connection.may_connect(now):
             self._connect(connection, now)
         return not self._metadata_due(now) and connection.may_send(now, max_in_flight=self._max_in_flight)
@@ -157,8 +160,7 @@ class NetworkClient:
             if connection.asked_to_confirm or not connection.may_send(now, max_in_flight=self._max_in_flight):
                 continue
             connection.asked_to_confirm = True
-            request = api_versions_request()
-            self._transmit(connection, request, self._version(connection, request), now)
+            self._transmit(connection, api_versions_request(), 0, now)  # a version that every broker takes
         return bool(unconfirmed)
 
     def wakeup(self) -> None:
@@ -346,12 +348,14 @@ class NetworkClient:
         connection.confirm(sent)
         throttle = getattr(answer, "throttle_time_ms", 0) / 1000
         if throttle > 0:
-            connection.throttled_until = now + throttle
+            connection.throttled_until = max(connection.throttled_until, now + throttle)
         self._complete(sent.request, connection.broker.id, now, answer=answer)
 
     def _learn_versions(self, connection: Connection, version: int, body: memoryview, now: float) -> None:
         offer = offered_versions(version, body)
         if offer.ask_again_with is not None:
+            if connection.writing:
+                raise ProtocolError("an answer to a request that is not written yet")
             request = api_versions_request()
             self._transmit(connection, request, offer.ask_again_with, now)
             return

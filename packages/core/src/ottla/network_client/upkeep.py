@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.cluster import Broker, Topic
-from ottla.errors import BrokerError, ErrorCode, NetworkError, error_code
+from ottla.cluster import NO_LEADER, Broker, Topic
+from ottla.errors import BrokerError, ErrorCode, NetworkError, ProtocolError, error_code
 from ottla.network_client.request import Completion, Request
 from ottla.protocol import (
     METADATA,
@@ -28,7 +28,7 @@ def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion
 
 
 def read_answer(answer: MetadataResponse) -> tuple[Mapping[int, Broker], Mapping[str, Topic]]:
-    """The brokers and topics of an answer. Raises BrokerError or NetworkError when it cannot be used."""
+    """The brokers and topics of an answer. Raises an OttlaError when it cannot be used."""
     code = error_code(answer.error_code)
     if code is not ErrorCode.NONE:
         raise BrokerError(code)
@@ -40,10 +40,12 @@ def read_answer(answer: MetadataResponse) -> tuple[Mapping[int, Broker], Mapping
 
 def _topic(topic: MetadataResponseTopic) -> Topic:
     ordered = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    if any(number != partition.partition_index for number, partition in enumerate(ordered)):
+        raise ProtocolError(f"the answer to a metadata request does not count the partitions of {topic.name!r} from 0")
     return Topic(
         name=topic.name or "",
         id=topic.topic_id,
         error=error_code(topic.error_code),
-        leaders=tuple(partition.leader_id for partition in ordered),
+        leaders=tuple(max(partition.leader_id, NO_LEADER) for partition in ordered),
         epochs=tuple(partition.leader_epoch for partition in ordered),
     )

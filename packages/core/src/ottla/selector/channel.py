@@ -6,12 +6,16 @@ Frames bytes and keeps what is half-way; the transport layer moves them. It neve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.errors import ConnectionFailed, WrongProtocol
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla.selector.strangers import NO_KAFKA, stranger
 
-SIZE_PREFIX = 4
+SIZE_PREFIX: Final = 4
+
+_ROOM_AT_FIRST: Final = 1 << 20
+"""So much memory is taken on the word of a peer; an answer that is larger gets more as its bytes arrive."""
 
 
 class Channel:
@@ -26,7 +30,7 @@ class Channel:
         self._prefix = bytearray(SIZE_PREFIX)
         self._target = memoryview(self._prefix)
         self._filled = 0
-        self._in_body = False
+        self._size: int | None = None  # of the answer, once its prefix has arrived
         self.ready = False
 
     @property
@@ -77,9 +81,9 @@ class Channel:
 
         Raises ConnectionFailed when the peer has closed, and WrongProtocol for a size that no answer has.
         """
-        while self._filled < len(self._target) or not self._in_body:
+        while self._filled != self._size:
             if self._filled == len(self._target):
-                self._begin_body()
+                self._make_room()
                 continue
             got = self._layer.read_into(self._target[self._filled :])
             if got is None:
@@ -88,20 +92,28 @@ class Channel:
                 raise ConnectionFailed(f"{self._peer} closed the connection")
             self._filled += got
         answer = self._target
-        self._target, self._filled, self._in_body = memoryview(self._prefix), 0, False
+        self._target, self._filled, self._size = memoryview(self._prefix), 0, None
         return answer
 
     def close(self) -> None:
         """Close the layer and its socket."""
         self._layer.close()
 
-    def _begin_body(self) -> None:
+    def _make_room(self) -> None:
+        """The prefix or a part of the answer is complete: make room for what comes next."""
+        if self._size is None:
+            self._size = self._announced_size()
+            self._target, self._filled = memoryview(bytearray(min(self._size, _ROOM_AT_FIRST))), 0
+            return
+        larger = bytearray(min(self._size, 2 * self._filled))
+        larger[: self._filled] = self._target
+        self._target = memoryview(larger)
+
+    def _announced_size(self) -> int:
         size = int.from_bytes(self._prefix, "big", signed=True)
-        if not 0 <= size <= self._max_answer_size:
-            raise WrongProtocol(
-                f"{self._peer} {stranger(bytes(self._prefix)) or f'announced {size} bytes; {NO_KAFKA}'}"
-            )
-        self._target, self._filled, self._in_body = memoryview(bytearray(size)), 0, True
+        if 0 <= size <= self._max_answer_size:
+            return size
+        raise WrongProtocol(f"{self._peer} {stranger(bytes(self._prefix)) or f'announced {size} bytes; {NO_KAFKA}'}")
 
     def _drop(self, taken: int) -> None:
         """Forget the first *taken* bytes of what is unsent."""

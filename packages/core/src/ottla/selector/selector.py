@@ -13,10 +13,11 @@ import socket
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
-from ottla.errors import ConnectionFailed, ConnectionRetired, NetworkError, OttlaError
+from ottla.errors import ConnectionFailed, ConnectionRetired, NameResolutionFailed, NetworkError, OttlaError
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.selectable import Address
 from ottla.selector.channel import Channel
@@ -35,6 +36,9 @@ _EVENTS = {
 # On Windows EWOULDBLOCK says so too; elsewhere EAGAIN, the same number, is a full backlog of a Unix socket.
 _UNDER_WAY = {errno.EINPROGRESS, errno.EWOULDBLOCK} if sys.platform == "win32" else {errno.EINPROGRESS}
 
+_LONGEST_WAIT: Final = 3_600.0
+"""The system's wait takes no more than some weeks, and an infinite one only in another form."""
+
 
 @attrs.define(eq=False)
 class _Connection:
@@ -43,6 +47,7 @@ class _Connection:
     host: str
     port: int
     peer: str
+    broken: OttlaError | None = None  # writing failed: what has arrived is read, then this is told
     channel: Channel | None = None
     events: int = 0
     stalled: bool = False  # the layer said it may read, then gave nothing: wait for the socket
@@ -70,7 +75,7 @@ class Selector:
         self._connections: dict[int, _Connection] = {}
         self._last_used: OrderedDict[int, float] = OrderedDict()
         self._begun: list[_Connection] = []  # connected without waiting
-        self._to_close: list[tuple[int, NetworkError]] = []
+        self._to_close: dict[int, OttlaError] = {}
         self._wakeup_pending = False
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
@@ -86,30 +91,41 @@ class Selector:
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
         """The transport's own targets, else the addresses of the name, which take a moment: None until then."""
-        targets = self._transport.targets(host, port)
-        if targets is not None:
-            return [Address(host=host, target=target) for target in targets]
-        return self._resolver.resolve(host, port, canonical=canonical)
+        try:
+            targets = self._transport.targets(host, port)
+        except NetworkError:
+            raise
+        except Exception as cause:
+            logger.exception("the transport failed to say where %s is", host)
+            raise NameResolutionFailed(f"the transport failed to say where {host!r} is: {cause!r}") from cause
+        if targets is None:
+            return self._resolver.resolve(host, port, canonical=canonical)
+        if not targets:
+            raise NameResolutionFailed(f"the transport knows no address of {host!r}; check its own settings")
+        return [Address(host=host, target=target) for target in targets]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
-        """Begin to connect to one address of a broker."""
+        """Begin to connect to one address of a broker. Raises ConnectionFailed when there is no socket for it."""
         assert node not in self._connections, "a connection id exists once"
         peer = _peer(target, host, port)
-        sock = socket.socket(target.family, socket.SOCK_STREAM)
+        try:
+            sock = socket.socket(target.family, socket.SOCK_STREAM)
+        except OSError as cause:  # no such family here, or no more files for this process
+            raise ConnectionFailed(f"could not connect to {peer}: no socket: {cause}") from cause
         connection = _Connection(node=node, sock=sock, host=host, port=port, peer=peer)
         self._connections[node] = connection
         self._last_used[node] = self._clock()
         try:
             self._prepare(sock)
             result = sock.connect_ex(target.sockaddr)
-        except OSError as cause:
-            result = cause.errno or errno.EIO
-        if result == 0:
-            self._begun.append(connection)
-        elif result in _UNDER_WAY:
-            self._watch_for(connection, selectors.EVENT_WRITE)
-        else:
-            self._to_close.append((node, _refused(connection, result)))
+            if result in _UNDER_WAY:
+                self._watch_for(connection, selectors.EVENT_WRITE)
+            elif result:
+                self._to_close[node] = _refused(connection, result)
+            else:
+                self._begun.append(connection)
+        except Exception as cause:  # a target that no socket takes raises about anything
+            self._to_close[node] = _lost(f"could not connect to {peer}: {cause}", cause)
 
     def send(self, node: int, chunks: Sequence[Buffer]) -> None:
         """Hand a framed request to a connection; written as far as the socket takes it now."""
@@ -117,37 +133,36 @@ class Selector:
         channel = connection.channel
         assert channel is not None, "nothing is sent before the connection is ready"
         channel.send(chunks)
-        self._watch_for(connection, _EVENTS[channel.interest])
+        self._watch_for(connection, connection.events | selectors.EVENT_WRITE)
 
     def close(self, node: int, reason: NetworkError) -> None:
         """End a connection; the next `poll` tells of it."""
-        self._to_close.append((node, reason))
+        if node in self._connections:
+            self._to_close[node] = reason
 
     def poll(self, timeout: float) -> None:
         """One round over all connections that have something to do."""
         self._clear()
-        for node, reason in self._take_to_close():
+        to_close, self._to_close = self._to_close, {}
+        for node, reason in to_close.items():
             self._end(node, reason)
-        impatient = [c for c in self._connections.values() if self._holds_bytes(c)]
+        impatient = [c for c in self._connections.values() if c.broken or self._holds_bytes(c)]
         if self._begun or impatient or self._disconnected:
             timeout = 0.0
-        events = self._watch.select(max(timeout, 0.0))
+        events = self._watch.select(min(max(timeout, 0.0), _LONGEST_WAIT))
         now = self._clock()
         begun, self._begun = self._begun, []
-        for connection in begun:
-            self._advance(connection, selectors.EVENT_WRITE)
-        seen = {id(connection) for connection in begun}
+        masks = dict.fromkeys(impatient, 0) | dict.fromkeys(begun, selectors.EVENT_WRITE)
         for key, mask in events:
             if key.data is None:
                 self._drain_wakeups()
             else:
-                seen.add(id(key.data))
-                self._last_used[key.data.node] = now
-                self._last_used.move_to_end(key.data.node)
-                self._advance(key.data, mask)
-        for connection in impatient:
-            if id(connection) not in seen and connection.node in self._connections:
-                self._advance(connection, 0)
+                masks[key.data] = mask
+        for connection, mask in masks.items():
+            if connection.node in self._connections:
+                self._last_used[connection.node] = now
+                self._last_used.move_to_end(connection.node)
+                self._advance(connection, mask)
         self._close_one_idle(now)
 
     def wakeup(self) -> None:
@@ -161,7 +176,6 @@ class Selector:
         """Close every connection and the selector itself."""
         for connection in list(self._connections.values()):
             self._release(connection)
-        self._resolver.close()
         self._watch.close()
         self._wake_reader.close()
         self._wake_writer.close()
@@ -182,14 +196,8 @@ class Selector:
         """Finish the connect, hand shake, read, write: as far as it goes without waiting."""
         try:
             self._step(connection, mask)
-        except OttlaError as error:
-            self._end(connection.node, error)
-        except OSError as cause:
-            self._end(connection.node, _lost(f"the connection to {connection.peer} was lost: {cause}", cause))
         except Exception as cause:
-            logger.exception("the transport failed on the connection to %s", connection.peer)
-            what = f"the transport failed on the connection to {connection.peer}: {cause!r}"
-            self._end(connection.node, _lost(what, cause))
+            self._end(connection.node, connection.broken or self._failure(connection, cause))
 
     def _step(self, connection: _Connection, mask: int) -> None:
         channel = connection.channel
@@ -199,9 +207,17 @@ class Selector:
             self._connected.append(connection.node)
         if channel.ready:
             self._read(connection, channel, mask)
-            if channel.sending and channel.write():
-                self._sent.append(connection.node)
-        self._watch_for(connection, _EVENTS[channel.interest])
+            self._write(connection, channel)
+        self._watch_for(connection, 0 if connection.broken else _EVENTS[channel.interest])
+
+    def _failure(self, connection: _Connection, cause: Exception) -> OttlaError:
+        """What ended a connection, as an error of ours."""
+        if isinstance(cause, OttlaError):
+            return cause
+        if isinstance(cause, OSError):
+            return _lost(f"the connection to {connection.peer} was lost: {cause}", cause)
+        logger.error("the transport failed on the connection to %s", connection.peer, exc_info=cause)
+        return _lost(f"the transport failed on the connection to {connection.peer}: {cause!r}", cause)
 
     def _open(self, connection: _Connection) -> Channel:
         result = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -212,12 +228,23 @@ class Selector:
         return connection.channel
 
     def _read(self, connection: _Connection, channel: Channel, mask: int) -> None:
-        if not (mask & selectors.EVENT_READ or self._holds_bytes(connection)):
+        if not (mask & selectors.EVENT_READ or connection.broken or self._holds_bytes(connection)):
             return
         answer = channel.read()
         connection.stalled = answer is None
         if answer is not None:
             self._received.append((connection.node, answer))
+        elif connection.broken:
+            raise connection.broken
+
+    def _write(self, connection: _Connection, channel: Channel) -> None:
+        if connection.broken or not channel.sending:
+            return
+        try:
+            if channel.write():
+                self._sent.append(connection.node)
+        except Exception as cause:
+            connection.broken = self._failure(connection, cause)
 
     def _holds_bytes(self, connection: _Connection) -> bool:
         return connection.channel is not None and not connection.stalled and connection.channel.may_read
@@ -242,9 +269,13 @@ class Selector:
     def _release(self, connection: _Connection) -> None:
         self._watch_for(connection, 0)
         del self._connections[connection.node]
-        self._last_used.pop(connection.node, None)
+        del self._last_used[connection.node]
+        self._to_close.pop(connection.node, None)
         if connection.channel is not None:
-            connection.channel.close()
+            try:
+                connection.channel.close()
+            except Exception:
+                logger.exception("the transport failed to close the connection to %s", connection.peer)
         connection.sock.close()
 
     # One round
@@ -256,10 +287,6 @@ class Selector:
         self._disconnected: dict[int, OttlaError] = {}
         self.connected, self.sent, self.received = self._connected, self._sent, self._received
         self.disconnected = self._disconnected
-
-    def _take_to_close(self) -> list[tuple[int, NetworkError]]:
-        waiting, self._to_close = self._to_close, []
-        return waiting
 
     def _drain_wakeups(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -1,0 +1,128 @@
+"""What a producer costs that has nothing to do: `python benchmarks/idle.py --help`.
+
+Each state is measured in this process, with nothing else running in it: the CPU time of all its threads, and how often
+they went to sleep, which is how often they woke. A broker that is started for it lives in the process above.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ottla import Producer, TopicUnavailable
+from ottla_testkit.free_ports import free_ports
+from ottla_testkit.kafka_cluster import KafkaCluster
+
+SETTLING: Final = 2.0
+"""Seconds before the clock starts: connections of the bootstrap are closed, metadata is young."""
+
+LONG_LINGER_MS: Final = 3_600_000
+
+
+@attrs.frozen(kw_only=True)
+class Cost:
+    """What so many seconds cost."""
+
+    seconds: float
+    cpu_seconds: float
+    wakeups: int
+
+    @property
+    def share(self) -> float:
+        """Of one core, in percent."""
+        return 100 * self.cpu_seconds / self.seconds
+
+    @property
+    def wakeups_per_second(self) -> float:
+        """How often a thread of this process woke."""
+        return self.wakeups / self.seconds
+
+
+def cost_of(seconds: float) -> Cost:
+    """Sleep, and see what the other threads did meanwhile; our own waking is taken off."""
+    before, started, cpu = resource.getrusage(resource.RUSAGE_SELF), time.monotonic(), time.process_time()
+    time.sleep(seconds)
+    cpu, ended = time.process_time() - cpu, time.monotonic()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return Cost(seconds=ended - started, cpu_seconds=cpu, wakeups=max(0, after.ru_nvcsw - before.ru_nvcsw - 1))
+
+
+def connected(servers: str, topic: str, seconds: float) -> Cost:
+    """All that was sent is acknowledged."""
+    with Producer(bootstrap_servers=servers) as producer:
+        for number in range(1_000):
+            producer.send(topic, b"%d" % number)
+        producer.flush()
+        time.sleep(SETTLING)
+        return cost_of(seconds)
+
+
+def lingering(servers: str, topic: str, seconds: float) -> Cost:
+    """A record is queued whose time has not come."""
+    with Producer(bootstrap_servers=servers, linger_ms=LONG_LINGER_MS, delivery_timeout_ms=2 * LONG_LINGER_MS) as it:
+        it.send(topic, b"lingers")
+        time.sleep(SETTLING)
+        return cost_of(seconds)
+
+
+def missing(servers: str, topic: str, seconds: float) -> Cost:
+    """A topic was asked for that does not exist, and is looked for until it counts as idle."""
+    with Producer(bootstrap_servers=servers, max_block_ms=1_000) as producer:
+        with contextlib.suppress(TopicUnavailable):
+            producer.send(f"{topic}-that-does-not-exist", b"")
+        time.sleep(SETTLING)
+        return cost_of(seconds)
+
+
+def unreachable(_servers: str, _topic: str, seconds: float) -> Cost:
+    """No broker is there; one is looked for once a second."""
+    [port] = free_ports(1)
+    with Producer(bootstrap_servers=f"127.0.0.1:{port}", reconnect_backoff_max_ms=1_000) as _producer:
+        time.sleep(SETTLING)
+        return cost_of(seconds)
+
+
+STATES: Final[Mapping[str, Callable[[str, str, float], Cost]]] = {
+    "connected, nothing to do": connected,
+    "a record lingers": lingering,
+    "its topic does not exist": missing,
+    "no broker is there": unreachable,
+}
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--bootstrap-servers", help="A cluster that runs already; default: one is started for the benchmark.")
+@click.option("--topic", default="idle", help="One that exists, where --bootstrap-servers is given.")
+@click.option("--seconds", default=10.0, help="How long each state is watched.")
+@click.option("--limit", default=0.5, help="Percent of a core that a connected producer may take.")
+def main(bootstrap_servers: str | None, topic: str, seconds: float, limit: float) -> None:
+    """Print the CPU share and the wakeups of producers that have nothing to do."""
+    if bootstrap_servers is None:
+        with KafkaCluster() as cluster:
+            cluster.create_topic(topic, partitions=4)
+            again = [sys.executable, __file__, "--bootstrap-servers", cluster.bootstrap_servers]
+            settings = ["--topic", topic, "--seconds", str(seconds), "--limit", str(limit)]
+            sys.exit(subprocess.run([*again, *settings], check=False).returncode)
+    costs = {state: measure(bootstrap_servers, topic, seconds) for state, measure in STATES.items()}
+    table = Table(title=f"{seconds:g} seconds of each state")
+    for name in ("state", "CPU, % of a core", "wakeups/s"):
+        table.add_column(name, justify="left" if name == "state" else "right")
+    for state, cost in costs.items():
+        table.add_row(state, f"{cost.share:.3f}", f"{cost.wakeups_per_second:.1f}")
+    Console().print(table)
+    if costs["connected, nothing to do"].share > limit:
+        sys.exit(f"a connected producer took more than {limit:g} % of a core")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,726 @@
+"""The rules of the network client, on a simulated network: who is ready, who is asked, what an answer may do."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from machine import Machine
+from ottla.backoff import Backoff
+from ottla.cluster import Broker
+from ottla.errors import (
+    ConnectionFailed,
+    ConnectionRetired,
+    ErrorCode,
+    OttlaError,
+    RequestTimeout,
+    UnsupportedVersion,
+)
+from ottla.interfaces import Target
+from ottla.network_client import Completion, Request
+from ottla.network_client.connection import Connection, Stage
+from ottla.network_client.connections import Connections
+from ottla.network_client.upkeep import read_answer
+from ottla.protocol import (
+    METADATA,
+    PRODUCE,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    ProduceRequest,
+)
+from ottla.selectable import Address
+from ottla_testkit.simulation import SimulatedCluster
+
+
+def machine_of(*brokers: int, **settings: float) -> Machine:
+    return Machine(SimulatedCluster.of(*brokers), **settings)  # type: ignore[arg-type]  # every setting is a number
+
+
+def until(machine: Machine, happened: Callable[[], object]) -> None:
+    """Polls until something holds."""
+    for _ in range(1_000):
+        if happened():
+            return
+        machine.client.poll(0.1, machine.clock())
+    raise AssertionError("a thousand polls, and it has not happened")
+
+
+def ready(machine: Machine, *nodes: int) -> Machine:
+    """The same machine, with these brokers connected and its metadata young."""
+    until(machine, lambda: not machine.metadata.cluster.bootstrap)
+    until(machine, lambda: all(machine.client.ready(node, machine.clock()) for node in nodes or (1,)))
+    return machine
+
+
+def question(completions: list[Completion]) -> Request:
+    return Request(
+        message=METADATA,
+        body=lambda version: [METADATA.request(version).encode(MetadataRequest(topics=[]))],
+        on_complete=completions.append,
+    )
+
+
+def ask(machine: Machine, node: int = 1) -> list[Completion]:
+    """Send a request; its completion will be in the list."""
+    completions: list[Completion] = []
+    machine.client.send(node, question(completions), machine.clock())
+    return completions
+
+
+def stage(machine: Machine, node: int) -> Stage:
+    return machine.client._connections[node].stage
+
+
+def asked_for_metadata(machine: Machine, node: int = 1) -> int:
+    return [name for name, _version in machine.cluster.brokers[node].requests].count("Metadata")
+
+
+class Tries:
+    """Each connect that the client begins: when, for which node, at which address."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.seen: list[tuple[float, int, object]] = []
+        self._clock = machine.clock
+        self._connect = machine.network.connect
+        machine.network.connect = self.connect  # type: ignore[method-assign]  # to look on
+
+    def connect(self, node: int, target: Target, host: str, port: int) -> None:
+        self.seen.append((self._clock(), node, target.sockaddr))
+        self._connect(node, target, host, port)
+
+    @property
+    def addresses(self) -> list[object]:
+        return [address for _at, _node, address in self.seen]
+
+    @property
+    def pauses(self) -> list[float]:
+        return [round(b[0] - a[0], 3) for a, b in itertools.pairwise(self.seen)]
+
+
+# Who is ready
+
+
+@pytest.mark.rule("network.ready.connects")
+def test_asking_for_a_broker_begins_one_connection_and_only_after_its_backoff() -> None:
+    machine = ready(machine_of(1, 2))
+    tries = Tries(machine)
+    for _ in range(3):
+        assert not machine.client.ready(2, machine.clock())
+    assert [node for _at, node, _address in tries.seen] == [2]
+
+    machine.network.refusing.add("broker-2")
+    machine.network.cut(2)
+    until(machine, lambda: stage(machine, 2) is Stage.READY)
+    machine.network.cut(2)
+    machine.client.poll(0.0, machine.clock())
+    assert stage(machine, 2) is Stage.DISCONNECTED
+    machine.client.ready(2, machine.clock())
+
+    assert len(tries.seen) == 1
+    assert machine.client.ready_at(2, machine.clock()) == pytest.approx(machine.clock() + 0.05)
+
+
+@pytest.mark.rule("network.ready.all")
+def test_a_broker_that_is_not_in_the_cluster_is_never_ready() -> None:
+    assert not ready(machine_of(1)).client.ready(9, 0.0)
+
+
+@pytest.mark.rule("network.flight.bug")
+def test_a_request_to_a_broker_that_is_not_ready_is_an_error_of_ours() -> None:
+    machine = ready(machine_of(1))
+    ask(machine)
+
+    with pytest.raises(AssertionError, match="only a ready broker is sent to"):
+        ask(machine)
+
+
+@pytest.mark.rule("network.throttle")
+def test_a_throttled_broker_is_not_ready_before_its_time_and_a_shorter_one_takes_nothing_off() -> None:
+    machine = ready(machine_of(1))
+    machine.cluster.create("t", 1)
+    connection = machine.client._connections[1]
+    machine.cluster.brokers[1].throttle_ms = 2_000
+    first = produce_nothing(machine)
+    until(machine, lambda: first)
+    ends = connection.throttled_until
+    assert first[0].throttled_until == ends == pytest.approx(machine.clock() + 2.0, abs=0.2)
+
+    connection.throttled_until = float("-inf")
+    machine.cluster.brokers[1].throttle_ms = 500
+    second = produce_nothing(machine)  # as if it had left before the first was answered
+    connection.throttled_until = ends
+    until(machine, lambda: second)
+
+    assert connection.throttled_until == ends
+    assert not machine.client.ready(1, machine.clock())
+    assert machine.client.ready_at(1, machine.clock()) == ends
+    assert machine.client.ready(1, ends)
+
+
+def produce_nothing(machine: Machine) -> list[Completion]:
+    """Send an empty Produce request: its answer has the throttle time."""
+    completions: list[Completion] = []
+    request = Request(
+        message=PRODUCE,
+        body=lambda version: [PRODUCE.request(version).encode(ProduceRequest(acks=-1))],
+        on_complete=completions.append,
+    )
+    machine.client.send(1, request, machine.clock())
+    return completions
+
+
+# Connecting
+
+
+@pytest.mark.rule("network.connect.addresses")
+def test_each_try_takes_the_next_address_and_the_name_is_asked_again_after_the_last() -> None:
+    machine = machine_of(1)
+    machine.network.refusing.add("seed")
+    asked: list[str] = []
+
+    def resolve(host: str, port: int, *, canonical: bool = False) -> Sequence[Address]:
+        asked.append(host)
+        return [Address(host=host, target=Target(0, f"{host}-{n}")) for n in range(3)]
+
+    machine.network.resolve = resolve  # type: ignore[method-assign]  # a name with three addresses
+    tries = Tries(machine)
+    until(machine, lambda: len(tries.seen) == 7)
+
+    assert tries.addresses == ["seed-0", "seed-1", "seed-2"] * 2 + ["seed-0"]
+    assert asked == ["seed"] * 3
+
+
+@pytest.mark.rule("network.connect.addresses", "network.connect.reset")
+def test_a_success_begins_with_the_first_address_and_the_shortest_backoff_next_time() -> None:
+    machine = machine_of(1, 2)
+    machine.network.resolve = lambda host, port, canonical=False: [  # type: ignore[method-assign, misc]
+        Address(host=host, target=Target(0, f"{host}-{n}")) for n in range(2)
+    ]
+    ready(machine, 1, 2)
+    tries = Tries(machine)
+    machine.network.refusing.add("broker-1")
+    lose(machine, 1)
+    until(machine, lambda: machine.client.ready(1, machine.clock()) or tries.addresses.count("broker-1-1") == 3)
+    machine.network.refusing.clear()
+    until(machine, lambda: machine.client.ready(1, machine.clock()))
+    answers = ask(machine)
+    until(machine, lambda: answers)
+    tries.seen.clear()
+    lose(machine, 1)
+    lost_at = machine.clock()
+    until(machine, lambda: machine.client.ready(1, machine.clock()))
+
+    assert tries.addresses == ["broker-1-0"]
+    assert tries.seen[0][0] - lost_at <= 0.2
+
+
+def lose(machine: Machine, node: int) -> None:
+    """Cut the connection to a broker, and let the client learn of it."""
+    machine.network.cut(node)
+    machine.client.poll(0.0, machine.clock())
+    assert stage(machine, node) is Stage.DISCONNECTED
+
+
+@pytest.mark.rule("network.connect.backoff")
+def test_backoff_is_doubled_up_to_its_limit_give_or_take_a_fifth() -> None:
+    for luck in (0.0, 0.5, 0.999):
+        backoff = Backoff(initial=0.05, maximum=1.0, random=lambda luck=luck: luck)  # type: ignore[misc]
+        factor = 0.8 + 0.4 * luck
+        expected = [min(0.05 * 2**n, 1.0) * factor for n in range(8)]
+        assert [backoff.delay(n) for n in range(8)] == pytest.approx(expected)
+    assert Backoff(initial=0.05, maximum=1.0).delay(10**6) <= 1.2
+
+
+@pytest.mark.rule("network.connect.setup")
+def test_setting_up_may_take_longer_after_each_failure_up_to_a_limit() -> None:
+    machine = machine_of(1)
+    machine.client._setup_backoff = Backoff(initial=10.0, maximum=30.0, random=lambda: 0.5)
+    machine.network.black_holes.add("seed")
+    tries = Tries(machine)
+    while len(tries.seen) < 5:
+        machine.client.poll(60.0, machine.clock())
+
+    assert [round(pause - backoff) for pause, backoff in zip(tries.pauses, (0.05, 0.1, 0.2, 0.4), strict=True)] == [
+        10,
+        20,
+        30,
+        30,
+    ]
+
+
+@pytest.mark.rule("network.connect.setup")
+def test_the_set_up_time_runs_until_versions_are_known() -> None:
+    machine = machine_of(1, setup_timeout=10.0, request_timeout=60.0)
+    machine.cluster.brokers[1].silent = True
+    while machine.metadata._error is None:
+        machine.client.poll(60.0, machine.clock())
+
+    assert machine.clock() == pytest.approx(10.0)
+    assert "asking for API versions" in str(machine.metadata._error)
+
+
+@pytest.mark.rule("network.connect.moved")
+def test_a_broker_that_moved_to_another_host_keeps_nothing_of_its_old_state() -> None:
+    machine = ready(machine_of(1, 2), 1)
+    machine.network.refusing.add("broker-2")
+    machine.client.ready(2, machine.clock())
+    until(machine, lambda: machine.client._connections[2].failures)
+    tries = Tries(machine)
+
+    moved = Broker(id=2, host="broker-1", port=9092)
+    machine.metadata.update({**machine.metadata.cluster.brokers, 2: moved}, {}, machine.clock())
+    machine.client.ready(2, machine.clock())
+
+    assert tries.seen == [(machine.clock(), 2, "broker-1")]
+    assert machine.client._connections[2].failures == 0
+
+
+@pytest.mark.rule("network.connect.moved")
+def test_a_broker_that_moved_while_connected_is_met_at_its_new_address() -> None:
+    machine = ready(machine_of(1, 2), 1, 2)
+    machine.cluster.create("t", 1)
+    machine.metadata.use("t", machine.clock())
+    until(machine, lambda: "t" in machine.metadata.cluster.topics)
+    tries = Tries(machine)
+
+    machine.metadata.move_leader("t", 0, Broker(id=1, host="broker-2", port=9092), 7)
+    assert not machine.client.ready(1, machine.clock())
+    until(machine, lambda: machine.client.ready(1, machine.clock()))
+
+    assert tries.addresses == ["broker-2"]
+
+
+@pytest.mark.rule("network.connect.resolves")
+def test_no_socket_for_a_connection_is_a_failed_try_and_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_of(1)
+    connect = machine.network.connect
+
+    def refuse(node: int, target: Target, host: str, port: int) -> None:
+        raise ConnectionFailed("could not connect to seed:9092: no socket: Too many open files")
+
+    machine.network.connect = refuse  # type: ignore[method-assign]  # as when the process may open no more files
+    machine.client.poll(0.1, machine.clock())
+    machine.network.connect = connect  # type: ignore[method-assign]
+    ready(machine)
+
+    assert "Too many open files" in caplog.text
+
+
+# Versions
+
+
+@pytest.mark.rule("network.version.none")
+def test_a_request_that_the_broker_does_not_offer_fails_before_it_is_sent() -> None:
+    machine = ready(machine_of(1))
+    del machine.client._connections[1].versions[PRODUCE.key]
+    completions = produce_nothing(machine)
+    machine.client.poll(0.0, machine.clock())
+
+    assert isinstance(completions[0].error, UnsupportedVersion)
+    assert not completions[0].written
+    assert "does not offer Produce" in str(completions[0].error)
+
+
+@pytest.mark.rule("network.version.none")
+@pytest.mark.parametrize("offered", [(90, 99), (9, 3), (-5, -1)])
+def test_a_range_that_shares_no_version_with_ours_is_said(offered: tuple[int, int]) -> None:
+    machine = ready(machine_of(1))
+    machine.client._connections[1].versions[PRODUCE.key] = offered
+    completions = produce_nothing(machine)
+    machine.client.poll(0.0, machine.clock())
+
+    assert isinstance(completions[0].error, UnsupportedVersion)
+    assert f"the broker takes {offered[0]} to {offered[1]}" in str(completions[0].error)
+
+
+@pytest.mark.rule("network.version.fallback")
+def test_an_answer_to_the_first_request_before_it_is_written_is_a_hostile_peer() -> None:
+    machine = machine_of(1)
+    network = machine.network
+    until(machine, lambda: network.connected)
+    network.sent = []
+    network.received = [(-1, memoryview((1).to_bytes(4, "big") + b"\0\x23\0\0\0\0"))]
+    network.poll = lambda timeout: None  # type: ignore[method-assign]  # a round with just this
+    network.connected = []
+    machine.client.poll(0.0, machine.clock())
+
+    assert machine.client._connections[-1].closing
+
+
+# In flight
+
+
+@pytest.mark.rule("network.flight.fifo")
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (b"", "unreadable"),
+        (b"\0", "unreadable"),
+        (b"\0\0\0\1\0", "was next"),
+        (b"\xff" * 300, "unreadable"),
+    ],
+)
+def test_a_frame_that_answers_nothing_closes_the_connection(frame: bytes, told: str) -> None:
+    machine = ready(machine_of(1))
+    machine.cluster.brokers[1].answer = lambda _: frame  # type: ignore[method-assign, assignment]  # a hostile peer
+    completions = ask(machine)
+    until(machine, lambda: completions)
+
+    assert isinstance(completions[0].error, ConnectionFailed)
+    assert told in str(completions[0].error)
+    assert stage(machine, 1) is Stage.DISCONNECTED
+
+
+@pytest.mark.rule("network.flight.fifo")
+def test_an_answer_that_nothing_asked_for_closes_the_connection() -> None:
+    machine = ready(machine_of(1))
+    machine.network._links[1].answers.append(b"\0\0\0\1")
+    until(machine, lambda: stage(machine, 1) is Stage.DISCONNECTED)
+
+    assert "nothing asked for" in str(machine.client._connections[1].last_failure)
+
+
+@pytest.mark.rule("network.lost.order", "network.flight.once")
+def test_what_was_in_flight_on_a_lost_connection_fails_once_and_in_order() -> None:
+    machine = ready(machine_of(1))
+    machine.cluster.brokers[1].silent = True
+    order: list[int] = []
+    errors: list[OttlaError | None] = []
+
+    def note(number: int) -> Callable[[Completion], None]:
+        def take(completion: Completion) -> None:
+            order.append(number)
+            errors.append(completion.error)
+
+        return take
+
+    for number in range(4):
+        request = question([])
+        request = Request(message=request.message, body=request.body, on_complete=note(number))
+        machine.client.send(1, request, machine.clock())
+        machine.client.poll(0.0, machine.clock())
+    machine.network.cut(1)
+    until(machine, lambda: order)
+    for _ in range(5):
+        machine.client.poll(0.0, machine.clock())
+
+    assert order == [0, 1, 2, 3]
+    assert all(isinstance(error, ConnectionFailed) for error in errors)
+
+
+@pytest.mark.rule("network.flight.timeout")
+def test_answers_in_time_do_not_prolong_the_time_of_a_later_request() -> None:
+    machine = ready(machine_of(1, request_timeout=3.0))
+    ask(machine)
+    machine.client.poll(0.0, machine.clock())
+    machine.cluster.brokers[1].silent = True
+    machine.clock.advance(1.0)
+    late = ask(machine)
+    started = machine.clock()
+    until(machine, lambda: late)
+
+    assert machine.clock() - started == pytest.approx(3.0, abs=0.15)
+    assert isinstance(late[0].error, RequestTimeout)
+
+
+# Whom to ask
+
+
+def connections_of(**stages: tuple[Stage, int]) -> tuple[Connections, list[Broker]]:
+    """Connections to brokers with these stages and so many requests in flight; broker a is 0, b is 1."""
+    connections = Connections(max_in_flight=5)
+    brokers = []
+    for number, (stage_of, in_flight) in enumerate(stages.values()):
+        broker = Broker(id=number, host=f"broker-{number}", port=9092)
+        brokers.append(broker)
+        connection = connections.of(broker)
+        connection.stage = stage_of
+        connection.in_flight.extend([None] * in_flight)  # type: ignore[list-item]  # only counted
+    return connections, brokers
+
+
+def chosen(connections: Connections, brokers: Sequence[Broker]) -> set[int]:
+    """Whoever is asked, in fifty tries."""
+    picks: list[Connection | None] = [connections.least_loaded(brokers, 0.0) for _ in range(50)]
+    return {pick.broker.id for pick in picks if pick is not None}
+
+
+@pytest.mark.rule("network.least-loaded")
+def test_who_is_asked_is_idle_else_least_busy_else_on_its_way_else_new() -> None:
+    full, idle, busy, busier = (Stage.READY, 5), (Stage.READY, 0), (Stage.READY, 2), (Stage.READY, 3)
+    coming, new = (Stage.CONNECTING, 0), (Stage.DISCONNECTED, 0)
+
+    assert chosen(*connections_of(a=full, b=idle, c=busy, d=coming, e=new)) == {1}
+    assert chosen(*connections_of(a=full, b=busier, c=busy, d=coming, e=new)) == {2}
+    assert chosen(*connections_of(a=full, b=new, c=coming, d=new)) == {2}
+    assert chosen(*connections_of(a=full, b=new)) == {1}
+    assert chosen(*connections_of(a=full)) == set()
+
+
+@pytest.mark.rule("network.least-loaded")
+def test_among_equals_chance_decides() -> None:
+    connections, brokers = connections_of(a=(Stage.READY, 0), b=(Stage.READY, 0), c=(Stage.READY, 0))
+
+    assert chosen(connections, brokers) == {0, 1, 2}
+
+
+@pytest.mark.rule("network.least-loaded")
+def test_a_broker_in_backoff_or_throttled_is_not_asked() -> None:
+    connections, brokers = connections_of(a=(Stage.READY, 0), b=(Stage.DISCONNECTED, 0))
+    connections[0].throttled_until = connections[1].retry_at = 1.0
+
+    assert chosen(connections, brokers) == set()
+
+
+@pytest.mark.rule("network.metadata.waits")
+def test_while_nobody_can_be_asked_no_time_is_burned() -> None:
+    machine = machine_of(1)
+    machine.cluster.brokers[1].up = False
+    machine.client.poll(1.0, machine.clock())
+    machine.network.waits.clear()
+    polls = 0
+    while machine.clock() < 60:
+        machine.client.poll(60 - machine.clock(), machine.clock())
+        polls += 1
+
+    assert polls < 200  # a try a second, and the rounds that each takes
+
+
+# Metadata
+
+
+@pytest.mark.rule("network.metadata.one")
+def test_one_metadata_request_is_under_way_at_a_time() -> None:
+    machine = ready(machine_of(1, 2), 1, 2)
+    for broker in machine.cluster.brokers.values():
+        broker.silent = True
+        broker.requests.clear()
+    for n in range(10):
+        machine.metadata.use(f"topic-{n}", machine.clock())
+        machine.metadata.request_update()
+        machine.client.poll(0.2, machine.clock())
+
+    assert asked_for_metadata(machine, 1) + asked_for_metadata(machine, 2) == 1
+
+
+@pytest.mark.rule("network.metadata.lost")
+def test_when_the_connection_is_lost_that_metadata_was_asked_on_another_is_asked_after_the_backoff() -> None:
+    machine = ready(machine_of(1, 2), 1, 2)
+    for broker in machine.cluster.brokers.values():
+        broker.silent = True
+        broker.requests.clear()
+    machine.metadata.use("new", machine.clock())
+    until(machine, lambda: machine.client.in_flight() == 1)
+    [asked] = [node for node in (1, 2) if asked_for_metadata(machine, node)]
+    other = 3 - asked
+    machine.cluster.brokers[other].silent = False
+    lost_at = machine.clock()
+    machine.network.cut(asked)
+    until(machine, lambda: asked_for_metadata(machine, other))
+
+    assert machine.clock() - lost_at < 1.0  # and not after the request's time-out
+
+
+@pytest.mark.rule("network.metadata.due")
+def test_a_lost_connection_asks_for_metadata() -> None:
+    machine = ready(machine_of(1, 2), 1, 2)
+    machine.client.poll(0.0, machine.clock())
+    before = asked_for_metadata(machine, 2)
+    machine.network.cut(1)
+    machine.client.poll(0.0, machine.clock())
+
+    assert machine.metadata.due_at() <= machine.clock() + 0.12
+    until(machine, lambda: asked_for_metadata(machine, 1) + asked_for_metadata(machine, 2) > before)
+
+
+@pytest.mark.rule("network.metadata.due")
+def test_a_connection_that_was_retired_asks_for_nothing_and_has_no_backoff() -> None:
+    machine = ready(machine_of(1))
+    due = machine.metadata.due_at()
+    machine.network._to_close[1] = ConnectionRetired("idle")
+    machine.client.poll(0.0, machine.clock())
+
+    assert machine.metadata.due_at() == due
+    assert machine.client._connections[1].failures == 0
+    assert machine.client.ready_at(1, machine.clock()) == float("inf")
+
+
+@pytest.mark.rule("network.metadata.empty")
+def test_an_answer_without_brokers_counts_as_failed_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = ready(machine_of(1))
+    known = machine.metadata.cluster
+    monkeypatch.setattr(SimulatedCluster, "metadata", lambda _cluster: MetadataResponse())  # it knows nobody
+    machine.metadata.request_update()
+    until(machine, lambda: machine.metadata._error)
+
+    assert machine.metadata.cluster is known
+    assert machine.metadata.due_at() > machine.clock()
+
+
+@pytest.mark.rule("network.metadata.broken")
+@pytest.mark.parametrize("numbers", [[1], [0, 2], [0, 0], [-1, 0], [2**31 - 1]])
+def test_an_answer_that_does_not_count_partitions_from_0_counts_as_failed(numbers: Sequence[int]) -> None:
+    answer = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=1, host="broker-1", port=9092)],
+        topics=[
+            MetadataResponseTopic(
+                name="t", partitions=[MetadataResponsePartition(partition_index=n, leader_id=1) for n in numbers]
+            )
+        ],
+    )
+
+    with pytest.raises(OttlaError, match="does not count the partitions of 't' from 0"):
+        read_answer(answer)
+
+
+@pytest.mark.rule("network.metadata.broken")
+def test_a_leader_below_zero_is_no_leader_and_partitions_may_come_in_any_order() -> None:
+    partitions = [
+        MetadataResponsePartition(partition_index=2, leader_id=5),
+        MetadataResponsePartition(partition_index=0, leader_id=-7),
+        MetadataResponsePartition(partition_index=1, leader_id=-1),
+    ]
+    answer = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=5, host="five", port=9092)],
+        topics=[MetadataResponseTopic(name="t", partitions=partitions)],
+    )
+
+    _brokers, topics = read_answer(answer)
+
+    assert topics["t"].leaders == (-1, -1, 5)
+
+
+@pytest.mark.rule("network.metadata.own")
+def test_the_clients_own_requests_complete_nothing_of_the_callers() -> None:
+    machine = ready(machine_of(1))
+    completions = ask(machine)
+    machine.client.poll(0.0, machine.clock())
+    machine.metadata.request_update()
+    for _ in range(10):
+        machine.client.poll(0.1, machine.clock())
+
+    assert len(completions) == 1
+    assert machine.client.in_flight() == 0
+
+
+@pytest.mark.rule("network.metadata.due")
+def test_an_hour_of_failing_metadata_asks_no_more_than_about_once_a_second() -> None:
+    machine = ready(machine_of(1))
+    machine.cluster.metadata_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    machine.client._rebootstraps = False
+    machine.metadata.request_update()
+    before, started = asked_for_metadata(machine), machine.clock()
+    while machine.clock() < started + 100:
+        machine.client.poll(10.0, machine.clock())
+
+    assert 80 <= asked_for_metadata(machine) - before <= 110
+
+
+# A poll
+
+
+@pytest.mark.rule("network.poll.left-over")
+def test_what_is_already_complete_is_completed_without_moving_bytes() -> None:
+    machine = ready(machine_of(1))
+    machine.client._connections[1].versions = {}
+    completions = produce_nothing(machine)
+    polls: list[float] = []
+    machine.network.poll = polls.append  # type: ignore[method-assign, assignment]  # to look on
+    machine.client.poll(60.0, machine.clock())
+
+    assert len(completions) == 1
+    assert polls == []
+
+
+@pytest.mark.rule("network.poll.order")
+def test_a_poll_notes_what_was_sent_then_answers_then_ends_then_calls_back() -> None:
+    machine = ready(machine_of(1, 2), 1, 2)
+    told: list[tuple[str, Stage]] = []
+
+    def note(name: str) -> Callable[[Completion], None]:
+        return lambda completion: told.append((name, stage(machine, 2)))
+
+    def request(name: str, *, answered: bool = True) -> Request:
+        body = question([]).body
+        return Request(message=METADATA, body=body, on_complete=note(name), answered=answered)
+
+    machine.cluster.brokers[2].silent = True
+    machine.client.send(2, request("lost"), machine.clock())
+    machine.client.poll(0.0, machine.clock())
+    machine.cluster.brokers[2].silent = False
+    machine.client.send(1, request("answered"), machine.clock())
+    machine.client.poll(0.0, machine.clock())
+    machine.client.send(2, request("sent", answered=False), machine.clock())
+    told.clear()
+    network = machine.network
+    network.connected, network.sent, network.received, network.disconnected = [], [2], [], {2: ConnectionFailed("cut")}
+    network.poll = lambda timeout: None  # type: ignore[method-assign]  # all of it in one round
+    machine.client.poll(0.0, machine.clock())
+
+    assert told == [("sent", Stage.DISCONNECTED), ("lost", Stage.DISCONNECTED)]
+
+
+@pytest.mark.rule("network.poll.callback")
+def test_what_a_callback_sends_or_raises_harms_no_other() -> None:
+    machine = ready(machine_of(1))
+    more: list[Completion] = []
+
+    def send_more(_completion: Completion) -> None:
+        machine.client.send(1, question(more), machine.clock())
+        raise ZeroDivisionError("a fault of ours")
+
+    request = Request(message=METADATA, body=question([]).body, on_complete=send_more)
+    machine.client.send(1, request, machine.clock())
+    until(machine, lambda: more)
+
+    assert more[0].answer is not None
+
+
+@pytest.mark.rule("network.poll.returns")
+def test_a_poll_waits_no_longer_than_it_was_told_nor_than_its_own_next_deadline() -> None:
+    machine = ready(machine_of(1, request_timeout=3.0))
+    machine.client.poll(0.0, machine.clock())
+    machine.network.waits.clear()
+    machine.client.poll(0.7, machine.clock())
+    machine.cluster.brokers[1].silent = True
+    ask(machine)
+    machine.client.poll(60.0, machine.clock())
+    machine.client.poll(60.0, machine.clock())
+    machine.client.poll(-5.0, machine.clock())
+
+    assert machine.network.waits[0] == pytest.approx(0.7)
+    assert machine.network.waits[1] == pytest.approx(3.0)
+
+
+@pytest.mark.rule("network.shutdown")
+def test_shutting_down_completes_everything_once_and_ends_the_network() -> None:
+    machine = ready(machine_of(1, 2), 1, 2)
+    for broker in machine.cluster.brokers.values():
+        broker.silent = True
+    lists = [ask(machine, node) for node in (1, 2)]
+    machine.client.shutdown()
+
+    assert [type(each[0].error) for each in lists] == [ConnectionFailed, ConnectionFailed]
+    assert not machine.network._links
+
+
+@pytest.mark.rule("network.lost.told")
+@pytest.mark.parametrize(
+    ("what", "told"), [("refusing", "could not connect to seed:9092"), ("black_holes", "socket.connection.setup")]
+)
+def test_why_a_broker_cannot_be_reached_is_warned_of_once(
+    what: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = machine_of(1)
+    getattr(machine.network, what).add("seed")
+    machine.run(40.0)
+
+    warnings = Counter(record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert len(warnings) == 1
+    assert told in next(iter(warnings))

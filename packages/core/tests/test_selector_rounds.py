@@ -1,0 +1,526 @@
+"""One round of the selector: whom it serves, in which order, how long it waits, whom it retires."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import socket
+import struct
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ottla.errors import ConnectionRetired
+from ottla.interfaces import Buffer, Interest, Target, TransportLayer
+from ottla.selector import Selector
+from ottla_testkit.manual_clock import ManualClock
+from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+from real_selector import HANG_GUARD, Events, Shutdown, connect, framed, make_selector
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as server:
+        yield server
+
+
+@pytest.fixture
+def selector() -> Iterator[Selector]:
+    made = make_selector()
+    yield made
+    made.shutdown()
+
+
+class Using(PlaintextTransport):
+    """A transport whose layers a test writes."""
+
+    def __init__(self, layer: Callable[[socket.socket], TransportLayer]) -> None:
+        self.layer = layer
+
+    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+        return self.layer(sock)
+
+
+class Told(PlaintextLayer):
+    """A layer that notes what is asked of it; its handshake takes as many calls as `handshakes`."""
+
+    def __init__(self, sock: socket.socket, *, handshakes: int = 1) -> None:
+        super().__init__(sock)
+        self.calls: list[str] = []
+        self.handshakes = handshakes
+
+    def handshake(self) -> bool:
+        self.calls.append("handshake")
+        self.handshakes -= 1
+        return self.handshakes <= 0
+
+    def interest(self) -> Interest:
+        return Interest.WRITE if self.handshakes > 0 else Interest.NONE
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        self.calls.append("write")
+        return super().write(chunks)
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        self.calls.append("read")
+        return super().read_into(buffer)
+
+
+def registered(selector: Selector, node: int = 1) -> int:
+    """For what the selector watches a connection's socket."""
+    return selector._connections[node].events
+
+
+# Connecting
+
+
+@pytest.mark.rule("selector.connect.at-once", "selector.poll.zero")
+def test_a_connection_that_completes_at_once_is_told_by_the_next_poll_without_a_wait(selector: Selector) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "broker")
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(path)
+        server.listen()
+        selector.connect(1, Target(socket.AF_UNIX, path), "broker", 9092)  # a Unix socket connects at once
+
+        selector.poll(HANG_GUARD)
+
+        assert selector.connected == [1]
+        peer, _address = server.accept()
+        selector.poll(0.0)
+        assert selector.connected == []
+        peer.close()
+        server.close()
+
+
+@pytest.mark.rule("selector.connect.options")
+def test_sockets_have_keep_alive_no_delay_and_the_buffers_of_the_settings(listener: socket.socket) -> None:
+    selector = make_selector(send_buffer=40_000, receive_buffer=50_000)
+    with contextlib.closing(Shutdown(selector)):
+        _events, peer = connect(selector, listener)
+        sock = selector._connections[1].sock
+
+        assert not sock.getblocking()
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 40_000
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= 50_000
+        peer.close()
+
+
+@pytest.mark.rule("selector.connect.waits-not")
+def test_connecting_to_whom_nobody_accepts_keeps_no_other_connection_waiting(selector: Selector) -> None:
+    full = socket.socket()
+    full.bind(("127.0.0.1", 0))
+    full.listen(0)
+    host, port = full.getsockname()
+    waiting = [socket.socket() for _ in range(4)]
+    for each in waiting:
+        each.setblocking(False)
+        each.connect_ex((host, port))  # its backlog is full: the next SYN is not answered
+    selector.connect(7, Target(socket.AF_INET, (host, port)), host, port)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        events, peer = connect(selector, listener, node=1)
+        peer.sendall(framed(b"answer"))
+        events.until(lambda: events.received)
+        peer.close()
+
+    assert events.connected == [1]
+    for each in (full, *waiting):
+        each.close()
+
+
+@pytest.mark.rule("selector.connect.waits-not")
+def test_a_process_with_more_than_a_thousand_files_open_connects_as_any_other(listener: socket.socket) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < 2_000:
+        pytest.skip("this machine lets a process open fewer files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(2_000, limits[0]), limits[1]))
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(1_100):
+            stack.callback(os.close, os.dup(listener.fileno()))
+        selector = make_selector()
+        stack.callback(selector.shutdown)
+
+        events, peer = connect(selector, listener)
+        peer.sendall(framed(b"answer"))
+        events.until(lambda: events.received)
+
+        assert selector._connections[1].sock.fileno() > 1_024
+        peer.close()
+
+
+# One connection in one round
+
+
+@pytest.mark.rule("selector.round.steps")
+def test_in_a_round_a_connection_shakes_hands_reads_and_writes_in_this_order(listener: socket.socket) -> None:
+    made: list[Told] = []
+
+    def layer(sock: socket.socket) -> TransportLayer:
+        made.append(Told(sock))
+        return made[-1]
+
+    selector = make_selector(transport=Using(layer))
+    with contextlib.closing(Shutdown(selector)):
+        events, peer = connect(selector, listener)
+        assert made[0].calls == ["handshake"]
+        made[0].calls.clear()
+        peer.sendall(framed(b"answer"))
+        selector.send(1, [b"request"])
+        events.until(lambda: events.sent and events.received)
+        peer.close()
+
+    assert made[0].calls.index("read") < made[0].calls.index("write")
+    assert "handshake" not in made[0].calls
+
+
+@pytest.mark.rule("selector.receive.ready", "selector.interest.read")
+def test_nothing_is_read_or_watched_for_reading_before_the_handshake_is_over(listener: socket.socket) -> None:
+    made: list[Told] = []
+
+    def layer(sock: socket.socket) -> TransportLayer:
+        made.append(Told(sock, handshakes=3))
+        return made[-1]
+
+    selector = make_selector(transport=Using(layer))
+    with contextlib.closing(Shutdown(selector)):
+        host, port = listener.getsockname()
+        selector.connect(1, Target(socket.AF_INET, (host, port)), host, port)
+        assert registered(selector) == selectors.EVENT_WRITE
+        peer, _address = listener.accept()
+        peer.sendall(framed(b"early"))
+        events = Events(selector)
+        events.until(lambda: len(made[0].calls) == 2 if made else False)
+        assert made[0].calls == ["handshake", "handshake"]
+        assert registered(selector) == selectors.EVENT_WRITE
+
+        events.until(lambda: events.received)
+        peer.close()
+
+    assert events.connected == [1]
+    assert events.received == [(1, b"early")]
+
+
+@pytest.mark.rule("selector.interest.write")
+def test_the_socket_is_watched_for_writing_only_while_a_send_is_unfinished(
+    selector: Selector, listener: socket.socket
+) -> None:
+    events, peer = connect(selector, listener)
+    assert registered(selector) == selectors.EVENT_READ
+
+    selector.send(1, [bytes(3_000_000)])
+    assert registered(selector) == selectors.EVENT_READ | selectors.EVENT_WRITE
+    events.poll()
+    assert registered(selector) == selectors.EVENT_READ | selectors.EVENT_WRITE
+
+    peer.setblocking(False)
+    while not events.sent:
+        with contextlib.suppress(BlockingIOError):
+            peer.recv(1_000_000)
+        events.poll(0.01)
+    assert registered(selector) == selectors.EVENT_READ
+    peer.close()
+
+
+@pytest.mark.rule("selector.send.one")
+def test_a_second_send_before_the_first_is_written_is_an_error_of_ours(
+    selector: Selector, listener: socket.socket
+) -> None:
+    _events, peer = connect(selector, listener)
+    selector.send(1, [bytes(5_000_000)])
+    selector.poll(0.0)
+
+    with pytest.raises(AssertionError, match="one send at a time"):
+        selector.send(1, [b"second"])
+    peer.close()
+
+
+@pytest.mark.rule("selector.send.partial", "selector.receive.whole")
+def test_requests_and_answers_pass_through_a_layer_that_takes_one_byte_at_a_time(listener: socket.socket) -> None:
+    class OneByte(PlaintextLayer):
+        def write(self, chunks: Sequence[Buffer]) -> int:
+            return super().write([memoryview(chunks[0])[:1]])
+
+        def read_into(self, buffer: memoryview) -> int | None:
+            return super().read_into(buffer[:1])
+
+    selector = make_selector(transport=Using(OneByte))
+    with contextlib.closing(Shutdown(selector)):
+        events, peer = connect(selector, listener)
+        selector.send(1, [b"re", b"", memoryview(b"quest"), bytearray(b"!")])
+        events.until(lambda: events.sent)
+        peer.sendall(framed(b"answer") + framed(b"more"))
+        events.until(lambda: len(events.received) == 2)
+
+        assert peer.recv(100) == b"request!"
+        assert [frame for _node, frame in events.received] == [b"answer", b"more"]
+        peer.close()
+
+
+@pytest.mark.rule("selector.send.partial", "selector.receive.whole")
+def test_requests_and_answers_pass_through_the_smallest_windows_that_the_system_has() -> None:
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # inherited by what it accepts
+    server.bind(("127.0.0.1", 0))
+    server.listen()
+    selector = make_selector(send_buffer=1, receive_buffer=1)
+    with contextlib.closing(Shutdown(selector)):
+        events, peer = connect(selector, server)
+        request, answer = bytes(range(256)) * 40, bytes(range(255, -1, -1)) * 40
+        echoed = bytearray()
+
+        def echo() -> None:
+            while len(echoed) < len(request):
+                echoed.extend(peer.recv(7))
+            rest = framed(answer)
+            while rest:
+                rest = rest[peer.send(rest[:7]) :]
+
+        thread = threading.Thread(target=echo, daemon=True)
+        thread.start()
+        selector.send(1, [request[:100], request[100:]])
+        events.until(lambda: events.received)
+        thread.join(HANG_GUARD)
+
+    assert bytes(echoed) == request
+    assert events.received == [(1, answer)]
+    peer.close()
+    server.close()
+
+
+# All connections in one round
+
+
+@pytest.mark.rule("selector.round.fair", "selector.receive.one")
+def test_a_peer_that_talks_without_end_keeps_no_other_waiting(selector: Selector, listener: socket.socket) -> None:
+    _events, loud = connect(selector, listener, node=1)
+    events, quiet = connect(selector, listener, node=2)
+    loud.sendall(framed(b"again") * 5_000)
+    events.poll()
+    quiet.sendall(framed(b"now"))
+
+    events.received.clear()
+    events.until(lambda: (2, b"now") in events.received)
+
+    assert events.received.count((1, b"again")) <= events.polls
+    for peer in (loud, quiet):
+        peer.close()
+
+
+@pytest.mark.rule("selector.round.fair")
+def test_two_hundred_connections_send_and_receive_at_once(selector: Selector, listener: socket.socket) -> None:
+    count = 200
+    host, port = listener.getsockname()
+    echoing = threading.Thread(target=echo_each, args=(listener, count), daemon=True)
+    echoing.start()
+    for node in range(count):
+        selector.connect(node, Target(socket.AF_INET, (host, port)), host, port)
+    events = Events(selector)
+    events.until(lambda: len(events.connected) == count)
+    for node in range(count):
+        selector.send(node, [framed(b"from %d" % node)])
+
+    events.until(lambda: len(events.received) == count)
+
+    assert sorted(events.sent) == list(range(count))
+    assert sorted(events.received) == [(node, b"from %d" % node) for node in range(count)]
+    events.until(lambda: len(events.disconnected) == count)
+    echoing.join(HANG_GUARD)
+
+
+def echo_each(listener: socket.socket, count: int) -> None:
+    """Accept so many connections, give each its first frame back, then close them."""
+    peers = [listener.accept()[0] for _ in range(count)]
+    for peer in peers:
+        frame = b""
+        while len(frame) < 4 or len(frame) < 4 + struct.unpack_from(">i", frame)[0]:
+            frame += peer.recv(100)
+        peer.sendall(frame)
+    for peer in peers:
+        peer.close()
+
+
+# Bytes that the transport holds
+
+
+class Holding(Told):
+    """Reads ahead, as TLS does, and says so; `promises` makes it say so even when it holds nothing."""
+
+    promises = False
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.held = bytearray()
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        self.calls.append("read")
+        if not self.held:
+            received = bytearray(65_536)
+            size = PlaintextLayer.read_into(self, memoryview(received))
+            if not size:
+                return size
+            self.held += received[:size]
+        taken = self.held[: len(buffer)]
+        buffer[: len(taken)] = taken
+        del self.held[: len(taken)]
+        return len(taken)
+
+    def may_read(self) -> bool:
+        return bool(self.held) or self.promises
+
+
+def holding(listener: socket.socket) -> tuple[Selector, Holding, Events, socket.socket]:
+    made: list[Holding] = []
+
+    def layer(sock: socket.socket) -> TransportLayer:
+        made.append(Holding(sock))
+        return made[-1]
+
+    selector = make_selector(transport=Using(layer))
+    events, peer = connect(selector, listener)
+    return selector, made[0], events, peer
+
+
+@pytest.mark.rule("selector.receive.held", "selector.poll.zero")
+def test_what_the_transport_holds_is_handed_out_one_answer_a_round_without_waiting(listener: socket.socket) -> None:
+    selector, _layer, events, peer = holding(listener)
+    with contextlib.closing(Shutdown(selector)):
+        peer.sendall(b"".join(map(framed, (b"one", b"two", b"three"))))
+        events.until(lambda: events.received)
+        rounds = [list(events.received)]
+        for _ in range(2):
+            events.received.clear()
+            events.poll(HANG_GUARD)
+            rounds.append(list(events.received))
+        peer.close()
+
+    assert rounds == [[(1, b"one")], [(1, b"two")], [(1, b"three")]]
+
+
+@pytest.mark.rule("selector.poll.stalled")
+def test_a_transport_that_may_read_and_gives_nothing_is_asked_again_only_after_its_socket(
+    listener: socket.socket,
+) -> None:
+    selector, layer, events, peer = holding(listener)
+    with contextlib.closing(Shutdown(selector)):
+        layer.promises = True
+        events.poll(0.0)
+        layer.calls.clear()
+        for _ in range(5):
+            events.poll(0.0)
+        assert layer.calls == []
+
+        peer.sendall(framed(b"answer"))
+        events.until(lambda: events.received)
+        peer.close()
+
+
+@pytest.mark.rule("selector.round.once")
+def test_a_connection_with_held_bytes_and_an_event_is_visited_once_a_round(listener: socket.socket) -> None:
+    selector, layer, events, peer = holding(listener)
+    with contextlib.closing(Shutdown(selector)):
+        peer.sendall(framed(b"one") + framed(b"two") + framed(b"three"))
+        events.until(lambda: events.received)
+        assert layer.held
+        selector.send(1, [b"request"])  # the socket can be written: an event, beside the bytes that are held
+        events.received.clear()
+
+        events.poll()
+        peer.close()
+
+    assert events.received == [(1, b"two")]
+
+
+# Waking
+
+
+@pytest.mark.rule("selector.wakeup")
+def test_wakeups_of_many_threads_end_one_wait_and_leave_nothing_behind(selector: Selector) -> None:
+    threads = [threading.Thread(target=selector.wakeup) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    selector.poll(HANG_GUARD)
+    for thread in threads:
+        thread.join(HANG_GUARD)
+    selector.poll(0.0)
+
+    with pytest.raises(BlockingIOError):
+        selector._wake_reader.recv(1)
+    selector.wakeup()
+    selector.poll(HANG_GUARD)
+
+
+def test_a_wait_without_end_is_cut_to_what_the_system_takes(selector: Selector) -> None:
+    for timeout in (float("inf"), 1e12):
+        selector.wakeup()
+        selector.poll(timeout)
+
+
+# Idle connections
+
+
+class Idling:
+    """Connections 1 and 2 on a clock that the test moves; nobody may be idle for more than a minute."""
+
+    def __init__(self, listener: socket.socket, *, max_idle: float = 60.0) -> None:
+        self.clock = ManualClock()
+        self.selector = make_selector(max_idle=max_idle, clock=self.clock)
+        self.events, self.one = connect(self.selector, listener, node=1)
+        self.clock.advance(10)
+        _events, self.two = connect(self.selector, listener, node=2)
+
+    def close(self) -> None:
+        self.selector.shutdown()
+        self.one.close()
+        self.two.close()
+
+
+@pytest.mark.rule("selector.idle.oldest", "selector.idle.one")
+def test_the_connection_unused_for_longest_is_retired_first_and_one_a_round(listener: socket.socket) -> None:
+    with contextlib.closing(Idling(listener)) as idling:
+        idling.one.sendall(framed(b"used"))
+        idling.events.until(lambda: idling.events.received)
+        idling.clock.advance(61)
+        retired = []
+        for _ in range(3):
+            idling.selector.poll(0.0)
+            retired.append([(node, type(error)) for node, error in idling.selector.disconnected.items()])
+
+    assert retired == [[(2, ConnectionRetired)], [(1, ConnectionRetired)], []]
+
+
+@pytest.mark.rule("selector.idle.served")
+def test_a_connection_that_is_served_in_this_very_round_is_not_idle(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(Idling(listener)) as idling:
+        for peer in (idling.one, idling.two):
+            peer.sendall(framed(b"here"))
+        select = idling.selector._watch.select
+
+        def late(timeout: float | None = None) -> object:
+            events = select(timeout)
+            idling.clock.advance(61)  # as after a long wait
+            return events
+
+        monkeypatch.setattr(idling.selector._watch, "select", late)
+        idling.events.until(lambda: len(idling.events.received) == 2)
+
+    assert not idling.events.disconnected
+
+
+@pytest.mark.rule("selector.idle.off")
+def test_without_a_limit_no_connection_is_retired(listener: socket.socket) -> None:
+    with contextlib.closing(Idling(listener, max_idle=-0.001)) as idling:
+        idling.clock.advance(1e9)
+        idling.events.poll(0.0)
+
+    assert not idling.events.disconnected

@@ -1,0 +1,88 @@
+"""A connection that is cut at every byte of a Produce request and of its answer, in front of a real broker.
+
+A record is sent, the proxy lets so many bytes pass, and the producer has to find out by itself what became of it.
+Everything is read back afterwards: no record may be missing, and only one that the broker had taken may be there twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import pytest
+
+from ottla import Producer
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.free_ports import HOST
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.proxy import CuttingProxy, Way
+from ottla_testkit.pytest_plugin import go_without
+from readback import read_back
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+WAIT = 60.0
+MINUTES = 600_000
+PROMPT = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 1, "retry_backoff_ms": 1, "retry_backoff_max_ms": 1}
+
+
+@attrs.frozen(kw_only=True)
+class Promise:
+    """A producer's settings, and how often a record may be there whose answer was lost."""
+
+    name: str
+    settings: Mapping[str, Any]
+    copies: frozenset[int]
+
+
+AT_LEAST_ONCE = Promise(name="at-least-once", settings={"acks": "all"}, copies=frozenset({2}))
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[tuple[KafkaCluster, CuttingProxy]]:
+    """A broker and the proxy in front of it, to which it sends its clients."""
+    with CuttingProxy(HOST, 9) as proxy, contextlib.ExitStack() as stack:
+        try:
+            config = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
+            kafka = stack.enter_context(KafkaCluster(config=config))
+        except KafkaUnavailable as error:
+            go_without(error)
+        proxy.point_to(*kafka.address(1))
+        yield kafka, proxy
+
+
+def _exchange(producer: Producer, proxy: CuttingProxy, topic: str) -> dict[Way, int]:
+    """The bytes of a Produce request and of its answer, once all before them is over; the records are `before`."""
+    producer.send(topic, b"before").result(WAIT)
+    start = {way: proxy.forwarded(way) for way in Way}
+    producer.send(topic, b"before").result(WAIT)
+    return {way: proxy.forwarded(way) - start[way] for way in Way}
+
+
+@pytest.mark.parametrize("promise", [AT_LEAST_ONCE], ids=lambda promise: promise.name)
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("way", Way, ids=lambda way: way.name.lower())
+def test_a_connection_cut_at_any_byte_of_a_produce_exchange_loses_no_record(
+    behind: tuple[KafkaCluster, CuttingProxy], way: Way, reset: bool, promise: Promise
+) -> None:
+    kafka, proxy = behind
+    topic = f"{promise.name}-{way.name}-{reset}"
+    kafka.create_topic(topic)
+    settings = {**PROMPT, "delivery_timeout_ms": MINUTES, "metadata_max_age_ms": MINUTES, **promise.settings}
+    with Producer(bootstrap_servers=proxy.bootstrap_servers, **settings) as producer:
+        size = _exchange(producer, proxy, topic)[way]
+        for offset in range(size + 1):
+            proxy.cut_after(offset, way, reset=reset)
+            producer.send(topic, b"%06d" % offset).result(WAIT)
+            assert not proxy.cut_is_due, f"{offset} of {size} bytes"
+
+    copies = Counter(record.value for record in read_back(proxy.bootstrap_servers, topic))
+    found = {offset: copies[b"%06d" % offset] for offset in range(size + 1)}
+    whole = found.pop(size)  # a cut behind the last byte may come before the broker looks, or after the answer
+    if way is Way.OUT:
+        assert set(found.values()) == {1}, "a broker keeps nothing of a request that is not whole"
+    else:
+        assert set(found.values()) == promise.copies, "the broker had taken what its answer was about"
+    assert whole in {1} | promise.copies

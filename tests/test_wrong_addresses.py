@@ -1,0 +1,172 @@
+"""Addresses that lead to no broker, configured or advertised: the error names them long before time is up.
+
+Every limit but the one that is looked at is ten minutes, so an error that comes at all did not wait for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ottla import DeliveryFailed, OttlaError, Producer, TopicUnavailable
+from ottla.errors import BrokersUnreachable, NameResolutionFailed, NetworkError, RequestTimeout, WrongProtocol
+from ottla_testkit.free_ports import HOST, free_ports
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from readback import read_back
+from wrong_peers import Conduct, says, serving, stays_silent
+
+MINUTES = 600_000
+HANG_GUARD = 60.0
+PATIENT = {"delivery_timeout_ms": MINUTES, "max_block_ms": MINUTES, "request_timeout_ms": MINUTES // 2}
+SETUP_MS = 1_000
+SETUP = {"socket_connection_setup_timeout_ms": SETUP_MS, "socket_connection_setup_timeout_max_ms": SETUP_MS}
+
+NOWHERE = "no-such-broker.invalid"
+TLS_ALERT = bytes.fromhex("15030300020246")
+
+
+def greets(banner: bytes) -> Conduct:
+    """Speak first, as a login server does."""
+    return lambda peer: peer.sendall(banner)
+
+
+@contextlib.contextmanager
+def _black_hole() -> Iterator[str]:
+    """An address whose connections are never accepted nor refused: its queue is full."""
+    with socket.socket() as listener, contextlib.ExitStack() as queue:
+        listener.bind((HOST, 0))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = queue.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield f"{HOST}:{listener.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[str]:
+    yield f"{HOST}:{free_ports(1)[0]}"
+
+
+@contextlib.contextmanager
+def _unroutable() -> Iterator[str]:
+    """No connection can be made to the broadcast address, from anywhere."""
+    yield "255.255.255.255:9092"
+
+
+@contextlib.contextmanager
+def _without_a_name() -> Iterator[str]:
+    yield f"{NOWHERE}:9092"
+
+
+@contextlib.contextmanager
+def _web_server() -> Iterator[str]:
+    with serving(says(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as (host, port):
+        yield f"{host}:{port}"
+
+
+def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailable:
+    """What `send` raises, in a thread that does not wait for it to the end."""
+    pool = ThreadPoolExecutor(1)
+    producer = Producer(bootstrap_servers=bootstrap_servers, **PATIENT | settings)
+    try:
+        error = pool.submit(producer.send, "t", b"v").exception(HANG_GUARD)
+    finally:
+        producer.close(0)
+        pool.shutdown()
+    assert isinstance(error, TopicUnavailable)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("conduct", "told"),
+    [
+        (says(TLS_ALERT), "this listener expects TLS; set security.protocol=SSL"),
+        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "this is a web server; check the ports in bootstrap.servers"),
+        (greets(b"SSH-2.0-OpenSSH_9.6\r\n"), "as an SSH server"),
+        (greets(b"220 mail.example ESMTP\r\n"), "as a mail or file server"),
+        (says(b"\xff\xff\xff\xff and so on"), "no Kafka listener"),
+    ],
+    ids=["tls", "http", "ssh", "smtp", "noise"],
+)
+def test_a_bootstrap_server_that_speaks_another_protocol_is_said_to(conduct: Conduct, told: str) -> None:
+    with serving(conduct) as (host, port):
+        error = _refusal(f"{host}:{port}")
+
+    assert isinstance(error.__cause__, WrongProtocol)
+    assert f"{host}:{port}" in str(error)
+    assert told in str(error)
+
+
+@pytest.mark.parametrize("name", [NOWHERE, f"{'n' * 64}.invalid", "no..such.invalid"])
+def test_a_bootstrap_server_whose_name_has_no_address_is_said_to(name: str) -> None:
+    error = _refusal(f"{name}:9092", max_block_ms=20_000)  # a resolver that cannot answer now may do so later
+
+    assert isinstance(error.__cause__, NameResolutionFailed)
+    assert name in str(error)
+
+
+def test_a_bootstrap_server_that_says_nothing_is_told_with_the_time_it_was_given() -> None:
+    with serving(stays_silent) as (host, port):
+        error = _refusal(f"{host}:{port}", max_block_ms=3 * SETUP_MS, **SETUP)
+
+    assert isinstance(error.__cause__, RequestTimeout)
+    assert f"{host}:{port} did not get ready within socket.connection.setup.timeout.ms" in str(error)
+
+
+def test_a_bootstrap_server_behind_a_black_hole_is_told_with_the_time_it_was_given() -> None:
+    with _black_hole() as address:
+        error = _refusal(address, max_block_ms=3 * SETUP_MS, **SETUP)
+
+    assert isinstance(error.__cause__, RequestTimeout)
+    assert f"{address} did not get ready within socket.connection.setup.timeout.ms (connecting)" in str(error)
+
+
+@pytest.mark.kafka
+def test_one_good_bootstrap_server_among_bad_ones_is_enough(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    bad = (_refused, _unroutable, _without_a_name, _web_server, _black_hole)
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(each()) for each in bad] + [kafka.bootstrap_servers]
+        with Producer(bootstrap_servers=",".join(servers), **PATIENT, **SETUP) as producer:
+            producer.send(topic, b"v").result(HANG_GUARD)
+
+    assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"v"]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "cause", "told"),
+    [
+        (_refused, NetworkError, "ECONNREFUSED"),
+        (_unroutable, NetworkError, "ENETUNREACH"),
+        (_without_a_name, NameResolutionFailed, "has no address"),
+        (_web_server, WrongProtocol, "this is a web server"),
+        (_black_hole, RequestTimeout, "did not get ready within socket.connection.setup.timeout.ms (connecting)"),
+    ],
+    ids=["refused", "unroutable", "without a name", "web server", "black hole"],
+)
+def test_an_advertised_address_that_leads_nowhere_fails_the_record_and_is_named(
+    address: Callable[[], contextlib.AbstractContextManager[str]], cause: type[OttlaError], told: str
+) -> None:
+    with address() as advertised, KafkaCluster(config={"advertised.listeners": f"PLAINTEXT://{advertised}"}) as kafka:
+        kafka.create_topic("t")
+        producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **PATIENT, **SETUP)
+        try:
+            error = producer.send("t", b"v").exception(HANG_GUARD)
+        finally:
+            producer.close(0)
+
+    assert type(error) is DeliveryFailed
+    assert isinstance(error.__cause__, BrokersUnreachable)
+    assert isinstance(error.__cause__.__cause__, cause)
+    assert "advertised.listeners" in str(error)
+    assert f"broker 1 at {advertised}" in str(error)
+    assert told in str(error)
+    assert not error.possibly_persisted
