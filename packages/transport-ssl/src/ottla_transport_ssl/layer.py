@@ -87,6 +87,8 @@ class TlsLayer:
 
     def interest(self) -> Interest:
         """To send what waits, and to hear during the handshake."""
+        # Answers of TLS itself, to a change of keys for example, are in nobody's `write`: they leave here.
+        self._tell()
         wanted = Interest.NONE if self._ready else Interest.READ
         return wanted | Interest.WRITE if self._unsent or self._outgoing.pending else wanted
 
