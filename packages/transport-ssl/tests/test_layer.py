@@ -190,7 +190,6 @@ def test_a_goodbye_and_a_bare_end_are_both_the_end(connect: Connect) -> None:
 
         assert read_all(layer, 4) == b"last"
         readable(layer._sock)
-        assert read(layer) == 0 or read(layer) == b""
         assert layer.read_into(memoryview(bytearray(1))) == 0
 
 
@@ -200,9 +199,7 @@ def test_our_goodbye_reaches_the_peer(connected: tuple[TlsLayer, Peer]) -> None:
     layer.close()
 
     until(lambda: peer.ended, peer.step)
-    with pytest.raises(ssl.SSLError, match="shutdown|SHUTDOWN|closed"):
-        peer.tls.read(1)
-        peer.tls.write(b"x")
+    assert peer.said_goodbye
 
 
 @pytest.mark.parametrize("bytes_first", [0, 1, 5, 100, 500])

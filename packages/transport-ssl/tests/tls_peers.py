@@ -1,4 +1,4 @@
-"""The other end of a connection: a server's half of TLS that a test moves by hand, so that nothing depends on threads."""
+"""The other end of a connection: a server's half of TLS that a test moves by hand, without any thread."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Peer:
         self._unsent = b""
         self.ready = False
         self.ended = False
+        self.said_goodbye = False
         self.error: ssl.SSLError | None = None
         self.got = bytearray()
 
@@ -46,10 +47,10 @@ class Peer:
                 self.ready = True
             while data := self.tls.read(65536):
                 self.got += data
-            self.ended = True
+            self.ended = self.said_goodbye = True
         except ssl.SSLWantReadError:
             pass
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+        except ssl.SSLEOFError:
             self.ended = True
         except ssl.SSLError as error:
             self.error = self.error or error
