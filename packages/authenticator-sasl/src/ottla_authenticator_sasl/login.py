@@ -87,7 +87,7 @@ class Login:
     name: str
     password: str = attrs.field(repr=False)
     keys: str
-    options: Mapping[str, str] = attrs.field(repr=False)
+    options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
 
 
 def login(config: PluginConfig, *, mechanism: str, module: str) -> Login:

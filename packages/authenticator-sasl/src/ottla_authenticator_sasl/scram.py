@@ -193,7 +193,7 @@ def scram_keys() -> Sequence[ConfigKey]:
         name=TOKEN_AUTH,
         type=_boolean,
         default=None,
-        meaning="whether they are a delegation token's",
+        meaning="true if name and password are a delegation token's, else false",
     )
     return (*LOGIN_KEYS, token_auth)
 
