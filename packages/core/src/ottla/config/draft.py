@@ -58,6 +58,10 @@ class ConfigDraft:
         """Everything found wrong so far, each once."""
         return tuple(dict.fromkeys(self._reading.problems))
 
+    def given(self, key: str) -> bool:
+        """Whether the user said something about this key."""
+        return self._reading.given(key)
+
     def object_to(self, problem: str) -> None:
         """Note a problem that somebody else found, to be raised with the others."""
         self._reading.problems.append(problem)

@@ -6,11 +6,12 @@ import random
 from collections.abc import Collection, Iterator
 
 from ottla.cluster import Broker
-from ottla.errors import BrokersUnreachable, OttlaError, RequestTimeout
+from ottla.errors import BrokersUnreachable, OttlaError, RequestTimeout, SecurityRefused
 from ottla.network_client.connection import Connection, Stage
 
 _TRIES = 7
-"""So many refusals in a row, over some seconds, are no restart; one time-out of a connection's setup is enough."""
+"""So many refusals in a row, over some seconds, are no restart; one time-out of a connection's setup is enough, and so
+is one refusal for want of trust."""
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
@@ -62,8 +63,14 @@ class Connections:
         return all(c is not None and c.stage is Stage.DISCONNECTED and c.failures for c in connections)
 
     def refusal_of_all(self, brokers: Collection[Broker]) -> OttlaError | None:
-        """One of the refusals, when each of these brokers has refused us."""
+        """One of the refusals, when each of these brokers has refused us.
+
+        A login or certificate that one refuses is the same for all: then it is enough that no other one is left to try.
+        """
         refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
+        trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityRefused)), None)
+        if trust is not None and self.none_left(brokers):
+            return trust
         return refusals[-1] if refusals and None not in refusals else None
 
     def unreachable(self, brokers: Collection[Broker]) -> BrokersUnreachable | None:
@@ -90,4 +97,4 @@ class Connections:
 
 
 def _given_up(connection: Connection) -> bool:
-    return connection.failures >= _TRIES or isinstance(connection.last_failure, RequestTimeout)
+    return connection.failures >= _TRIES or isinstance(connection.last_failure, RequestTimeout | SecurityRefused)

@@ -33,6 +33,7 @@ from ottla.protocol import (
     TopicProduceResponse,
 )
 from ottla.recordbatch.parse import Record, parse_batches
+from ottla_testkit.simulation.login import Session, SimulatedLogin
 
 MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in (PRODUCE, METADATA, API_VERSIONS)}
 
@@ -61,9 +62,22 @@ class SimulatedBroker:
     throttle_ms: int = 0
     hints: bool = False  # say in Produce answers who leads (KIP-951)
     magics: list[int] = attrs.field(factory=list)
+    login: SimulatedLogin | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {m.key: (m.min_version, m.max_version) for m in MESSAGES.values()}
     )
+
+    def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
+        """As `answer`, on a connection that wants a login first where the broker has one. Raises HangUp."""
+        if self.login is None or not self.login.belongs(session, frame, now):
+            return self.answer(frame)
+        self.requests.append(("login", int.from_bytes(frame[2:4], "big")))
+        return self.login.answer(session, frame, now)
+
+    def require(self, login: SimulatedLogin) -> None:
+        """Let in from now on who logs in."""
+        self.login = login
+        self.versions.update(login.versions())
 
     def answer(self, frame: bytes) -> bytes | None:
         """The framed answer's content, or None when there is none."""
