@@ -97,8 +97,8 @@ def _token(given: Any, source: str) -> Token:
             return Token(*given)
         case _:
             raise AuthenticationFailed(
-                f"{source} gave a {type(given).__name__}; it must give a string, an "
-                "ottla_authenticator_sasl.Token, or a tuple of token, expiry in milliseconds since the epoch, principal, scope and extensions"
+                f"{source} gave a {type(given).__name__}; it must give a string, an ottla_authenticator_sasl.Token, "
+                "or a tuple of token, expiry in milliseconds since the epoch, principal, scope and extensions"
             )
 
 

@@ -9,7 +9,8 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.bearer_token import Token
 from ottla_authenticator_sasl.quoting import quoted
-from ottla_authenticator_sasl.token_choice import NAME, OAUTH_KEYS, TokenChoice, Tokens, token_choice
+from ottla_authenticator_sasl.token_choice import TokenChoice, Tokens, token_choice
+from ottla_authenticator_sasl.token_keys import NAME, OAUTH_KEYS
 
 _SEPARATOR = "\x01"
 _END_OF_REFUSAL = b"\x01"
@@ -56,7 +57,7 @@ class OAuthBearerExchange:
         self._refusal: str | None = None
 
     def start(self) -> bytes:
-        """The token. Waits for one if there is none; AuthenticationFailed and ConnectionFailed say why there is none."""
+        """The token. Waits for one; AuthenticationFailed and ConnectionFailed say why there is none."""
         self._token = self._mechanism.tokens.token()
         return self._mechanism.first_message(self._token)
 

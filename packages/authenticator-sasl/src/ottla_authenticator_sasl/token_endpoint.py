@@ -147,8 +147,8 @@ class TokenEndpoint:
             raise self._not_asked(error) from error
         except ssl.SSLError as error:
             raise TlsFailed(
-                f"{self.source} cannot be trusted: {quoted(str(error))}; it must speak TLS, with a certificate that the "
-                "system's trust store (or the file that SSL_CERT_FILE names) vouches for"
+                f"{self.source} cannot be trusted: {quoted(str(error))}; it must speak TLS, with a certificate that "
+                "the system's trust store (or the file that SSL_CERT_FILE names) vouches for"
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise self._not_asked(error) from error
