@@ -157,7 +157,7 @@ class TlsLayer:
             self._heard += received[: _FIRST_BYTES - len(self._heard)]
         return True
 
-    def _send(self) -> bool:
+    def _push(self) -> bool:
         """Move to the socket what OpenSSL has; True: all of it."""
         while self._unsent or self._outgoing.pending:
             if not self._unsent:
@@ -166,9 +166,6 @@ class TlsLayer:
                 sent = self._sock.send(self._unsent)
             except (BlockingIOError, InterruptedError):
                 return False
-            except OSError:
-                self._hear_last_words()
-                raise
             self._unsent = self._unsent[sent:]
             if self._unsent:
                 return False  # the socket is full
@@ -176,25 +173,24 @@ class TlsLayer:
 
     def _tell(self) -> None:
         """Send what can be sent now; a socket that is broken is noticed when it is read."""
-        with contextlib.suppress(OSError, OttlaError):
-            self._send()
+        with contextlib.suppress(OSError):
+            self._push()
+
+    def _send(self) -> bool:
+        """As `_push`; what the peer said before it closed tells more than the system's error."""
+        try:
+            return self._push()
+        except OSError:
+            self._hear_last_words()
+            raise
 
     def _hear_last_words(self) -> None:
-        """Raise what the peer said before it closed: in TLS 1.3 it refuses our certificate after the handshake."""
-        if not self._ready:
-            return
+        """Raise a refusal that has arrived: in TLS 1.3 our certificate is judged after the handshake."""
         unwanted = memoryview(bytearray(RECEIVE))
-        try:
-            while self._receive():
-                with contextlib.suppress(ssl.SSLWantReadError):
-                    while self._tls.read(len(unwanted), unwanted):
-                        pass
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            return
-        except ssl.SSLError as error:
-            raise broken(error, self._meeting) from error
-        except OSError:
-            return
+        with contextlib.suppress(OSError):
+            for _ in range(_MOST_RECEIVES):
+                if not self._ready or not self.read_into(unwanted):
+                    return
 
 
 def gathered(chunks: Sequence[Buffer], limit: int) -> Buffer:
