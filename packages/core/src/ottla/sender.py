@@ -71,7 +71,6 @@ class Sender:
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
         if not nodes and (unreachable := self._client.unreachable()) is not None:
             self._accumulator.fail_queued(unreachable)
-            return
         self._delays.note(wanted=ready.nodes, served=nodes, now=now)
         drained = self._accumulator.drain(cluster, nodes, max_size=self._max_request_size, now=now)
         for node, batches in drained.items():

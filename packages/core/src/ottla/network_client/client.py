@@ -14,7 +14,6 @@ from ottla.authentication import Ask, Authentication, Token
 from ottla.backoff import Backoff
 from ottla.errors import (
     BrokerError,
-    BrokersUnreachable,
     ConnectionFailed,
     ConnectionRetired,
     ErrorCode,
@@ -118,7 +117,7 @@ class NetworkClient:
         at = connection.retry_at if connection.stage is Stage.DISCONNECTED else connection.throttled_until
         return at if at > now else float("inf")
 
-    def unreachable(self) -> BrokersUnreachable | None:
+    def unreachable(self) -> ConnectionFailed | None:
         """Why nothing can be sent to any broker, although the bootstrap servers answer; None: it is not so.
 
         Only as long as none was ever reached, and not for one at the address of a bootstrap server, which may restart.

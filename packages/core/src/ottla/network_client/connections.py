@@ -73,11 +73,15 @@ class Connections:
             return trust
         return refusals[-1] if refusals and None not in refusals else None
 
-    def unreachable(self, brokers: Collection[Broker]) -> BrokersUnreachable | None:
+    def unreachable(self, brokers: Collection[Broker]) -> BrokersUnreachable | SecurityRefused | None:
         """Why none of these brokers will ever be reached, if that is how it looks: none ever was, after some tries."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
         if not connections or not all(c is not None and not c.reached and _given_up(c) for c in connections):
             return None
+        failures = [c.last_failure for c in connections if c is not None]
+        refusal = next((failure for failure in failures if isinstance(failure, SecurityRefused)), None)
+        if refusal is not None:
+            return refusal
         tried = "; ".join(f"{c.broker}: {c.last_failure}" for c in connections if c is not None)
         error = BrokersUnreachable(
             "the bootstrap server answers, but no broker can be reached at the address that it advertises; check the "

@@ -71,7 +71,6 @@ class SimulatedBroker:
         """As `answer`, on a connection that wants a login first where the broker has one. Raises HangUp."""
         if self.login is None or not self.login.belongs(session, frame, now):
             return self.answer(frame)
-        self.requests.append(("login", int.from_bytes(frame[2:4], "big")))
         return self.login.answer(session, frame, now)
 
     def require(self, login: SimulatedLogin) -> None:

@@ -56,27 +56,30 @@ class SimulatedLogin:
     verify: Verify | None = None
     silent: bool = False
     logins: int = 0
+    asked: list[tuple[str, int]] = attrs.field(factory=list)
 
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """What a broker with a login offers more than others."""
         return {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
 
     def answer(self, session: Session, frame: bytes, now: float) -> bytes | None:
-        """The answer to what belongs to a login. Raises HangUp. NotImplemented is for the broker itself."""
-        if session.mechanism is not None and not session.wrapped and session.user is None:
+        """The answer to what belongs to a login. Raises HangUp."""
+        if _expects_token(session):
+            self.asked.append(("token", 0))
             return self._bare(session, frame)
         api_key, version, correlation_id, client_size = struct.unpack_from(">hhih", frame)
-        prefix, body = correlation_id.to_bytes(4, "big"), frame[10 + client_size :]
+        prefix: bytes = correlation_id.to_bytes(4, "big")
+        body = frame[10 + client_size :]
         if api_key == SASL_HANDSHAKE.key:
+            self.asked.append(("SaslHandshake", version))
             return prefix + self._handshake(session, version, body)
-        if api_key == SASL_AUTHENTICATE.key:
-            return self._authenticate(session, version, prefix, body, now)
-        raise AssertionError("nothing of a login")
+        self.asked.append(("SaslAuthenticate", version))
+        return self._authenticate(session, version, prefix, body, now)
 
     def belongs(self, session: Session, frame: bytes, now: float) -> bool:
         """Whether a frame is for the login. Raises HangUp where it is out of place."""
         [api_key] = struct.unpack_from(">h", frame)
-        if session.mechanism is not None and not session.wrapped and session.user is None:
+        if _expects_token(session):
             return True
         if api_key in (SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key):
             return True
@@ -92,9 +95,9 @@ class SimulatedLogin:
             code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
         if code is ErrorCode.NONE:
             session.mechanism, session.wrapped = request.mechanism, version > 0
-        return SASL_HANDSHAKE.response(version).encode(
-            SaslHandshakeResponse(error_code=code, mechanisms=list(self.mechanisms))
-        )
+        answer = SaslHandshakeResponse(error_code=code, mechanisms=list(self.mechanisms))
+        encoded: bytes = SASL_HANDSHAKE.response(version).encode(answer)
+        return encoded
 
     def _authenticate(self, session: Session, version: int, prefix: bytes, body: bytes, now: float) -> bytes | None:
         flexible = SASL_AUTHENTICATE.flexible(version)
@@ -106,7 +109,8 @@ class SimulatedLogin:
         if session.user is not None and verdict.error_code == ErrorCode.NONE and version > 0:
             session.ends_at = now + self.lifetime if self.lifetime else float("inf")
             verdict = attrs.evolve(verdict, session_lifetime_ms=round(self.lifetime * 1000))
-        return prefix + bytes(flexible) + SASL_AUTHENTICATE.response(version).encode(verdict)
+        encoded: bytes = SASL_AUTHENTICATE.response(version).encode(verdict)
+        return prefix + bytes(flexible) + encoded
 
     def _bare(self, session: Session, frame: bytes) -> bytes | None:
         verdict = self._judge(session, frame)
@@ -134,3 +138,7 @@ class SimulatedLogin:
             return attrs.evolve(REFUSED, error_message=told)
         session.user = user
         return SaslAuthenticateResponse()
+
+
+def _expects_token(session: Session) -> bool:
+    return session.mechanism is not None and not session.wrapped and session.user is None
