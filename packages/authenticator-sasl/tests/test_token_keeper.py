@@ -37,12 +37,14 @@ class Source:
     def __init__(self, clock: Callable[[], float], lifetime: float | None) -> None:
         self.clock = clock
         self.lifetime = lifetime
+        self.asked = 0
         self.given = 0
         self.error: Exception | None = None
         self.open = threading.Event()
         self.open.set()
 
     def fetch(self) -> Token:
+        self.asked += 1
         assert self.open.wait(20)
         self.given += 1
         if self.error is not None:
@@ -129,10 +131,11 @@ def test_it_is_renewed_in_the_background_before_it_expires(kept: Maker) -> None:
 
 
 def test_nobody_waits_for_a_renewal_while_the_last_token_is_good(kept: Maker) -> None:
-    one = kept(1000.0, AT_ONCE)
+    one = kept(0.05, AT_ONCE)
     one.value()
     one.source.open.clear()
-    one.clock.now += 600
+    one.clock.now += 0.03
+    wait_until(lambda: one.source.asked == 2)
 
     assert one.value() == "token-1"
 
@@ -143,9 +146,12 @@ def test_a_renewal_that_fails_is_tried_again_and_told_once(kept: Maker, caplog: 
     one.value()
     one.source.error = AuthenticationFailed("no more")
     one.clock.now += 0.03
-    given = one.source.given
-    while one.source.given < given + 3:
-        one.clock.now += 0.001
+
+    def failed_again() -> bool:
+        one.clock.now += 0.01
+        return one.source.given >= 4
+
+    wait_until(failed_again)
     one.source.error = None
     one.source.lifetime = 1000.0
     one.clock.now += 1
@@ -179,11 +185,11 @@ def test_a_token_that_the_broker_refused_is_not_given_again(kept: Maker) -> None
 
 
 def test_nothing_is_renewed_after_close(kept: Maker) -> None:
-    one = kept()
+    one = kept(0.05, AT_ONCE)
     one.value()
     one.keeper.close()
     one.keeper.close()
-    one.clock.now += 2000
+    one.clock.now += 0.03
 
     wait_until(lambda: not any(thread.name == "ottla-token-refresh" for thread in threading.enumerate()))
     assert one.source.given == 1

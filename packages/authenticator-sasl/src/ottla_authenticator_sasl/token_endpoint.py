@@ -165,8 +165,8 @@ class TokenEndpoint:
             connection.sock.settimeout(self._read_timeout)
             headers = dict(self._credentials.headers())
             connection.request("POST", self._address.target, body=self._credentials.body(), headers=headers)
-            response = connection.getresponse()
-            return response.status, response.headers.get("Location", ""), self._body(response)
+            with connection.getresponse() as response:  # it outlives the connection unless it is closed, too
+                return response.status, response.headers.get("Location", ""), self._body(response)
         finally:
             connection.close()
 

@@ -114,6 +114,8 @@ class TokenKeeper:
         failures = 0
         while self._wait_until_due():
             with self._fetching:
+                if self._closing.is_set():
+                    return
                 if self._due is None or self._clock() < self._due:
                     continue  # somebody who found the token expired was faster
                 failures = 0 if self._renewed_in_time(failures) else failures + 1
