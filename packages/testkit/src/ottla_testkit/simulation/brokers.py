@@ -158,6 +158,7 @@ class SimulatedCluster:
     topics: dict[str, SimulatedTopic] = attrs.field(factory=dict)
     seed: int | None = None  # the broker behind the bootstrap server's name; None: the first
     metadata_code: ErrorCode = ErrorCode.NONE
+    address: tuple[str, int] | None = None  # what every broker advertises; None: a name of its own
 
     @classmethod
     def of(cls, *ids: int) -> SimulatedCluster:
@@ -177,9 +178,10 @@ class SimulatedCluster:
         return MetadataResponse(
             error_code=self.metadata_code,
             brokers=[
-                MetadataResponseBroker(node_id=b.id, host=f"broker-{b.id}", port=9092)
+                MetadataResponseBroker(node_id=b.id, host=host, port=port)
                 for b in self.brokers.values()
                 if b.up
+                for host, port in [self.address or (f"broker-{b.id}", 9092)]
             ],
             topics=[
                 MetadataResponseTopic(
