@@ -392,16 +392,19 @@ def test_the_peer_s_own_trouble_is_no_refusal(connect: Connect) -> None:
     assert "'internal error'" in str(caught.value)
 
 
-@pytest.mark.parametrize("number", range(256))
-def test_every_alert_is_an_error_of_ours(connect: Connect, number: int) -> None:
-    for settings in ({}, {"ssl.enabled.protocols": "TLSv1.2"}):
-        layer, peer = connect(settings)
+def test_every_alert_is_an_error_of_ours(trusting: Mapping[str, Any], version: Mapping[str, Any]) -> None:
+    made = transport({**trusting, **version})
+    for number in range(256):
+        ours, theirs = tcp_pair()
+        layer = made.open(ours, "localhost", 9093)
         layer.handshake()
-        peer.sock.send(bytes([0x15, 3, 3, 0, 2, 2, number]))
-        readable(layer._sock)
+        theirs.sendall(bytes([0x15, 3, 3, 0, 2, 2, number]))
+        readable(ours)
 
         with pytest.raises(ConnectionFailed, match="localhost:9093"):
-            until(lambda: False, layer.handshake)
+            layer.handshake()
+        layer.close()
+        theirs.close()
 
 
 def _hang_up(peer: Peer, *, reset: bool) -> None:

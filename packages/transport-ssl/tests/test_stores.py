@@ -213,6 +213,13 @@ def test_a_key_store_that_cannot_be_used_is_refused(stores: Stores) -> None:
         assert "hunter2" not in _everything(caught.value)
 
 
+def test_both_stores_are_looked_at_before_anything_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        transport({"ssl.truststore.location": str(tmp_path / "a"), "ssl.keystore.location": str(tmp_path / "b")})
+
+    assert len(caught.value.problems) == 2
+
+
 def test_pkcs12_without_its_library_says_what_to_install(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     file = stores.file("p12", stores.pkcs12())
     real = builtins.__import__

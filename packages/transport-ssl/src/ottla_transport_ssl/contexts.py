@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NoReturn, TypeAlias
 
 import attrs
@@ -43,14 +43,15 @@ class Setup:
 def make_setup(settings: TlsSettings) -> Setup:
     """Reads the files. Raises ConfigError, or PluginMissing for a library that a file needs."""
     context = _bare_context(settings)
+    problems: list[str] = []
     given: Sequence[Given] = ()
     ours: Sequence[Given] = ()
-    if settings.trust is None:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    else:
-        given = _readable(settings.trust, _trust(context, settings.trust))
-    if settings.identity is not None:
-        ours = _readable(settings.identity, _present(context, settings.identity))
+    with _noting(problems):
+        given = _trust(context, settings.trust)
+    with _noting(problems):
+        ours = _present(context, settings.identity)
+    if problems:
+        raise ConfigError(problems)
     return Setup(
         context=context,
         allowed13=settings.suites.tls13 if settings.suites is not None else None,
@@ -59,6 +60,15 @@ def make_setup(settings: TlsSettings) -> Setup:
         ours_from=str(settings.identity) if settings.identity is not None else "",
         given=(*given, *ours),
     )
+
+
+@contextlib.contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    """What is wrong in the block is told with what else is wrong."""
+    try:
+        yield
+    except ConfigError as error:
+        problems.extend(error.problems)
 
 
 def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -73,19 +83,24 @@ def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _trust(context: ssl.SSLContext, source: StoreSource) -> Sequence[bytes]:
-    """Have the context trust what is in the store; the certificates in it."""
+def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
+    """Have the context trust what is in the store, else in the system's; the certificates in the store."""
+    if source is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        return ()
     found = authorities(source)
     for number, certificate in enumerate(found, start=1):
         try:
             context.load_verify_locations(cadata=certificate)
         except ssl.SSLError:
             raise ConfigError([f"{source}: what it holds as certificate {number} of {len(found)} is none"]) from None
-    return found
+    return _readable(source, found)
 
 
-def _present(context: ssl.SSLContext, source: StoreSource) -> Sequence[bytes]:
-    """Have the context show our certificate to brokers that ask for one; its chain."""
+def _present(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
+    """Have the context show our certificate, if we have one, to brokers that ask for it; its chain."""
+    if source is None:
+        return ()
     own = identity(source)
     chain = b"".join(Block(label="CERTIFICATE", body=certificate).written() for certificate in own.chain)
     with secret_file(chain + own.key) as path:
@@ -94,7 +109,7 @@ def _present(context: ssl.SSLContext, source: StoreSource) -> Sequence[bytes]:
             context.load_cert_chain(path, password=own.password or "")
         except (ssl.SSLError, ValueError) as error:
             _refuse(source, own, getattr(error, "reason", None))
-    return own.chain
+    return _readable(source, own.chain)
 
 
 def _refuse(source: StoreSource, own: Identity, reason: str | None) -> NoReturn:

@@ -55,7 +55,7 @@ class StoreSource:
 class Identity:
     """Our own certificate, its chain, and the private key as PEM; `password` opens the key, if it is encrypted."""
 
-    chain: Sequence[bytes]
+    chain: Sequence[bytes] = attrs.field(repr=False)
     key: bytes = attrs.field(repr=False)
     encrypted: bool
     password: str | None = attrs.field(repr=False)
