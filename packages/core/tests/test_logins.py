@@ -354,6 +354,20 @@ def test_the_setup_timeout_runs_until_the_login_is_done() -> None:
     assert "socket.connection.setup.timeout.ms (logging in)" in str(machine.metadata._error)
 
 
+def test_a_refusal_that_comes_together_with_the_end_of_the_connection_is_what_is_told() -> None:
+    machine = secured(Plain(password="wrong"))
+    poll = machine.network.poll
+
+    def poll_and_cut(timeout: float) -> None:
+        poll(timeout)
+        if login_of(machine).asked[-1:] == [("SaslAuthenticate", 2)] and machine.network.received:
+            machine.network.disconnected = {-1: ConnectionFailed("reset")}
+
+    machine.network.poll = poll_and_cut  # type: ignore[method-assign]  # a reset on the heels of the answer
+
+    assert isinstance(refusal(machine), AuthenticationFailed)
+
+
 # Mechanisms that may block
 
 

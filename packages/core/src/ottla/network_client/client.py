@@ -30,6 +30,7 @@ from ottla.interfaces import Buffer
 from ottla.metadata import Metadata
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connections import Connections
+from ottla.network_client.endings import level, told, wordless
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
@@ -235,7 +236,7 @@ class NetworkClient:
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
         else:
-            logger.log(_level(connection, error), "%s: %s", self._client_id, _told(connection, error))
+            logger.log(level(connection, error), "%s: %s", self._client_id, told(connection, error))
             connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
             connection.failures += 1
             connection.last_failure = error
@@ -262,7 +263,7 @@ class NetworkClient:
         if connection.stage is Stage.RESOLVING:
             connection.lost()  # there is nothing to close yet
         elif not connection.closing:
-            connection.closing = True
+            connection.closing, connection.reason = True, reason
             self._selector.close(connection.broker.id, reason)
 
     def _forget_gone(self) -> None:
@@ -447,13 +448,17 @@ class NetworkClient:
     def _note_lost(self, now: float) -> None:
         for node, error in self._selector.disconnected.items():
             connection = self._connections[node]
-            if connection.stage is Stage.NEGOTIATING and type(error) is ConnectionFailed and not connection.closing:
-                error = _wordless(error)
-            elif self._logins is not None:
-                error = self._logins.end_of(connection, error, now)
-            self._failed(connection, error, now)
+            self._failed(connection, connection.reason or self._meaning(connection, error, now), now)
         if self._selector.disconnected:
             self._forget_gone()
+
+    def _meaning(self, connection: Connection, error: OttlaError, now: float) -> OttlaError:
+        """What it means that the peer has ended a connection at this stage."""
+        if type(error) is not ConnectionFailed:
+            return error
+        if connection.stage is Stage.NEGOTIATING:
+            return wordless(error)
+        return error if self._logins is None else self._logins.end_of(connection, error, now)
 
     def _greet_connected(self, now: float) -> None:
         for node in self._selector.connected:
@@ -555,29 +560,5 @@ class NetworkClient:
         return min(due, min((at for at in changes if at > now), default=due))
 
 
-def _level(connection: Connection, error: OttlaError) -> int:
-    """How loudly a failure is told: the first of an outage, and the first refusal of its kind."""
-    if isinstance(error, SecurityRefused) and type(error) is not connection.told:
-        connection.told = type(error)
-        return logging.WARNING
-    return logging.DEBUG if connection.failures else logging.WARNING
-
-
-def _told(connection: Connection, error: OttlaError) -> str:
-    """An error with the broker that it is about, once."""
-    broker, text = str(connection.broker), str(error)
-    return text if text.startswith(broker) else f"{broker}: {text}"
-
-
 def _unheard(_completion: Completion) -> None:
     """Nobody waits for the end of the client's own requests but the client."""
-
-
-def _wordless(error: ConnectionFailed) -> ConnectionFailed:
-    """The end of a connection whose peer took our first request and never said a word."""
-    guess = ConnectionFailed(
-        f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
-        "does a proxy without a broker behind it"
-    )
-    guess.__cause__ = error
-    return guess

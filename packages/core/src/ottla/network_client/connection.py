@@ -63,6 +63,7 @@ class Connection:
     throttled_until: float = float("-inf")
     writing: bool = False
     closing: bool = False
+    reason: OttlaError | None = None  # ours for closing it, which stands before what the socket says at the end
     refusal: OttlaError | None = None  # why it will not become ready by waiting
     told: type[OttlaError] | None = None  # the kind of refusal that was logged in this outage
     unconfirmed: InFlight | None = None  # the last request without an answer, until a later one is answered
@@ -117,6 +118,7 @@ class Connection:
         self.in_flight.clear()
         self.stage = Stage.DISCONNECTED
         self.writing = self.closing = False
+        self.reason = None
         self.versions = {}
         self.login = None
         self.renew_at = self.session_ends_at = float("inf")

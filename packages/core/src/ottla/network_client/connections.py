@@ -101,4 +101,6 @@ class Connections:
 
 
 def _given_up(connection: Connection) -> bool:
+    if connection.stage is not Stage.DISCONNECTED:
+        return False  # one more try is under way
     return connection.failures >= _TRIES or isinstance(connection.last_failure, RequestTimeout | SecurityRefused)

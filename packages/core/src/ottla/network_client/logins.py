@@ -63,10 +63,8 @@ class Logins:
         if connection.login is not None and connection.login.thought is not None:
             self._authentication.forget(connection.login.thought)
 
-    def end_of(self, connection: Connection, error: OttlaError, now: float) -> OttlaError:
-        """What the end of a connection means, if it was the peer that closed it."""
-        if connection.closing or type(error) is not ConnectionFailed:
-            return error
+    def end_of(self, connection: Connection, error: ConnectionFailed, now: float) -> OttlaError:
+        """What it means that the peer closed a connection."""
         mechanism = self._authentication.mechanism
         match connection.stage:
             case Stage.AUTHENTICATING if connection.login is not None and connection.login.exchange.bare:
