@@ -121,6 +121,24 @@ def test_a_socket_that_is_full_is_waited_for_and_not_blocked_on(connected: tuple
     assert layer.interest() is Interest.NONE
 
 
+def test_a_flush_tells_the_truth(connected: tuple[TlsLayer, Peer]) -> None:
+    """Also when the socket took a part: True is said of the last byte only."""
+    layer, peer = connected
+    layer._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
+    written = 0
+    while taken := layer.write([bytes(1_000_000)]):
+        written += taken
+
+    def take_a_little() -> None:
+        peer.receive(50_000)
+
+    def flush() -> None:
+        if layer.flush():
+            assert layer.interest() is Interest.NONE
+
+    until(lambda: len(peer.got) == written, take_a_little, flush)
+
+
 def test_nothing_to_write_is_nothing_taken(connected: tuple[TlsLayer, Peer]) -> None:
     layer, _peer = connected
 

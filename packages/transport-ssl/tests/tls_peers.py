@@ -41,6 +41,15 @@ class Peer:
             while data := self.sock.recv(65536):
                 self._incoming.write(data)
             self._incoming.write_eof()
+        self._go_on()
+
+    def receive(self, size: int) -> None:
+        """So many bytes of ciphertext, and no more: the socket stays as full as it was otherwise."""
+        with contextlib.suppress(BlockingIOError):
+            self._incoming.write(self.sock.recv(size))
+        self._go_on()
+
+    def _go_on(self) -> None:
         try:
             if not self.ready:
                 self.tls.do_handshake()
