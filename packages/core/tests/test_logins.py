@@ -9,6 +9,8 @@ import attrs
 import pytest
 
 from machine import HelperOfTheTest, Machine
+from ottla.authentication import Authentication
+from ottla.authentication.authentication import LEAST_SESSION
 from ottla.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -648,6 +650,18 @@ def test_a_broker_without_lifetimes_is_asked_once() -> None:
     delivered(machine, b"one")
 
     assert machine.client._connections[1].renew_at == float("inf")
+
+
+@pytest.mark.rule("security.session.renewed")
+def test_a_session_is_renewed_between_85_and_95_percent_of_its_time_by_chance() -> None:
+    authentication = Authentication(Plain(), helper=HelperOfTheTest())
+
+    drawn = [authentication.renewal_after(1000.0) for _ in range(1000)]
+
+    assert 850.0 <= min(drawn) < 860.0
+    assert 940.0 < max(drawn) <= 950.0
+    assert authentication.renewal_after(0.0) == float("inf")
+    assert authentication.renewal_after(0.001) == LEAST_SESSION
 
 
 def test_a_lifetime_of_next_to_nothing_leaves_time_for_requests() -> None:
