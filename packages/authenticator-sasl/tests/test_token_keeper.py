@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -45,6 +46,7 @@ class Source:
 
     def fetch(self) -> Token:
         self.asked += 1
+        time.sleep(0)  # lets those in who should wait
         assert self.open.wait(20)
         self.given += 1
         if self.error is not None:
@@ -92,12 +94,17 @@ Maker = Callable[..., Kept]
 
 
 def test_all_connections_share_a_token(kept: Maker) -> None:
-    one = kept()
+    for _ in range(20):
+        one, together = kept(), threading.Barrier(8)
 
-    with ThreadPoolExecutor(8) as pool:
-        values = set(pool.map(lambda _: one.value(), range(100)))
-    assert values == {"token-1"}
-    assert one.source.given == 1
+        def ask(one: Kept = one, together: threading.Barrier = together) -> str:
+            together.wait(20)
+            return one.value()
+
+        with ThreadPoolExecutor(8) as pool:
+            asking = [pool.submit(ask) for _ in range(8)]
+            assert {each.result(20) for each in asking} == {"token-1"}
+        assert one.source.given == 1
 
 
 def test_an_expired_token_is_never_given(kept: Maker) -> None:
@@ -207,17 +214,23 @@ def test_nothing_is_renewed_after_close(kept: Maker) -> None:
     ],
 )
 def test_a_token_is_due_when_java_says(lifetime: float, chance: float, due: float) -> None:
-    assert RefreshWindow().due(now=NOW, issued_at=None, expires_at=NOW + lifetime, chance=chance) == pytest.approx(
-        NOW + due
-    )
+    found = RefreshWindow().due(now=NOW, issued_at=None, expires_at=NOW + lifetime, chance=chance)
+
+    assert found - NOW == pytest.approx(due, abs=0.001)
 
 
-def test_an_old_token_is_due_by_the_time_it_was_issued_but_not_before_the_least_period() -> None:
-    window = RefreshWindow()
+@pytest.mark.parametrize(
+    ("age", "left", "due"),
+    [
+        pytest.param(1800, 1800, 1080, id="half its time is over"),
+        pytest.param(9000, 1000, 60, id="due already, but not before the least period"),
+        pytest.param(-99, 3600, 2880, id="issued in the future"),
+    ],
+)
+def test_an_old_token_is_due_by_the_time_it_was_issued(age: float, left: float, due: float) -> None:
+    found = RefreshWindow().due(now=NOW, issued_at=NOW - age, expires_at=NOW + left, chance=0)
 
-    assert window.due(now=NOW, issued_at=NOW - 1800, expires_at=NOW + 1800, chance=0) == pytest.approx(NOW + 1080)
-    assert window.due(now=NOW, issued_at=NOW - 9000, expires_at=NOW + 1000, chance=0) == pytest.approx(NOW + 60)
-    assert window.due(now=NOW, issued_at=NOW + 99, expires_at=NOW + 3600, chance=0) == pytest.approx(NOW + 2880)
+    assert found - NOW == pytest.approx(due, abs=0.001)
 
 
 @given(
