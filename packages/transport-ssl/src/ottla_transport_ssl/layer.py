@@ -9,6 +9,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 import attrs
@@ -16,6 +17,7 @@ import attrs
 from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Interest
 from ottla_transport_ssl.contexts import Setup
+from ottla_transport_ssl.details import details
 from ottla_transport_ssl.refusals import Meeting, broken, hung_up, no_tls, refused, suite_refused
 
 AHEAD: Final = 256 * 1024
@@ -95,6 +97,11 @@ class TlsLayer:
     def may_read(self) -> bool:
         """Whether OpenSSL holds plaintext, or ciphertext that the socket has already given."""
         return self._incoming.pending > 0 or self._tls.pending() > 0
+
+    def details(self) -> Sequence[tuple[str, str]]:
+        """What the handshake came to, for people."""
+        meeting = attrs.evolve(self._meeting, chain=shown_chain(self._tls))
+        return tuple(details(self._tls, meeting, now=datetime.now(UTC)))
 
     def close(self) -> None:
         """Say goodbye (close_notify), as far as the socket takes it at once."""
