@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -359,15 +360,21 @@ def test_the_setup_timeout_runs_until_the_login_is_done() -> None:
 def test_a_refusal_that_comes_together_with_the_end_of_the_connection_is_what_is_told() -> None:
     machine = secured(Plain(password="wrong"))
     poll = machine.network.poll
+    ended = threading.Event()
 
     def poll_and_cut(timeout: float) -> None:
         poll(timeout)
-        if login_of(machine).asked[-1:] == [("SaslAuthenticate", 2)] and machine.network.received:
+        asked = login_of(machine).asked[-1:]
+        if asked == [("SaslAuthenticate", 2)] and machine.network.received and not ended.is_set():
+            ended.set()
+            del machine.network._links[-1]
             machine.network.disconnected = {-1: ConnectionFailed("reset")}
 
     machine.network.poll = poll_and_cut  # type: ignore[method-assign]  # a reset on the heels of the answer
+    while not ended.is_set():
+        machine.client.poll(0.01, machine.clock())
 
-    assert isinstance(refusal(machine), AuthenticationFailed)
+    assert isinstance(machine.metadata.last_error, AuthenticationFailed)
 
 
 # Mechanisms that may block

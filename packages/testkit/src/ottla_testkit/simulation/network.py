@@ -90,7 +90,8 @@ class SimulatedNetwork:
         self._outbox[node] = frame[4:]
 
     def close(self, node: int, reason: NetworkError) -> None:
-        self._to_close[node] = reason
+        if node in self._links or node in self._connecting:
+            self._to_close[node] = reason
 
     def poll(self, timeout: float) -> None:
         self.connected, self.sent, self.received, self.disconnected = [], [], [], {}
