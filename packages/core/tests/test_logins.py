@@ -758,6 +758,40 @@ def test_a_renewal_that_takes_too_long_ends_the_connection() -> None:
     assert "(logging in again)" in str(failure)
 
 
+def test_a_request_that_is_not_answered_while_a_session_is_renewed_is_told_as_such() -> None:
+    machine = secured(login={"lifetime": 60.0}, request_timeout=3.0, setup_timeout=10.0)
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 52.0)
+    machine.cluster.brokers[1].silent = True
+    login_of(machine).silent = True
+    machine.send(b"two")
+    pass_time(machine, 2.5)
+    machine.send(b"three")
+    pass_time(machine, 1.0)
+
+    failure = machine.client._connections[1].last_failure
+    assert isinstance(failure, RequestTimeout)
+    assert "did not answer a Produce request within request.timeout.ms" in str(failure)
+
+
+def test_the_answer_to_a_renewal_confirms_what_was_sent_before_without_wanting_one() -> None:
+    machine = secured(login={"lifetime": 60.0}, acks=0)
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 52.0)
+    delivered(machine, b"two")
+    connection = machine.client._connections[1]
+    assert connection.unconfirmed is not None
+    pass_time(machine, 6.0)
+    delivery = machine.send(b"three")
+    while connection.unconfirmed is not None:
+        assert not delivery.done()
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+
+    assert connection.doing == "logging in again"
+
+
 def test_a_broker_that_no_longer_offers_the_mechanism_is_told_at_the_renewal() -> None:
     machine = secured(login={"lifetime": 60.0})
     learn(machine)

@@ -72,7 +72,7 @@ class SimulatedLogin:
         body = frame[10 + client_size :]
         if api_key == SASL_HANDSHAKE.key:
             self.asked.append(("SaslHandshake", version))
-            return prefix + self._handshake(session, version, body)
+            return None if self.silent else prefix + self._handshake(session, version, body)
         self.asked.append(("SaslAuthenticate", version))
         return self._authenticate(session, version, prefix, body, now)
 
