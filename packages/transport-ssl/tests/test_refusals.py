@@ -294,7 +294,7 @@ def test_versions_that_do_not_meet_are_told(connect: Connect, server_context: ss
     error = refusal(*connect({"ssl.enabled.protocols": "TLSv1.3"}, context=server_context))
 
     assert type(error) is TlsFailed
-    assert "'protocol version'; we speak TLSv1_3 to TLSv1_3 (ssl.enabled.protocols, ssl.protocol)" in str(error)
+    assert "'protocol version'; we speak TLSv1.3 to TLSv1.3 (ssl.enabled.protocols, ssl.protocol)" in str(error)
 
 
 def test_suites_that_do_not_meet_are_told(connect: Connect, server_context: ssl.SSLContext) -> None:

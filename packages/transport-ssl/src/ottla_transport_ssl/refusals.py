@@ -188,10 +188,8 @@ _PASSING: Final = frozenset({"INTERNAL_ERROR", "USER_CANCELLED"})
 
 def _versions(meeting: Meeting) -> str:
     context = meeting.setup.context
-    return (
-        f"; we speak {context.minimum_version.name} to {context.maximum_version.name} "
-        "(ssl.enabled.protocols, ssl.protocol)"
-    )
+    lowest, highest = (bound.name.replace("_", ".") for bound in (context.minimum_version, context.maximum_version))
+    return f"; we speak {lowest} to {highest} (ssl.enabled.protocols, ssl.protocol)"
 
 
 def _nothing_in_common(meeting: Meeting) -> str:
