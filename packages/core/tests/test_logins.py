@@ -306,6 +306,23 @@ def test_an_answer_that_cannot_be_read_is_an_outage_and_no_refusal() -> None:
     learn(machine)
 
 
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_an_answer_that_comes_before_its_request_is_written_ends_the_connection(wrapped: bool) -> None:
+    machine = secured()
+    if not wrapped:
+        del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+    poll = machine.network.poll
+
+    def poll_hastily(timeout: float) -> None:
+        poll(timeout)
+        if login_of(machine).asked[-1:] == [("SaslAuthenticate", 2) if wrapped else ("token", 0)]:
+            machine.network.sent = []
+
+    machine.network.poll = poll_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
+    with pytest.raises(TopicUnavailable, match="an answer to a request that is not written yet"):
+        learn(machine)
+
+
 # A broker that hangs up, or says nothing
 
 

@@ -393,6 +393,8 @@ class NetworkClient:
         if not connection.in_flight:
             raise ProtocolError("an answer that nothing asked for")
         sent = connection.in_flight[0]
+        if sent.reader is not None and connection.writing:
+            raise ProtocolError("an answer to a request that is not written yet")
         if sent.bare:
             connection.in_flight.popleft()
             assert sent.reader is not None, "only a login speaks without headers"
