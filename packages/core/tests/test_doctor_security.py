@@ -10,15 +10,18 @@ import pytest
 from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installed
 from test_doctor_transports import OneTransport, bounds, greeting
 
+import stranger_mechanism
 from ottla.config import SecurityProtocol
 from ottla.doctor import Examination, Finding, Step, Trouble, Verdict, examine
 from ottla.doctor.greeting import Greeted, NoHandshake
 from ottla.doctor.security import tls
 from ottla.errors import ErrorCode
+from ottla.hookspecs import hookimpl
 from ottla.protocol import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla_testkit.simulation import Session, SimulatedLogin
 from ottla_testkit.simulation.login import HangUp
 from ottla_transport_plaintext import PlaintextLayer
+from stranger_mechanism import Scripted
 from wrong_peers import ScriptedBroker, serving
 
 __all__ = ["stranger_installed"]
@@ -54,6 +57,21 @@ def test_a_login_is_told_with_mechanism_offers_and_the_end_of_the_session() -> N
     assert finding.seconds > 0
     assert examination.healthy
     assert the(examination, Step.RECORD).said.startswith("acknowledged")
+
+
+@pytest.mark.parametrize("server", [None, "127.0.0.1:9"])
+def test_the_mechanism_is_closed_when_the_examination_is_over(
+    server: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism = Scripted(first=lambda: f"\0ann\0{SECRET}".encode())
+    make = hookimpl(lambda config: mechanism)
+    make.__name__ = "ottla_authenticator"
+    monkeypatch.setattr(stranger_mechanism, "ottla_authenticator", make)
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN))
+    with broker.serving() as servers:
+        examine(dict(settings(server or servers)), timeout=60.0)
+
+    assert mechanism.closed == 1
 
 
 def test_the_plugin_of_the_login_is_named_with_the_transport() -> None:

@@ -164,6 +164,8 @@ def test_the_last_word_of_a_bare_login_needs_no_answer() -> None:
     del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
 
     learn(machine)
+
+    assert not machine.client.confirm(machine.clock())  # it is no record sent with acks=0
     delivered(machine, b"one")
 
 
@@ -493,8 +495,14 @@ def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept() 
     machine = secured()
     several_seeds(machine, "seed", "other")
     machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
+    machine.network.black_holes.add("other")
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, 5.0)
+    with pytest.raises(TopicUnavailable):
+        machine.metadata.wait_for("t", partition=None, timeout=0.0)
 
-    learn(machine)
+    machine.network.black_holes.clear()
+    learn(machine, 15.0)
 
 
 @pytest.mark.rule("security.refusal.others")
@@ -514,7 +522,7 @@ def test_brokers_that_refuse_us_where_the_bootstrap_server_does_not_fail_what_is
     learn(machine)
 
     delivery = machine.send(b"one")
-    pass_time(machine, 5.0)
+    pass_time(machine, 0.5)
 
     error = delivery.exception(timeout=0)
     assert error is not None
@@ -544,6 +552,23 @@ def test_later_a_refusal_is_ridden_out_and_logged_once(caplog: pytest.LogCapture
     login.users = {"ann": SECRET}
     machine.settle()
     assert delivery.exception() is None
+
+
+def test_a_refusal_is_logged_also_in_the_middle_of_another_outage(caplog: pytest.LogCaptureFixture) -> None:
+    machine = secured()
+    learn(machine)
+    delivered(machine, b"one")
+    machine.cluster.brokers[1].up = False
+    machine.send(b"two")
+    pass_time(machine, 5.0)
+    assert "refused our X-PLAIN credentials" not in caplog.text
+
+    login_of(machine).users = {}
+    machine.cluster.brokers[1].up = True
+    pass_time(machine, 5.0)
+
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert sum("refused our X-PLAIN credentials" in line for line in warned) >= 1
 
 
 @pytest.mark.rule("security.refusal.later")

@@ -100,11 +100,10 @@ class Logins:
             case Token(last=True):
                 self._transport.ask(connection, move, lambda _nothing, at: self._end(connection, 0.0, at), now)
             case Ask() | Token():
-                exchange = login.exchange
+                answered = login.exchange.answered
 
                 def read(body: memoryview, at: float) -> None:
-                    if not connection.closing:
-                        self._follow(connection, partial(exchange.answered, body), at)
+                    self._follow(connection, partial(answered, body), at)
 
                 self._transport.ask(connection, move, read, now)
             case Think():
