@@ -27,6 +27,7 @@ from ottla.errors import (
 from ottla.interfaces import Mechanism, Step
 from ottla.protocol import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslAuthenticateResponse
 from ottla_testkit.simulation import Session, SimulatedCluster, SimulatedLogin
+from ottla_testkit.simulation.login import HangUp
 from stranger_mechanism import Plain, Scripted
 
 SECRET = "the ducks fly south"
@@ -167,6 +168,23 @@ def test_the_last_word_of_a_bare_login_needs_no_answer() -> None:
 
     assert not machine.client.confirm(machine.clock())  # it is no record sent with acks=0
     delivered(machine, b"one")
+
+
+def test_a_broker_that_hangs_up_on_the_last_bare_word_is_tried_less_often_and_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def verify(_session: Session, token: bytes) -> SaslAuthenticateResponse | None:
+        if token == b"bye":
+            raise HangUp("no")
+        return SaslAuthenticateResponse(auth_bytes=b"more")
+
+    machine = secured(Scripted(steps=[lambda _data: Step(reply=b"bye", done=True)]), login={"verify": verify})
+    del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, 20.0)
+
+    assert machine.network.connects <= 30
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -491,7 +509,8 @@ def several_seeds(machine: Machine, *names: str) -> None:
 
 
 @pytest.mark.rule("security.refusal.others")
-def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept() -> None:
+def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("random.sample", lambda population, _k: list(population))  # the one that refuses comes first
     machine = secured()
     several_seeds(machine, "seed", "other")
     machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
