@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.authentication import Ask, Exchange, LoggedIn, Move, Think, Token
+from ottla.authentication import Ask, LoggedIn, Move, Think, Token
+from ottla.authentication.exchange import Exchange
 from ottla.errors import NetworkError, ProtocolError
 from ottla.interfaces import Step
-from ottla.protocol import (
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-    SaslAuthenticateResponse,
-    SaslHandshakeResponse,
-)
+from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeResponse
 from stranger_mechanism import Plain, Scripted
 
 NEW: Mapping[int, tuple[int, int]] = {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
@@ -63,7 +60,13 @@ def test_before_saslauthenticate_the_moves_are_bare_tokens() -> None:
     first = think(login, login.answered(agreed()))
     last = think(login, login.answered(memoryview(b"more")))
 
-    assert (first, last) == (Token(data=b"hello", last=False), Token(data=b"bye", last=True))
+    def token(data: bytes, *, last: bool) -> Token:
+        return Token(message=SASL_AUTHENTICATE, data=data, last=last)
+
+    assert (first, last) == (
+        token(b"hello", last=False),
+        token(b"bye", last=True),
+    )
 
 
 def test_a_lifetime_below_zero_is_none() -> None:
@@ -80,7 +83,9 @@ def test_no_move_shows_what_it_carries() -> None:
     thinking = login.answered(agreed())
     said = think(login, thinking)
 
-    assert "ducks" not in repr([thinking, said, Token(data=b"the ducks fly south", last=True), login])
+    assert "ducks" not in repr(
+        [thinking, said, Token(message=SASL_AUTHENTICATE, data=b"the ducks fly south", last=True), login]
+    )
 
 
 @given(answers=st.lists(st.binary(max_size=200), min_size=1, max_size=5), old=st.booleans(), honest=st.booleans())

@@ -17,7 +17,7 @@ from ottla.doctor.greeting import Greeted, NoHandshake
 from ottla.doctor.security import tls
 from ottla.errors import ErrorCode
 from ottla.hookspecs import hookimpl
-from ottla.protocol import SASL_AUTHENTICATE, SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla_testkit.simulation import Session, SimulatedLogin
 from ottla_testkit.simulation.login import HangUp
 from ottla_transport_plaintext import PlaintextLayer

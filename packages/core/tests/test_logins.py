@@ -25,7 +25,9 @@ from ottla.errors import (
     TopicUnavailable,
 )
 from ottla.interfaces import Mechanism, Step
-from ottla.protocol import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslAuthenticateResponse
+from ottla.protocol import API_VERSIONS
+from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
 from ottla_testkit.simulation import Session, SimulatedCluster, SimulatedLogin
 from ottla_testkit.simulation.login import HangUp
 from stranger_mechanism import Plain, Scripted

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from ottla.authentication.exchange import Exchange, Think
 from ottla.authentication.helper import Thought
+from ottla.authentication.moves import Think
 from ottla.interfaces import Mechanism, Step
+
+if TYPE_CHECKING:
+    from ottla.authentication.exchange import Exchange
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +52,8 @@ class Authentication:
 
     def exchange(self, *, host: str, port: int, peer: str, versions: Mapping[int, tuple[int, int]]) -> Exchange:
         """A login on one connection, which has told its *versions*."""
+        from ottla.authentication.exchange import Exchange  # here: its messages are for those who log in
+
         return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions)
 
     def think(self, move: Think) -> Thought:

@@ -10,61 +10,21 @@ a move as well, to be made wherever it suits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
-
-import attrs
+from typing import Final
 
 from ottla.authentication import refusals
+from ottla.authentication.moves import Ask, LoggedIn, Move, Think, Token
 from ottla.errors import AuthenticationFailed, BrokerError, ErrorCode, NetworkError, OttlaError, error_code
 from ottla.interfaces import Authenticator, Mechanism, Step
-from ottla.protocol import (
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-    Message,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-    choose_version,
-)
+from ottla.protocol import choose_version
+from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeRequest
 
 MAX_TOKEN: Final = 512 * 1024
 """Bytes of one message of a mechanism, either way; what a broker takes by default (`sasl.server.max.receive.size`)."""
 
 MAX_TURNS: Final = 64
 """No mechanism needs more messages; a broker that goes on for ever is no broker."""
-
-
-@attrs.frozen(kw_only=True)
-class Ask:
-    """Send a request; `Exchange.answered` takes the body of its answer."""
-
-    message: Message[Any, Any]
-    version: int
-    body: bytes = attrs.field(repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class Token:
-    """Send bytes without any header. `answered` takes the whole next frame, unless it is the `last`: then log in."""
-
-    data: bytes = attrs.field(repr=False)
-    last: bool
-
-
-@attrs.frozen(kw_only=True)
-class Think:
-    """Have the mechanism compute its next message, wherever that may block, and hand the result to `thought`."""
-
-    work: Callable[[], Step] = attrs.field(repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class LoggedIn:
-    """The end: both sides are satisfied. A session of 0 seconds has no end."""
-
-    session: float = 0.0
-
-
-Move: TypeAlias = Ask | Token | Think | LoggedIn
 
 
 class Exchange:
@@ -126,7 +86,7 @@ class Exchange:
             raise refusals.too_long(self._mechanism, f"{len(step.reply)} bytes of ours", MAX_TOKEN)
         self._satisfied = step.done
         if not self._wrapped:
-            return Token(data=step.reply, last=step.done)
+            return Token(message=SASL_AUTHENTICATE, data=step.reply, last=step.done)
         version = choose_version(SASL_AUTHENTICATE, *self._versions[SASL_AUTHENTICATE.key])
         body = SASL_AUTHENTICATE.request(version).encode(SaslAuthenticateRequest(auth_bytes=step.reply))
         self._version = version

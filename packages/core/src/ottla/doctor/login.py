@@ -8,7 +8,8 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from ottla.authentication import Ask, Exchange, LoggedIn, Think, Token, refusals
+from ottla.authentication import Ask, LoggedIn, Think, Token, refusals
+from ottla.authentication.exchange import Exchange
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
 from ottla.doctor.greeting import Greeted, unanswered

@@ -37,7 +37,6 @@ from ottla.network_client.request import Completion, InFlight, Reader, Request
 from ottla.network_client.upkeep import metadata_request, read_answer
 from ottla.protocol import (
     API_VERSIONS,
-    SASL_AUTHENTICATE,
     Message,
     choose_version,
     read_response_header,
@@ -290,9 +289,9 @@ class NetworkClient:
             case Ask(message=message, version=version, body=body):
                 request = Request(message=message, body=lambda _version: [body], on_complete=_unheard)
                 self._transmit(connection, request, version, now, reader=reader)
-            case Token(data=data, last=last):
+            case Token(message=message, data=data, last=last):
                 request = Request(
-                    message=SASL_AUTHENTICATE, body=lambda _version: [data], on_complete=_unheard, answered=not last
+                    message=message, body=lambda _version: [data], on_complete=_unheard, answered=not last
                 )
                 self._transmit(connection, request, 0, now, reader=reader, bare=True)
             case _:

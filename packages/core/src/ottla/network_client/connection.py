@@ -5,14 +5,18 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
-from ottla.authentication import Exchange, Thought
+from ottla.authentication import Thought
 from ottla.cluster import Broker
 from ottla.errors import OttlaError
 from ottla.network_client.request import InFlight
 from ottla.selectable import Address
+
+if TYPE_CHECKING:
+    from ottla.authentication.exchange import Exchange
 
 
 class Stage(enum.Enum):

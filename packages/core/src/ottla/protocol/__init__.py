@@ -33,20 +33,12 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.protocol.messages.sasl_authenticate import (
-    SASL_AUTHENTICATE,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.protocol.produce_request import PartitionRecords, TopicRecords, produce_request
 
 __all__ = [
     "API_VERSIONS",
     "METADATA",
     "PRODUCE",
-    "SASL_AUTHENTICATE",
-    "SASL_HANDSHAKE",
     "ApiVersion",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
@@ -67,10 +59,6 @@ __all__ = [
     "PartitionRecords",
     "ProduceRequest",
     "ProduceResponse",
-    "SaslAuthenticateRequest",
-    "SaslAuthenticateResponse",
-    "SaslHandshakeRequest",
-    "SaslHandshakeResponse",
     "SupportedFeatureKey",
     "TopicProduceData",
     "TopicProduceResponse",

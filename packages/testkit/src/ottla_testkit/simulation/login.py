@@ -13,15 +13,13 @@ from typing import Final
 import attrs
 
 from ottla.errors import ErrorCode
-from ottla.protocol import (
-    API_VERSIONS,
+from ottla.protocol import API_VERSIONS
+from ottla.protocol.messages.sasl_authenticate import (
     SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
 )
+from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse
 
 Verify = Callable[["Session", bytes], SaslAuthenticateResponse | None]
 
