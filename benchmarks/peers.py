@@ -7,6 +7,7 @@ Making the producer, its connections and the data is not timed; sending and the 
 from __future__ import annotations
 
 import json
+import ssl
 import sys
 from asyncio import Runner
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,8 @@ class OttlaPeer:
             compression_type=workload.compression,
             max_in_flight_requests_per_connection=workload.max_in_flight,
             record_encoder=encoder,
+            security_protocol=workload.security,
+            ssl_truststore_location=workload.authorities,
         )
 
     def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
@@ -98,6 +101,7 @@ class ConfluentPeer:
                 "partitioner": "murmur2_random",
                 "queue.buffering.max.messages": 0,
                 "queue.buffering.max.kbytes": 2**31 - 1,
+                **workload.librdkafka_security,
             }
         )
 
@@ -132,6 +136,8 @@ class KafkaPythonPeer:
             compression_type=_codec(workload),
             max_in_flight_requests_per_connection=workload.max_in_flight,
             enable_idempotence=False,
+            security_protocol=workload.security,
+            ssl_cafile=workload.authorities,
         )
 
     def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
@@ -198,6 +204,8 @@ async def _started_aiokafka(workload: Workload, servers: str) -> Any:
         max_batch_size=workload.batch_size,
         compression_type=_codec(workload),
         enable_idempotence=False,
+        security_protocol=workload.security,
+        ssl_context=_context(workload),
     )
     await producer.start()
     return producer
@@ -205,6 +213,10 @@ async def _started_aiokafka(workload: Workload, servers: str) -> Any:
 
 def _acks(workload: Workload) -> str | int:
     return "all" if workload.acks == "all" else int(workload.acks)
+
+
+def _context(workload: Workload) -> ssl.SSLContext | None:
+    return ssl.create_default_context(cafile=workload.authorities) if workload.security == "SSL" else None
 
 
 def _codec(workload: Workload) -> str | None:

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import click
@@ -53,9 +53,9 @@ class Run:
 class Broker:
     """What the benchmark itself asks of the cluster under the runs."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, security: Mapping[str, Any]) -> None:
         self.servers = servers
-        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security})
 
     def create_topic(self, partitions: int) -> str:
         """A new, empty topic; returns its name once it has leaders."""

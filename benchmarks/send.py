@@ -83,6 +83,12 @@ def save(
 @click.option("--linger-ms", default=5)
 @click.option("--batch-size", default=16_384)
 @click.option("--max-in-flight", default=5)
+@click.option("--security", type=click.Choice(["PLAINTEXT", "SSL"]), default="PLAINTEXT")
+@click.option(
+    "--authorities",
+    type=click.Path(exists=True, dir_okay=False),
+    help="With SSL and a cluster that runs already: PEM file with the authorities that its certificates come from.",
+)
 @click.option("--rounds", default=5, help="Rounds that count; one more goes before them.")
 @click.option("--peers", "names", default=",".join(PEERS), help="Who runs, by commas.")
 @click.option("--timeout", default=120.0, help="Seconds that one run may take.")
@@ -98,7 +104,13 @@ def main(
     before = environment()
     with contextlib.ExitStack() as stack:
         servers = bootstrap_servers or stack.enter_context(KafkaCluster()).bootstrap_servers
-        runs = run_rounds(Broker(servers), scaled(workload, peers), rounds=rounds, timeout=timeout, tell=tell)
+        runs = run_rounds(
+            Broker(servers, workload.librdkafka_security),
+            scaled(workload, peers),
+            rounds=rounds,
+            timeout=timeout,
+            tell=tell,
+        )
     rows = [row for peer in peers if (row := figures(runs, peer))]
     console = Console()
     console.width = max(console.width, TABLE_WIDTH)
@@ -118,6 +130,7 @@ def _title(workload: Workload, before: Mapping[str, Any]) -> str:
         f"{workload.partitions} partitions",
         f"acks={workload.acks}",
         f"compression {workload.compression}",
+        *([workload.security] if workload.security != "PLAINTEXT" else []),
     ]
     load = f"load {before['load_average'][0]:.1f} before, {os.getloadavg()[0]:.1f} after"
     return f"{', '.join(parts)}\nPython {before['python']}, {before['processors']} processors, {load}"

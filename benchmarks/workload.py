@@ -31,6 +31,14 @@ class Workload:
     linger_ms: int = 5
     batch_size: int = 16_384
     max_in_flight: int = 5
+    security: str = "PLAINTEXT"
+    authorities: str | None = None
+    """With SSL: the file with the authorities that a broker's certificate may come from."""
+
+    @property
+    def librdkafka_security(self) -> dict[str, Any]:
+        """How confluent-kafka's clients are told of the security."""
+        return {"security.protocol": self.security, "ssl.ca.location": self.authorities or ""}
 
     @property
     def header_list(self) -> list[tuple[str, Any]] | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ottla.accumulator import RecordAccumulator
+from ottla.authentication import Authentication, Thinking, Thought
 from ottla.backoff import Backoff
 from ottla.batch import OnDelivery
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Broker, Cluster, Topic
 from ottla.delivery import Delivery
-from ottla.interfaces import Columns, ColumnsKind, Compressor
+from ottla.interfaces import Columns, ColumnsKind, Compressor, Mechanism, Step
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
@@ -107,6 +110,8 @@ class Machine:
         compressor: Compressor | None = None,
         rebootstraps: bool = True,
         rebootstrap_trigger: float = 300.0,
+        mechanism: Mechanism | None = None,
+        helper: Thinking | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.cluster = cluster
@@ -122,6 +127,7 @@ class Machine:
         self.client = NetworkClient(
             selector=self.network,
             metadata=self.metadata,
+            authentication=_authentication(mechanism, helper) if mechanism is not None else None,
             client_id="test",
             max_in_flight=max_in_flight,
             request_timeout=request_timeout,
@@ -191,3 +197,33 @@ class Machine:
     def log(self, topic: str = "t", partition: int = 0) -> list[bytes | None]:
         """The values that the simulated broker holds."""
         return [record.value for record in self.cluster.topics[topic].log.get(partition, [])]
+
+
+class HelperOfTheTest:
+    """Computes when the test says so."""
+
+    def __init__(self) -> None:
+        self.thoughts: list[Thought] = []
+        self.forgotten: list[Thought] = []
+        self.closed = False
+
+    def begin(self, work: Callable[[], Step]) -> Thought:
+        self.thoughts.append(Thought(work))
+        return self.thoughts[-1]
+
+    def forget(self, thought: Thought) -> None:
+        self.forgotten.append(thought)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def compute(self) -> None:
+        """Whatever waits."""
+        thoughts, self.thoughts = self.thoughts, []
+        for thought in thoughts:
+            thought.run()
+
+
+def _authentication(mechanism: Mechanism, helper: Thinking | None) -> Authentication:
+    """A login that is renewed after nine tenths of a session."""
+    return Authentication(mechanism, helper=helper or HelperOfTheTest(), uniform=lambda low, high: (low + high) / 2)

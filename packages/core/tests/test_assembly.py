@@ -29,7 +29,7 @@ def built() -> Iterator[list[assembly.Engine]]:
 
 def without(*names: str) -> Registry:
     """A registry from which these plugins are missing."""
-    groups = ("transports", "partitioners", "compressors", "encoders", "serializers")
+    groups = ("transports", "authenticators", "partitioners", "compressors", "encoders", "serializers")
     found: list[EntryPoint] = [e for group in groups for e in entry_points(group=f"ottla.{group}")]
     return Registry([entry for entry in found if entry.name not in names])
 
@@ -53,7 +53,35 @@ def test_without_a_transport_the_error_has_the_line_that_installs_one() -> None:
 
 def test_tls_without_its_plugin_names_the_plugin_to_install() -> None:
     with pytest.raises(PluginMissing, match="pip install ottla-transport-ssl"):
-        assembly.build(SERVERS, {"security_protocol": "SSL"})
+        assembly.build(SERVERS, {"security_protocol": "SSL"}, registry=without("ssl"))
+
+
+def test_a_login_without_its_plugin_names_the_plugin_to_install_and_no_key_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "plain", "sasl.username": "ann"}
+
+    with pytest.raises(PluginMissing, match="no authenticator is named 'plain'; try: pip install ottla-authenticator"):
+        assembly.build(settings, {}, registry=without("PLAIN"))
+    assert caplog.text == ""
+
+
+def test_a_mechanism_that_nobody_named_is_javas_default_and_that_is_said() -> None:
+    with pytest.raises(PluginMissing, match=r"ottla-authenticator-sasl\[gssapi\].*sasl\.mechanism was left out"):
+        assembly.build({**SERVERS, "security.protocol": "SASL_PLAINTEXT"}, {}, registry=without("GSSAPI"))
+
+
+def test_a_mechanism_is_a_name_away_in_any_case_also_a_strangers(built: list[assembly.Engine]) -> None:
+    settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "x-Plain", "x.plain.password": "p"}
+    stranger = EntryPoint("X-PLAIN", "stranger_mechanism", "ottla.authenticators")
+    groups = ("transports", "partitioners", "encoders")
+    others = [entry for group in groups for entry in entry_points(group=f"ottla.{group}")]
+
+    built.append(assembly.build(settings, {}, registry=Registry([stranger, *others])))
+
+
+def test_where_nobody_logs_in_no_mechanism_is_looked_for(built: list[assembly.Engine]) -> None:
+    built.append(assembly.build({**SERVERS, "sasl.mechanism": "no-such-one"}, {}))
 
 
 def test_a_missing_plugin_and_a_wrong_value_are_told_together() -> None:
@@ -67,7 +95,7 @@ def test_a_missing_plugin_and_a_wrong_value_are_told_together() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("enable.idempotence", True), ("transactional.id", "mine"), ("security.protocol", "SASL_PLAINTEXT")],
+    [("enable.idempotence", True), ("transactional.id", "mine")],
 )
 def test_what_is_not_there_yet_is_refused_not_ignored(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=key):
@@ -96,7 +124,7 @@ def test_a_configuration_can_be_checked_without_a_producer() -> None:
     with pytest.raises(ConfigError, match=r"linger\.ms"):
         check_config(SERVERS, linger_ms=-1)
     with pytest.raises(PluginMissing):
-        check_config(SERVERS, security_protocol="SSL")
+        check_config(SERVERS, security_protocol="SASL_PLAINTEXT", sasl_mechanism="NO-SUCH-ONE")
 
 
 def test_a_function_may_serialize(built: list[assembly.Engine]) -> None:

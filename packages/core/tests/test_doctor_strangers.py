@@ -159,8 +159,12 @@ def test_without_a_usable_configuration_nothing_is_tried() -> None:
     assert len(examination.findings) == 2 + len(Step) - 1
 
 
-def test_a_missing_transport_says_what_to_install() -> None:
-    examination = examine({"bootstrap.servers": "127.0.0.1:9", "security.protocol": "SSL"}, timeout=PATIENT)
+def test_a_missing_plugin_says_what_to_install() -> None:
+    examination = examine(
+        {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"},
+        timeout=PATIENT,
+    )
 
     assert examination.cause is not None
-    assert "pip install ottla-transport-ssl" in examination.cause.sentence
+    assert "pip install" in examination.cause.sentence
+    assert "ottla-authenticator-sasl" in examination.cause.sentence

@@ -481,6 +481,20 @@ def test_advertised_addresses_that_nobody_can_reach_fail_the_records_long_before
     assert machine.clock() < 10.0
 
 
+def test_advertised_addresses_that_can_be_reached_after_all_take_records_again() -> None:
+    machine = machine_with_topic(1)
+    machine.network.refusing.add("broker-1")
+    machine.send(b"a")
+    machine.settle()
+
+    machine.network.refusing.clear()
+    machine.clock.advance(1.2)  # the longest backoff
+    delivery = machine.send(b"b")
+    machine.settle()
+
+    assert delivery.exception() is None
+
+
 def test_an_advertised_black_hole_is_told_when_the_setup_time_is_over() -> None:
     machine = machine_with_topic(1, setup_timeout=10.0)
     machine.network.black_holes.add("broker-1")

@@ -60,6 +60,11 @@ class Socks5Layer:
         """As the inner layer says."""
         return self._broker.may_read()
 
+    def details(self) -> Sequence[tuple[str, str]]:
+        """What the inner layer tells of itself, if it does."""
+        tell = getattr(self._inner, "details", None)
+        return tuple(tell()) if tell is not None else ()
+
     def close(self) -> None:
         """The inner layer's goodbye, if there is one already."""
         if self._inner is not None:

@@ -30,6 +30,10 @@ from ottla.recordbatch.section import Section
 from ottla.reports import DeliveryReport
 
 
+def _none(_batch: ProducerBatch) -> None:
+    """Nothing is known to be in the way."""
+
+
 @attrs.frozen(kw_only=True)
 class Ready:
     """Brokers with something to take now, topics that lack a leader, and when to look again."""
@@ -278,11 +282,15 @@ class RecordAccumulator:
         """Undo `mute`, as soon as it is *at*."""
         self._backlog.queue_of(batch).muted_until = at
 
-    def expire(self, now: float) -> bool:
-        """Fail the queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some."""
+    def expire(self, now: float, *, obstacle: Callable[[ProducerBatch], OttlaError | None] = _none) -> bool:
+        """Fail the queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some.
+
+        *obstacle* says what keeps a batch from its broker, if anything does.
+        """
         with self._lock:
             late = self._backlog.take_while(lambda batch: batch.created_at + self._delivery_timeout <= now)
         for batch in late:
+            batch.last_error = obstacle(batch) or batch.last_error
             self.settle(batch, Failed(error=expired(batch, now)))
         return bool(late)
 

@@ -10,12 +10,13 @@ from typing import Any
 import attrs
 
 from ottla.accumulator import RecordAccumulator
+from ottla.authentication import Authentication, Helper
 from ottla.backoff import Backoff
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.config import ConfigDraft, ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.dealing import Dealer
-from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder, Serializer, Transport
+from ottla.interfaces import Columns, ColumnsKind, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
@@ -75,6 +76,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     batching, delivery = config.batching, config.delivery
     retry_backoff = Backoff(initial=delivery.retry_backoff, maximum=delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport, clock)
+    authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
     metadata = Metadata(
         bootstrap=config.connection.bootstrap_servers,
         max_age=config.metadata.max_age,
@@ -84,7 +86,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         clock=clock,
     )
     columns = _columns(plugins.encoder)
-    client = _client(config, selector, metadata, client_id, clock)
+    client = _client(config, selector, metadata, authentication, client_id, clock)
     sealer = Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE)))
     sizes = BatchSizes(
         target=min(batching.batch_size, batching.max_request_size),
@@ -166,13 +168,26 @@ def _selector(connection: ConnectionConfig, transport: Transport, clock: Callabl
     )
 
 
+def _authentication(mechanism: Mechanism | None, client_id: str, wake: Callable[[], object]) -> Authentication | None:
+    """The login of every connection; None: without one."""
+    if mechanism is None:
+        return None
+    return Authentication(mechanism, helper=Helper(name=f"ottla-login-{client_id}", wake=wake))
+
+
 def _client(
-    config: ProducerConfig, selector: Selector, metadata: Metadata, client_id: str, clock: Callable[[], float]
+    config: ProducerConfig,
+    selector: Selector,
+    metadata: Metadata,
+    authentication: Authentication | None,
+    client_id: str,
+    clock: Callable[[], float],
 ) -> NetworkClient:
     connection = config.connection
     return NetworkClient(
         selector=selector,
         metadata=metadata,
+        authentication=authentication,
         client_id=client_id,
         max_in_flight=config.delivery.max_in_flight,
         request_timeout=connection.request_timeout,

@@ -57,7 +57,11 @@ class Target:
 
 @runtime_checkable
 class TransportLayer(Protocol):
-    """One connection's bytes. Called by the I/O thread only; no method blocks."""
+    """One connection's bytes. Called by the I/O thread only; no method blocks.
+
+    Optional ability: `details()`, asked by `ottla doctor` after the handshake, returns pairs of a label and a text that
+    tell of it, such as ("protocol", "TLSv1.3"); one with the label "warning" is a warning. No secrets.
+    """
 
     def handshake(self) -> bool:
         """True when bytes may flow; called again at any time until then. OSError: the connection failed."""
@@ -105,7 +109,7 @@ class Step:
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """One SASL exchange. Owns no socket and no clock."""
+    """One SASL exchange. Owns no socket and no clock. The last `reply` is sent even when it says that it is done."""
 
     def start(self) -> bytes:
         """The first message to the broker."""
@@ -116,7 +120,16 @@ class Authenticator(Protocol):
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """A SASL mechanism of one producer; `blocking` ones run on a helper thread."""
+    """A SASL mechanism of one producer; `blocking` ones run on a helper thread, one call at a time.
+
+    What an exchange raises becomes AuthenticationFailed, without its words; a NetworkError is told as it is: it must
+    hold no secret.
+
+    Optional abilities, for errors and the end:
+    - `identity`: who we say we are, such as the user name; never a secret.
+    - `remedy`: what helps when that is refused, such as "check sasl.username and sasl.password".
+    - `close()`: called once when the producer closes; ends what runs in the background, at once.
+    """
 
     name: str
     blocking: bool

@@ -12,7 +12,7 @@ import attrs
 
 from ottla.backoff import Backoff
 from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
-from ottla.errors import BrokerError, ErrorCode, OttlaError, TopicUnavailable
+from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityRefused, TopicUnavailable
 
 _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
@@ -71,12 +71,18 @@ class Metadata:
         """Where to begin, as it was configured."""
         return {(broker.host, broker.port) for broker in self._bootstrap.values()}
 
+    @property
+    def last_error(self) -> OttlaError | None:
+        """What went wrong last, since metadata came."""
+        return self._error
+
     # For the callers of the producer
 
     def wait_for(self, topic: str, *, partition: int | None, timeout: float) -> Topic:
         """The topic, with *partition* among its own, waiting at most *timeout* seconds for the cluster to tell.
 
-        Raises TopicUnavailable, which says what stood in the way; at once when waiting cannot help.
+        Raises TopicUnavailable, which says what stood in the way; at once when waiting cannot help. Raises
+        SecurityRefused when no server lets us in.
         """
         deadline = self._clock() + timeout
         self.use(topic, self._clock())
@@ -90,6 +96,8 @@ class Metadata:
                         return known
                     if known.error in _FINAL_TOPIC_ERRORS:
                         raise TopicUnavailable(f"topic {topic!r} cannot be used") from BrokerError(known.error)
+                if isinstance(self._hopeless, SecurityRefused):
+                    raise self._hopeless.with_traceback(None)
                 if self._hopeless is not None:
                     raise self._without_hope(topic)
                 left = deadline - self._clock()

@@ -8,11 +8,12 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
-from ottla.errors import ConfigError, PluginBroken, PluginError
+from ottla.errors import ConfigError, PluginBroken, PluginError, PluginMissing
 from ottla.interfaces import (
     ColumnsKind,
     Compressor,
     Header,
+    Mechanism,
     Partitioner,
     PluginConfig,
     RecordEncoder,
@@ -23,12 +24,15 @@ from ottla.registry import KindName, Plugin, Registry
 
 KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
 
+_DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
+
 
 @attrs.frozen(kw_only=True)
 class Plugins:
     """The plugins that a configuration asks for, made."""
 
     transport: Transport
+    mechanism: Mechanism | None
     partitioner: Partitioner
     compressor: Compressor | None
     encoder: RecordEncoder
@@ -43,14 +47,22 @@ class _Claims:
         self._draft = draft
         self._registry = registry
         self.errors: list[PluginError] = []
+        self.unclaimable: set[str] = set()
+        """Keys of plugins that cannot be had: what is wrong is said once, not again for each of them."""
 
-    def plugin(self, kind: KindName, name: str) -> Callable[..., Any]:
-        """A function that makes the plugin's object once the whole configuration has been found good."""
+    def plugin(self, kind: KindName, name: str, *, family: str = "", note: str = "") -> Callable[..., Any]:
+        """A function that makes the plugin's object once the whole configuration has been found good.
+
+        *family* is how the names of its keys begin, where that is known without the plugin; *note* is added to what is
+        said of one that is missing.
+        """
         try:
             plugin = self._registry.plugin(kind, name)
-            return self.of(plugin)
+            return _noting(self.of(plugin), note)
         except PluginError as error:
-            self.errors.append(error)
+            self.errors.append(_noted(error, note))
+            if family:
+                self.unclaimable.update(key for key in self._draft.config.plugin_values if key.startswith(family))
             return _never
 
     def of(self, plugin: Plugin) -> Callable[..., Any]:
@@ -63,12 +75,11 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
     """The checked configuration and its plugins, made. Raises ConfigError, or PluginError when that is all."""
     wanted = draft.config
     claims = _Claims(draft, registry)
-    if wanted.connection.security_protocol.sasl:
-        draft.object_to(
-            f"security.protocol={wanted.connection.security_protocol}: this version cannot authenticate yet; "
-            "use PLAINTEXT or SSL"
-        )
-    transport = claims.plugin("transport", wanted.connection.security_protocol.transport)
+    protocol = wanted.connection.security_protocol
+    transport = claims.plugin("transport", protocol.transport, family="ssl.")
+    mechanism = wanted.connection.sasl_mechanism
+    unasked = "" if draft.given("sasl.mechanism") else _DEFAULT_MECHANISM
+    authenticator = claims.plugin("authenticator", mechanism, family="sasl.", note=unasked) if protocol.sasl else None
     via = wanted.connection.connection_via
     outer = claims.plugin("transport", via) if via else None
     partitioner = claims.plugin("partitioner", wanted.partitioning.partitioner)
@@ -77,10 +88,11 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
     key = _serializer(claims, wanted.serialization.key_serializer, is_key=True)
     value = _serializer(claims, wanted.serialization.value_serializer, is_key=False)
     encoder = _encoder(claims, draft, registry, wanted.batching.record_encoder)
-    config = _finish(draft, registry, claims.errors)
+    config = _finish(draft, registry, claims)
     inner = transport(inner=None)
     return config, Plugins(
         transport=outer(inner=inner) if outer else inner,
+        mechanism=authenticator() if authenticator else None,
         partitioner=partitioner(),
         compressor=_compressor(codec, compressor()) if compressor else None,
         encoder=encoder(),
@@ -89,10 +101,11 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
     )
 
 
-def _finish(draft: ConfigDraft, registry: Registry, errors: Sequence[PluginError]) -> ProducerConfig:
+def _finish(draft: ConfigDraft, registry: Registry, claims: _Claims) -> ProducerConfig:
     """The checked configuration. One missing plugin, and nothing else, is raised as what it is."""
+    errors = claims.errors
     try:
-        config = draft.finish(installed_keys=registry.declared_keys)
+        config = draft.finish(installed_keys=registry.declared_keys, excused=claims.unclaimable)
     except ConfigError as error:
         raise ConfigError([*error.problems, *map(str, errors)]) from None
     if len(errors) > 1:
@@ -150,6 +163,20 @@ class _CallableSerializer:
         if result is not None and not isinstance(result, bytes):
             raise TypeError(f"the serializer function returned {type(result).__name__}, not bytes")
         return result
+
+
+def _noting(make: Callable[..., Any], note: str) -> Callable[..., Any]:
+    def made(**extra: object) -> Any:
+        try:
+            return make(**extra)
+        except PluginMissing as error:
+            raise _noted(error, note) from error.__cause__
+
+    return made
+
+
+def _noted(error: PluginError, note: str) -> PluginError:
+    return PluginMissing(f"{error}; {note}") if note and isinstance(error, PluginMissing) else error
 
 
 def _never(**_extra: object) -> Any:

@@ -78,8 +78,9 @@ class Producer:
         """Queue a record and return where its outcome will be.
 
         Blocks only while the topic is not known yet, or while `buffer.memory` is used up, at most `max.block.ms`
-        for each. Raises InvalidRecord, TopicUnavailable, BufferExhausted or ProducerClosed when the record was not
-        queued. *on_delivery* is called on the I/O thread with a RecordMetadata or an error, the other one None.
+        for each. Raises InvalidRecord, TopicUnavailable, SecurityRefused, BufferExhausted or ProducerClosed when the
+        record was not queued. *on_delivery* is called on the I/O thread with a RecordMetadata or an error, the other
+        one None.
         """
         checked = _checked(headers) if headers else ()  # first: they may be readable only once
         if type(value) is not bytes or not self._plain_values:

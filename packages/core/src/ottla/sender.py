@@ -11,7 +11,7 @@ from typing import assert_never
 
 from ottla.accumulator import RecordAccumulator
 from ottla.batch import ProducerBatch
-from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, UnsupportedVersion
+from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, SecurityRefused, UnsupportedVersion
 from ottla.failures import expired, given_up, refused_records
 from ottla.metadata import Metadata
 from ottla.network_client import Completion, NetworkClient
@@ -71,7 +71,6 @@ class Sender:
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
         if not nodes and (unreachable := self._client.unreachable()) is not None:
             self._accumulator.fail_queued(unreachable)
-            return
         self._delays.note(wanted=ready.nodes, served=nodes, now=now)
         drained = self._accumulator.drain(cluster, nodes, max_size=self._max_request_size, now=now)
         for node, batches in drained.items():
@@ -101,7 +100,16 @@ class Sender:
         for batch in late:
             self._accumulator.settle(batch, Failed(error=expired(batch, now)))
             del self._in_flight[batch]
-        return self._accumulator.expire(now) or bool(late)
+        return self._accumulator.expire(now, obstacle=self._obstacle) or bool(late)
+
+    def _obstacle(self, batch: ProducerBatch) -> OttlaError | None:
+        """What keeps a batch from its broker: no connection, or no broker that we know.
+
+        An error that it has met itself says more, but for a refusal, which stands before all else.
+        """
+        leader = self._metadata.cluster.leader(batch.topic, batch.partition)
+        found = self._metadata.last_error if leader is None else self._client.failure(leader)
+        return found if batch.last_error is None or isinstance(found, SecurityRefused) else None
 
     def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
         for batch in batches:

@@ -84,6 +84,12 @@ class ConnectionConfig:
         default=SecurityProtocol.PLAINTEXT,
         meaning="Encrypted (SSL), authenticated (SASL), both or neither; picks the transport plugin.",
     )
+    sasl_mechanism: str = option(
+        "sasl.mechanism",
+        plugin_name(),
+        default="gssapi",
+        meaning="How to log in where security.protocol asks for it; the authenticator plugin of this name.",
+    )
     connection_via: str | None = option(
         "connection.via",
         plugin_name(),

@@ -18,9 +18,14 @@ _OTHER_CLIENTS: Final = {
     "queue.buffering.max.kbytes": "buffer.memory",
     "queue.buffering.max.messages": "buffer.memory",
     "queue.buffering.max.ms": "linger.ms",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.plain.password": "sasl.password",
+    "sasl.plain.username": "sasl.username",
     "socket.receive.buffer.bytes": "receive.buffer.bytes",
     "socket.send.buffer.bytes": "send.buffer.bytes",
     "socket.timeout.ms": "request.timeout.ms",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.cafile": "ssl.truststore.location",
 }
 """What librdkafka, kafka-python or aiokafka call it, and what Kafka does."""
 

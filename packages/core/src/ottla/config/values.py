@@ -43,5 +43,12 @@ class PluginValues(Mapping[str, Any]):
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self._values) + "}"
 
+    def without_secrets(self, text: str) -> str:
+        """Somebody else's words about these values, with the secret ones hidden."""
+        for secret in (str(self._values[key]) for key in self._secrets if self._values.get(key) is not None):
+            for form in (secret, repr(secret)[1:-1]):
+                text = text.replace(form, HIDDEN) if form else text
+        return text
+
     def _shown(self, key: str) -> str:
         return HIDDEN if key in self._secrets or is_secret(key) else brief(self._values[key])

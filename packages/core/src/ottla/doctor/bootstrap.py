@@ -48,7 +48,7 @@ def greeted(opened: Sequence[Open], checked: Checked, bounds: Bounds) -> Generat
     greetings = greet(opened, transport=checked.transport, bounds=bounds)
     protocol = checked.connection.security_protocol
     yield from map(_shaken, greetings)
-    yield security.tls(protocol)
+    yield from security.tls(protocol, greetings)
     answered = [greeting for greeting in greetings if not isinstance(greeting, NoHandshake)]
     yield from map(_answered, answered)
     return [greeting for greeting in answered if isinstance(greeting, Greeted)]

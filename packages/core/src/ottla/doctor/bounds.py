@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
-_TRIES: Final = 6
-"""Waits that may come one after the other: a name, a connection, a handshake, an answer, a broker, a record."""
+_TRIES: Final = 7
+"""Waits that may come one after the other: name, connection, handshake, answer, login, broker, record."""
 
 
 @attrs.frozen

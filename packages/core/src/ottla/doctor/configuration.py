@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,9 +11,9 @@ import attrs
 from ottla.config import ConfigDraft, ConnectionConfig
 from ottla.doctor.findings import Finding, Step, Trouble, Verdict
 from ottla.errors import ConfigError, PluginError
-from ottla.interfaces import Transport
+from ottla.interfaces import Mechanism, Transport
 from ottla.plugin_choice import choose
-from ottla.registry import Registry
+from ottla.registry import KindName, Registry
 
 _REMEDY: Final = "correct the configuration"
 
@@ -23,6 +24,14 @@ class Checked:
 
     connection: ConnectionConfig
     transport: Transport
+    mechanism: Mechanism | None
+
+    def close(self) -> None:
+        """End what the mechanism does in the background, if it does."""
+        close = getattr(self.mechanism, "close", None)
+        if close is not None:
+            with contextlib.suppress(Exception):  # a plugin's fault that changes no finding
+                close()
 
 
 def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Generator[Finding, None, Checked | None]:
@@ -41,15 +50,21 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
         subject=f"security.protocol={config.connection.security_protocol}",
         verdict=Verdict.OK,
         seconds=clock() - started,
-        said=", ".join(_transports(config.connection, registry)),
+        said=", ".join(_plugins(config.connection, registry)),
     )
-    return Checked(connection=config.connection, transport=plugins.transport)
+    return Checked(connection=config.connection, transport=plugins.transport, mechanism=plugins.mechanism)
 
 
-def _transports(connection: ConnectionConfig, registry: Registry) -> Sequence[str]:
-    wanted = {connection.security_protocol.transport, connection.connection_via}
+def _plugins(connection: ConnectionConfig, registry: Registry) -> Sequence[str]:
+    protocol = connection.security_protocol
+    wanted: list[tuple[KindName, str | None]] = [
+        ("transport", protocol.transport),
+        ("transport", connection.connection_via),
+        ("authenticator", connection.sasl_mechanism if protocol.sasl else None),
+    ]
     return [
-        f"transport {info.name} of {info.distribution} {info.version}".rstrip()
-        for info in registry.installed("transport")
-        if info.name.lower() in wanted
+        f"{kind} {info.name} of {info.distribution} {info.version}".rstrip()
+        for kind, name in wanted
+        for info in registry.installed(kind)
+        if info.name.lower() == name
     ]

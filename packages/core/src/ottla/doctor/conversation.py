@@ -30,7 +30,8 @@ class Conversation:
     def __init__(self, sock: socket.socket, *, transport: Transport, host: str, port: int, bounds: Bounds) -> None:
         self._sock = sock
         self._bounds = bounds
-        self._channel = Channel(transport.open(sock, host, port), peer=PEER, max_answer_size=_MAX_ANSWER_SIZE)
+        self._layer = transport.open(sock, host, port)
+        self._channel = Channel(self._layer, peer=PEER, max_answer_size=_MAX_ANSWER_SIZE)
         self._asked = 0
 
     def begin(self) -> None:
@@ -41,23 +42,41 @@ class Conversation:
 
     def ask(self, request: Request, version: int) -> memoryview:
         """The body of the answer to one request."""
-        deadline = self._bounds.deadline()
         self._asked += 1
-        self._channel.send(_framed(request, version, self._asked))
-        while not self._channel.write():
-            self._wait(self._channel.interest, deadline)
-        while (answer := self._channel.read()) is None:
-            if not self._channel.may_read:
-                self._wait(self._channel.interest, deadline)
+        self._send(_framed(request, version, self._asked))
+        answer = self.hear()
         correlation_id, start = read_response_header(request.message, version, answer)
         if correlation_id != self._asked:
             raise ProtocolError(f"{PEER} answered to request {correlation_id}, not to {self._asked}")
         return answer[start:]
 
+    def tell(self, data: bytes) -> None:
+        """Send bytes behind their length, without a header."""
+        self._send([len(data).to_bytes(SIZE_PREFIX, "big"), data])
+
+    def hear(self) -> memoryview:
+        """The next whole frame."""
+        deadline = self._bounds.deadline()
+        while (answer := self._channel.read()) is None:
+            if not self._channel.may_read:
+                self._wait(self._channel.interest, deadline)
+        return answer
+
+    def details(self) -> Sequence[tuple[str, str]]:
+        """What the layer tells of its handshake, if it tells anything."""
+        tell = getattr(self._layer, "details", None)
+        return tuple(tell()) if tell is not None else ()
+
     def close(self) -> None:
         """End the connection."""
         self._channel.close()
         self._sock.close()
+
+    def _send(self, chunks: Sequence[Buffer]) -> None:
+        deadline = self._bounds.deadline()
+        self._channel.send(chunks)
+        while not self._channel.write():
+            self._wait(self._channel.interest, deadline)
 
     def _wait(self, interest: Interest, deadline: float) -> None:
         left = deadline - self._bounds.clock()

@@ -66,6 +66,13 @@ class _Course:
         if checked is None:
             yield from self._skipped(Step.NAMES, "the configuration cannot be used")
             return
+        try:
+            yield from self._outside(checked)
+        finally:
+            checked.close()
+
+    def _outside(self, checked: Checked) -> Iterator[Finding]:
+        """The steps up to the first words with a broker, and from there on."""
         doors = yield from bootstrap.resolved(checked, self._bounds)
         if not doors:
             yield from self._skipped(Step.TCP, "no bootstrap server has an address")
@@ -86,8 +93,12 @@ class _Course:
         if not greeted:
             yield from self._skipped(Step.SASL, "no bootstrap server answered as Kafka does")
             return
-        yield security.sasl(checked.connection.security_protocol)
-        view = yield from self._cluster(greeted, checked)
+        protocol = checked.connection.security_protocol
+        admitted = yield from security.sasl(protocol, checked.mechanism, greeted, self._bounds)
+        if not admitted:
+            yield from self._skipped(Step.METADATA, "no bootstrap server let us in")
+            return
+        view = yield from self._cluster(admitted, checked)
         if view is None:
             yield from self._skipped(Step.ADVERTISED, "no bootstrap server told of its cluster")
             return

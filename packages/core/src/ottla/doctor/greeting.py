@@ -32,6 +32,7 @@ class Greeted:
     door: Door
     conversation: Conversation
     versions: Mapping[int, tuple[int, int]]
+    details: Sequence[tuple[str, str]] = ()
     handshake_seconds: float
     seconds: float
 
@@ -51,6 +52,7 @@ class NotKafka:
 
     door: Door
     trouble: Trouble
+    details: Sequence[tuple[str, str]] = ()
     handshake_seconds: float
     seconds: float
 
@@ -76,6 +78,7 @@ def _greet(opened: Open, transport: Transport, bounds: Bounds) -> Greeting:
             opened.sock, transport=transport, host=door.address.host, port=door.server.port, bounds=bounds
         )
         conversation.begin()
+        details = conversation.details()
     except Exception as error:  # the plugin's too: whatever it raises is a finding
         (conversation or opened.sock).close()
         seconds = bounds.clock() - started
@@ -87,11 +90,14 @@ def _greet(opened: Open, transport: Transport, bounds: Bounds) -> Greeting:
         conversation.close()
         seconds = bounds.clock() - shaken
         trouble = unanswered(error, seconds=seconds, remedy=_USUALLY)
-        return NotKafka(door=door, trouble=trouble, handshake_seconds=shaken - started, seconds=seconds)
+        return NotKafka(
+            door=door, trouble=trouble, details=details, handshake_seconds=shaken - started, seconds=seconds
+        )
     return Greeted(
         door=door,
         conversation=conversation,
         versions=offer.versions,
+        details=details,
         handshake_seconds=shaken - started,
         seconds=bounds.clock() - shaken,
     )

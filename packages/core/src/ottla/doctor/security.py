@@ -1,24 +1,70 @@
-"""What is told of encryption and login: the places for the transports and mechanisms that have something to tell.
-
-A connection that came through its handshake is encrypted as its transport says; certificates are told here once a
-transport offers them.
-"""
+"""What is told of encryption and login: what a transport says of its handshake, and who a broker took us for."""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator, Sequence
+from typing import Final
+
 from ottla.config import SecurityProtocol
-from ottla.doctor.findings import Finding, Step
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.findings import Finding, Step, Verdict
+from ottla.doctor.greeting import Greeted, Greeting, NoHandshake
+from ottla.doctor.login import Admitted, log_in
+from ottla.interfaces import Mechanism
+
+_WARNING: Final = "warning"
+"""The label of what a transport tells to warn."""
 
 
-def tls(protocol: SecurityProtocol) -> Finding:
-    """Chain, host name and expiry of the server's certificate."""
+def tls(protocol: SecurityProtocol, greetings: Sequence[Greeting]) -> Iterator[Finding]:
+    """Protocol, cipher and certificates of each connection, as far as the transport tells them."""
     if protocol.transport == "plaintext":
-        return Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
-    return Finding.skipped(Step.TLS, "the transport made the handshake and tells no details of it")
+        yield Finding.skipped(Step.TLS, f"not used with security.protocol={protocol}")
+        return
+    shaken = [greeting for greeting in greetings if not isinstance(greeting, NoHandshake)]
+    telling = [greeting for greeting in shaken if greeting.details]
+    if not shaken:
+        yield Finding.skipped(Step.TLS, "no handshake came to its end")
+    elif not telling:
+        yield Finding.skipped(Step.TLS, "the transport made the handshake and tells no details of it")
+    for greeting in telling:
+        warned = any(label == _WARNING for label, _text in greeting.details)
+        yield Finding(
+            step=Step.TLS,
+            subject=str(greeting.door),
+            verdict=Verdict.WARNING if warned else Verdict.OK,
+            seconds=greeting.handshake_seconds,
+            said="; ".join(f"{label}: {text}" for label, text in greeting.details),
+        )
 
 
-def sasl(protocol: SecurityProtocol) -> Finding:
-    """The login: after API versions, before anything else is asked."""
-    if not protocol.sasl:
-        return Finding.skipped(Step.SASL, f"not used with security.protocol={protocol}")
-    return Finding.skipped(Step.SASL, "this version of the doctor does not log in")
+def sasl(
+    protocol: SecurityProtocol, mechanism: Mechanism | None, greeted: Sequence[Greeted], bounds: Bounds
+) -> Generator[Finding, None, Sequence[Greeted]]:
+    """The login at each broker; returns those that let us in."""
+    if mechanism is None:
+        yield Finding.skipped(Step.SASL, f"not used with security.protocol={protocol}")
+        return greeted
+    admitted: list[Greeted] = []
+    for broker in greeted:
+        answer = log_in(broker, mechanism, bounds)
+        subject = str(broker.door)
+        if isinstance(answer, Admitted):
+            admitted.append(broker)
+            yield Finding(
+                step=Step.SASL,
+                subject=subject,
+                verdict=Verdict.OK,
+                seconds=answer.seconds,
+                said=_told(mechanism, answer),
+            )
+        else:
+            yield Finding.failed(Step.SASL, subject, answer.trouble, seconds=answer.seconds)
+    return admitted
+
+
+def _told(mechanism: Mechanism, answer: Admitted) -> str:
+    identity = getattr(mechanism, "identity", None)
+    who = f"logged in as {identity!r}" if identity else "logged in"
+    ends = f"ends after {answer.session:g} s" if answer.session else "has no end"
+    return f"{who} by {mechanism.name}; the broker offers {', '.join(answer.offers)}; the session {ends}"

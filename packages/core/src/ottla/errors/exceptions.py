@@ -1,7 +1,7 @@
 """The exceptions, grouped by what the caller can do about them.
 
 Raised by `send`, before the record was queued: `InvalidRecord`, `RecordTooLarge`, `SerializationFailed`,
-`TopicUnavailable`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`.
+`TopicUnavailable`, `SecurityRefused`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`.
 The outcome of a record that was queued: `DeliveryFailed`, `DeliveryTimeout`.
 While assembling a producer: `ConfigError`, `PluginError`.
 """

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
+from ottla.authentication import Ask, Authentication, Token
 from ottla.backoff import Backoff
 from ottla.errors import (
     BrokerError,
-    BrokersUnreachable,
     ConnectionFailed,
     ConnectionRetired,
     ErrorCode,
@@ -22,6 +22,7 @@ from ottla.errors import (
     OttlaError,
     ProtocolError,
     RequestTimeout,
+    SecurityRefused,
     UnsupportedVersion,
     WrongProtocol,
 )
@@ -29,10 +30,18 @@ from ottla.interfaces import Buffer
 from ottla.metadata import Metadata
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connections import Connections
+from ottla.network_client.endings import level, told, wordless
+from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import api_versions_request, offered_versions
-from ottla.network_client.request import Completion, InFlight, Request
+from ottla.network_client.request import Completion, InFlight, Reader, Request
 from ottla.network_client.upkeep import metadata_request, read_answer
-from ottla.protocol import Message, choose_version, read_response_header, request_header
+from ottla.protocol import (
+    API_VERSIONS,
+    Message,
+    choose_version,
+    read_response_header,
+    request_header,
+)
 from ottla.selectable import Selectable
 
 logger = logging.getLogger(__name__)
@@ -51,6 +60,7 @@ class NetworkClient:
         request_timeout: float,
         reconnect_backoff: Backoff,
         setup_backoff: Backoff,
+        authentication: Authentication | None = None,
         canonical_bootstrap: bool = False,
         rebootstraps: bool = True,
         rebootstrap_trigger: float = 300.0,
@@ -70,7 +80,8 @@ class NetworkClient:
         self._connections = Connections(max_in_flight=max_in_flight)
         self._requests = 0
         self._metadata_asked = False
-        self._accepted = False  # by any server, ever
+        self._logins = Logins(authentication, self) if authentication is not None else None
+        self._accepted = False  # by any server, ever, a login included
         self._reached = False  # any broker at the address that it advertises, ever
         self._completions: list[tuple[Request, Completion]] = []
 
@@ -88,7 +99,7 @@ class NetworkClient:
             connection = self._connections.of(broker)
         if connection.may_connect(now):
             self._connect(connection, now)
-        return not self._metadata_due(now) and connection.may_send(now, max_in_flight=self._max_in_flight)
+        return not self._metadata_due(now) and self._takes(connection, now)
 
     def send(self, node: int, request: Request, now: float) -> None:
         """Send a request to a broker that is ready; its `on_complete` is called by a later `poll`."""
@@ -109,7 +120,7 @@ class NetworkClient:
         at = connection.retry_at if connection.stage is Stage.DISCONNECTED else connection.throttled_until
         return at if at > now else float("inf")
 
-    def unreachable(self) -> BrokersUnreachable | None:
+    def unreachable(self) -> ConnectionFailed | None:
         """Why nothing can be sent to any broker, although the bootstrap servers answer; None: it is not so.
 
         Only as long as none was ever reached, and not for one at the address of a bootstrap server, which may restart.
@@ -121,6 +132,11 @@ class NetworkClient:
         if any((broker.host, broker.port) in self._metadata.bootstrap_addresses for broker in brokers):
             return None
         return self._connections.unreachable(brokers)
+
+    def failure(self, node: int) -> OttlaError | None:
+        """Why there is no connection to a broker: how the last one ended, or could not be made; None: there is one."""
+        connection = self._connections.get(node)
+        return None if connection is None else connection.obstacle
 
     def offered(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
         """The versions of a request that a connected broker takes; None when it takes none, or is not connected."""
@@ -145,6 +161,8 @@ class NetworkClient:
             self._note_lost(now)
             self._greet_connected(now)
             self._look_for_names(now)
+            if self._logins is not None:
+                self._logins.go_on(self._connections, now)
             self._time_out(now)
         self._run_completions()
         return now
@@ -157,7 +175,7 @@ class NetworkClient:
         """
         unconfirmed = [connection for connection in self._connections if connection.unconfirmed is not None]
         for connection in unconfirmed:
-            if connection.asked_to_confirm or not connection.may_send(now, max_in_flight=self._max_in_flight):
+            if connection.asked_to_confirm or not self._takes(connection, now):
                 continue
             connection.asked_to_confirm = True
             self._transmit(connection, api_versions_request(), 0, now)  # a version that every broker takes
@@ -176,6 +194,8 @@ class NetworkClient:
                     sent.request, connection.broker.id, now, error=ConnectionFailed("the producer was closed")
                 )
         self._run_completions()
+        if self._logins is not None:
+            self._logins.close()
         self._selector.shutdown()
 
     # Connections
@@ -197,7 +217,7 @@ class NetworkClient:
                 connection.addresses = addresses
             address, connection.addresses = connection.addresses[0], connection.addresses[1:]
             logger.debug("%s: connecting to %s", self._client_id, broker)
-            connection.stage = Stage.CONNECTING
+            connection.stage, connection.host = Stage.CONNECTING, address.host
             self._selector.connect(broker.id, address.target, address.host, broker.port)
         except NetworkError as error:
             self._failed(connection, error, now)
@@ -211,12 +231,13 @@ class NetworkClient:
                 connection.broker,
                 error,
             )
+        if self._logins is not None:
+            self._logins.abandon(connection)
         unanswered = connection.lost()
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
         else:
-            level = logging.DEBUG if connection.failures else logging.WARNING  # once for each outage
-            logger.log(level, "%s: %s: %s", self._client_id, connection.broker, error)
+            logger.log(level(connection, error), "%s: %s", self._client_id, told(connection, error))
             connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
             connection.failures += 1
             connection.last_failure = error
@@ -230,25 +251,27 @@ class NetworkClient:
         """Tell who waits, if no server has ever accepted us and all of them say why they will not."""
         if self._accepted:
             return
-        final = isinstance(error, WrongProtocol) or (isinstance(error, NameResolutionFailed) and error.final)
+        final = isinstance(error, WrongProtocol | SecurityRefused) or (
+            isinstance(error, NameResolutionFailed) and error.final
+        )
         connection.refusal = error if final else None
         refusal = self._connections.refusal_of_all(self._metadata.cluster.brokers.values())
         if refusal is not None:
             self._metadata.lose_hope(refusal)
 
-    def _drop(self, connection: Connection, reason: NetworkError) -> None:
+    def drop(self, connection: Connection, reason: NetworkError) -> None:
         """Close a connection; its end is told by the next poll."""
         if connection.stage is Stage.RESOLVING:
             connection.lost()  # there is nothing to close yet
         elif not connection.closing:
-            connection.closing = True
+            connection.closing, connection.reason = True, reason
             self._selector.close(connection.broker.id, reason)
 
     def _forget_gone(self) -> None:
         """Close the connections of brokers that left the cluster or moved to another address."""
         for connection in self._connections.gone(self._metadata.cluster.brokers.values()):
             if connection.stage is not Stage.DISCONNECTED:
-                self._drop(connection, ConnectionRetired(f"{connection.broker} is not part of the cluster"))
+                self.drop(connection, ConnectionRetired(f"{connection.broker} is not part of the cluster"))
             # One that we may come back to keeps its backoff.
             if connection.stage is Stage.DISCONNECTED and not self._metadata.cluster.bootstrap:
                 self._connections.forget(connection)
@@ -262,11 +285,45 @@ class NetworkClient:
             raise UnsupportedVersion(f"{connection.broker} does not offer {message.name} requests")
         return choose_version(message, *offered, floor=request.floor, ceiling=request.ceiling)
 
-    def _transmit(self, connection: Connection, request: Request, version: int, now: float) -> None:
+    def ask(self, connection: Connection, move: Ask | Token, reader: Reader, now: float) -> None:
+        """Send what a login wants to be sent."""
+        match move:
+            case Ask(message=message, version=version, body=body):
+                request = Request(message=message, body=lambda _version: [body], on_complete=_unheard)
+                self._transmit(connection, request, version, now, reader=reader)
+            case Token(message=message, data=data, last=last):
+                request = Request(
+                    message=message, body=lambda _version: [data], on_complete=_unheard, answered=not last
+                )
+                self._transmit(connection, request, 0, now, reader=reader, bare=True)
+            case _:
+                assert_never(move)
+
+    def _takes(self, connection: Connection, now: float) -> bool:
+        """Whether a connection takes a request now; a session that is almost over is renewed first."""
+        if not connection.may_send(now, max_in_flight=self._max_in_flight):
+            return False
+        if self._logins is None or now < connection.renew_at:
+            return True
+        connection.stage = Stage.RENEWING
+        connection.setup_deadline = now + self._setup_backoff.delay(0)
+        self._logins.begin(connection, now)
+        return False
+
+    def _transmit(
+        self,
+        connection: Connection,
+        request: Request,
+        version: int,
+        now: float,
+        *,
+        reader: Reader | None = None,
+        bare: bool = False,
+    ) -> None:
         body = request.body(version)
         self._requests += 1
         correlation_id = self._requests & 0x7FFFFFFF
-        header = request_header(request.message, version, correlation_id, self._client_id)
+        header = b"" if bare else request_header(request.message, version, correlation_id, self._client_id)
         size = len(header) + sum(map(len, body))
         connection.in_flight.append(
             InFlight(
@@ -276,6 +333,8 @@ class NetworkClient:
                 correlation_id=correlation_id,
                 sent_at=now,
                 deadline=now + self._request_timeout,
+                reader=reader,
+                bare=bare,
             )
         )
         connection.writing = True
@@ -314,6 +373,9 @@ class NetworkClient:
             connection.writing = False
             if connection.in_flight and not connection.in_flight[-1].request.answered:
                 sent = connection.in_flight.pop()
+                if sent.reader is not None:
+                    sent.reader(memoryview(b""), now)
+                    continue
                 connection.failures = 0
                 connection.unconfirmed = sent
                 self._complete(sent.request, node, now)
@@ -326,20 +388,28 @@ class NetworkClient:
             except ProtocolError as cause:
                 error = ConnectionFailed(f"{connection.broker} answered something unreadable: {cause}")
                 error.__cause__ = cause
-                self._drop(connection, error)
+                self.drop(connection, error)
 
     def _pair(self, connection: Connection, frame: Buffer, now: float) -> None:
         if not connection.in_flight:
             raise ProtocolError("an answer that nothing asked for")
         sent = connection.in_flight[0]
+        if sent.reader is not None and connection.writing:
+            raise ProtocolError("an answer to a request that is not written yet")
+        if sent.bare:
+            connection.in_flight.popleft()
+            assert sent.reader is not None, "only a login speaks without headers"
+            sent.reader(memoryview(frame), now)
+            return
         message = sent.request.message
         correlation_id, offset = read_response_header(message, sent.version, frame)
         if correlation_id != sent.correlation_id:
             raise ProtocolError(f"answer {correlation_id} came, {sent.correlation_id} ({message.name}) was next")
         body = memoryview(frame)[offset:]
-        if connection.stage is Stage.NEGOTIATING:
+        if sent.reader is not None:
             connection.in_flight.popleft()
-            self._learn_versions(connection, sent.version, body, now)
+            connection.confirm(sent)
+            sent.reader(body, now)
             return
         # As in Java, nobody looks behind an answer: librdkafka's mock cluster adds a byte to Metadata version 13.
         answer = message.response(sent.version).decode(body, exact=False)
@@ -351,16 +421,28 @@ class NetworkClient:
             connection.throttled_until = max(connection.throttled_until, now + throttle)
         self._complete(sent.request, connection.broker.id, now, answer=answer)
 
+    def _ask_for_versions(self, connection: Connection, version: int, now: float) -> None:
+        def read(body: memoryview, at: float) -> None:
+            self._learn_versions(connection, version, body, at)
+
+        self._transmit(connection, api_versions_request(), version, now, reader=read)
+
     def _learn_versions(self, connection: Connection, version: int, body: memoryview, now: float) -> None:
         offer = offered_versions(version, body)
         if offer.ask_again_with is not None:
-            if connection.writing:
-                raise ProtocolError("an answer to a request that is not written yet")
-            request = api_versions_request()
-            self._transmit(connection, request, offer.ask_again_with, now)
+            self._ask_for_versions(connection, offer.ask_again_with, now)
             return
         connection.versions = dict(offer.versions)
+        if self._logins is None:
+            self.admit(connection, now)
+            return
+        connection.stage = Stage.AUTHENTICATING
+        self._logins.begin(connection, now)
+
+    def admit(self, connection: Connection, now: float) -> None:
+        """A connection is ready: it was greeted, and is logged in where that is asked for."""
         connection.stage = Stage.READY
+        connection.refusal = connection.told = None
         self._accepted = connection.reached = True
         self._reached |= connection.broker.id >= 0
         connection.addresses = ()
@@ -369,19 +451,24 @@ class NetworkClient:
     def _note_lost(self, now: float) -> None:
         for node, error in self._selector.disconnected.items():
             connection = self._connections[node]
-            if connection.stage is Stage.NEGOTIATING and type(error) is ConnectionFailed:
-                error = _wordless(error)
-            self._failed(connection, error, now)
+            self._failed(connection, connection.reason or self._meaning(connection, error, now), now)
         if self._selector.disconnected:
             self._forget_gone()
+
+    def _meaning(self, connection: Connection, error: OttlaError, now: float) -> OttlaError:
+        """What it means that the peer has ended a connection at this stage."""
+        if type(error) is not ConnectionFailed:
+            return error
+        if connection.stage is Stage.NEGOTIATING:
+            return wordless(error)
+        return error if self._logins is None else self._logins.end_of(connection, error, now)
 
     def _greet_connected(self, now: float) -> None:
         for node in self._selector.connected:
             connection = self._connections[node]
             if connection.stage is Stage.CONNECTING:
                 connection.stage = Stage.NEGOTIATING
-                request = api_versions_request()
-                self._transmit(connection, request, request.message.max_version, now)
+                self._ask_for_versions(connection, API_VERSIONS.max_version, now)
 
     def _look_for_names(self, now: float) -> None:
         for connection in self._connections:
@@ -392,17 +479,17 @@ class NetworkClient:
         for connection in self._connections:
             if connection.next_deadline() > now or connection.closing:
                 continue
-            if connection.stage is Stage.READY:
+            if not connection.setting_up or now < connection.setup_deadline:
                 waited = self._request_timeout
                 name = connection.in_flight[0].request.message.name
                 what = f"did not answer a {name} request within request.timeout.ms ({waited:g} s)"
             else:
-                what = f"did not get ready within socket.connection.setup.timeout.ms ({connection.stage.value})"
+                what = f"did not get ready within socket.connection.setup.timeout.ms ({connection.doing})"
             error = RequestTimeout(f"{connection.broker} {what}")
             if connection.stage is Stage.RESOLVING:
                 self._failed(connection, error, now)  # there is nothing to close yet
             else:
-                self._drop(connection, error)
+                self.drop(connection, error)
 
     # Metadata
 
@@ -418,7 +505,7 @@ class NetworkClient:
             return
         if connection.may_connect(now):
             self._connect(connection, now)
-        elif connection.may_send(now, max_in_flight=self._max_in_flight):
+        elif self._takes(connection, now):
             wanted = self._metadata.begin(now)
             request = metadata_request(
                 wanted.topics, on_complete=lambda completion: self._take_metadata(completion, partial=wanted.partial)
@@ -476,11 +563,5 @@ class NetworkClient:
         return min(due, min((at for at in changes if at > now), default=due))
 
 
-def _wordless(error: ConnectionFailed) -> ConnectionFailed:
-    """The end of a connection whose peer took our first request and never said a word."""
-    guess = ConnectionFailed(
-        f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
-        "does a proxy without a broker behind it"
-    )
-    guess.__cause__ = error
-    return guess
+def _unheard(_completion: Completion) -> None:
+    """Nobody waits for the end of the client's own requests but the client."""

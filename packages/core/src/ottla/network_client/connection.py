@@ -5,23 +5,48 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
+from ottla.authentication import Thought
 from ottla.cluster import Broker
 from ottla.errors import OttlaError
 from ottla.network_client.request import InFlight
 from ottla.selectable import Address
 
+if TYPE_CHECKING:
+    from ottla.authentication.exchange import Exchange
+
 
 class Stage(enum.Enum):
-    """How far a connection has come."""
+    """How far a connection has come; every stage may end in DISCONNECTED.
+
+    | stage          | waits for                                         | then                          |
+    |----------------|---------------------------------------------------|-------------------------------|
+    | RESOLVING      | addresses                                         | CONNECTING                    |
+    | CONNECTING     | the socket and the transport's handshake          | NEGOTIATING                   |
+    | NEGOTIATING    | the answer to ApiVersions, once for a connection  | AUTHENTICATING, without: READY |
+    | AUTHENTICATING | SaslHandshake, SaslAuthenticate, our mechanism    | READY                         |
+    | READY          | requests                                          | RENEWING, with SASL           |
+    | RENEWING       | the same, after answers to what was asked before  | READY                         |
+    """
 
     DISCONNECTED = "disconnected"
     RESOLVING = "looking up the name"
     CONNECTING = "connecting"
     NEGOTIATING = "asking for API versions"
+    AUTHENTICATING = "logging in"
     READY = "ready"
+    RENEWING = "logging in again"
+
+
+@attrs.define(eq=False, kw_only=True)
+class Login:
+    """A login under way: what is exchanged, and what our side is thinking of, if it is."""
+
+    exchange: Exchange
+    thought: Thought | None = None
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -35,10 +60,16 @@ class Connection:
     reached: bool = False  # it was ready once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
+    host: str = ""  # the name that certificate or principal should have there
+    login: Login | None = None
+    renew_at: float = float("inf")
+    session_ends_at: float = float("inf")
     throttled_until: float = float("-inf")
     writing: bool = False
     closing: bool = False
+    reason: OttlaError | None = None  # ours for closing it, which stands before what the socket says at the end
     refusal: OttlaError | None = None  # why it will not become ready by waiting
+    told: type[OttlaError] | None = None  # the kind of refusal that was logged in this outage
     unconfirmed: InFlight | None = None  # the last request without an answer, until a later one is answered
     asked_to_confirm: bool = False
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
@@ -51,8 +82,19 @@ class Connection:
 
     @property
     def setting_up(self) -> bool:
-        """Whether it is on its way to being ready."""
+        """Whether it is on its way to being ready, or to being so again."""
         return self.stage not in (Stage.DISCONNECTED, Stage.READY)
+
+    @property
+    def obstacle(self) -> OttlaError | None:
+        """What keeps it from being ready, since it failed."""
+        return self.last_failure if self.failures and self.stage not in (Stage.READY, Stage.RENEWING) else None
+
+    @property
+    def doing(self) -> str:
+        """What it waits for, in words."""
+        thinking = self.login is not None and self.login.thought is not None
+        return f"{self.stage.value}: our own mechanism takes so long" if thinking else self.stage.value
 
     def may_send(self, now: float, *, max_in_flight: int) -> bool:
         """Whether the connection takes one more request now."""
@@ -80,6 +122,9 @@ class Connection:
         self.in_flight.clear()
         self.stage = Stage.DISCONNECTED
         self.writing = self.closing = False
+        self.reason = None
         self.versions = {}
+        self.login = None
+        self.renew_at = self.session_ends_at = float("inf")
         self.unconfirmed, self.asked_to_confirm = None, False
         return unanswered

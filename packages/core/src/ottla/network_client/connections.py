@@ -6,11 +6,12 @@ import random
 from collections.abc import Collection, Iterator
 
 from ottla.cluster import Broker
-from ottla.errors import BrokersUnreachable, OttlaError, RequestTimeout
+from ottla.errors import BrokersUnreachable, OttlaError, RequestTimeout, SecurityRefused
 from ottla.network_client.connection import Connection, Stage
 
 _TRIES = 7
-"""So many refusals in a row, over some seconds, are no restart; one time-out of a connection's setup is enough."""
+"""So many refusals in a row, over some seconds, are no restart; one time-out of a connection's setup is enough, and so
+is one refusal for want of trust."""
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
@@ -62,15 +63,25 @@ class Connections:
         return all(c is not None and c.stage is Stage.DISCONNECTED and c.failures for c in connections)
 
     def refusal_of_all(self, brokers: Collection[Broker]) -> OttlaError | None:
-        """One of the refusals, when each of these brokers has refused us."""
+        """One of the refusals, when each of these brokers has refused us.
+
+        A login or certificate that one refuses is the same for all: then it is enough that no other one is left to try.
+        """
         refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
+        trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityRefused)), None)
+        if trust is not None and self.none_left(brokers):
+            return trust
         return refusals[-1] if refusals and None not in refusals else None
 
-    def unreachable(self, brokers: Collection[Broker]) -> BrokersUnreachable | None:
+    def unreachable(self, brokers: Collection[Broker]) -> BrokersUnreachable | SecurityRefused | None:
         """Why none of these brokers will ever be reached, if that is how it looks: none ever was, after some tries."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
         if not connections or not all(c is not None and not c.reached and _given_up(c) for c in connections):
             return None
+        failures = [c.last_failure for c in connections if c is not None]
+        refusal = next((failure for failure in failures if isinstance(failure, SecurityRefused)), None)
+        if refusal is not None:
+            return refusal
         tried = "; ".join(f"{c.broker}: {c.last_failure}" for c in connections if c is not None)
         error = BrokersUnreachable(
             "the bootstrap server answers, but no broker can be reached at the address that it advertises; check the "
@@ -90,4 +101,6 @@ class Connections:
 
 
 def _given_up(connection: Connection) -> bool:
-    return connection.failures >= _TRIES or isinstance(connection.last_failure, RequestTimeout)
+    if connection.stage is not Stage.DISCONNECTED:
+        return False  # one more try is under way
+    return connection.failures >= _TRIES or isinstance(connection.last_failure, RequestTimeout | SecurityRefused)

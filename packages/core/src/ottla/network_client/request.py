@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
 from ottla.errors import OttlaError
 from ottla.interfaces import Buffer
 from ottla.protocol import Message
+
+Reader: TypeAlias = Callable[[memoryview, float], None]
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +44,11 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class InFlight:
-    """A request that was handed to its connection; `number` counts all requests of the client."""
+    """A request that was handed to its connection; `number` counts all requests of the client.
+
+    The client's own have a `reader` of their answer, given the time too, instead of a completion. A `bare` one goes
+    without a header, and so does its answer.
+    """
 
     request: Request
     number: int
@@ -50,3 +56,5 @@ class InFlight:
     correlation_id: int
     sent_at: float
     deadline: float
+    reader: Reader | None = None
+    bare: bool = False

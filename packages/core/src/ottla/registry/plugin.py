@@ -9,6 +9,7 @@ from typing import Any
 import pluggy
 
 from ottla import hookspecs
+from ottla.config import PluginValues
 from ottla.errors import OttlaError, PluginBroken
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig
@@ -78,7 +79,11 @@ class Plugin:
         except OttlaError:
             raise
         except Exception as error:
-            raise PluginBroken(f"{self} cannot be used: {hook} raised {_said(error)}") from error
+            said, told = _said(error), f"{self} cannot be used: {hook} raised "
+            config = arguments.get("config")
+            harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
+            # The traceback of the cause would say it all the same.
+            raise PluginBroken(told + harmless) from (error if harmless == said else None)
 
 
 def _load(info: EntryInfo) -> object:

@@ -1,6 +1,7 @@
 """A cluster and a network in one thread, on a clock that the test moves: to unit-test whatever is above sockets."""
 
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster, SimulatedTopic
+from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
 
-__all__ = ["SimulatedBroker", "SimulatedCluster", "SimulatedNetwork", "SimulatedTopic"]
+__all__ = ["Session", "SimulatedBroker", "SimulatedCluster", "SimulatedLogin", "SimulatedNetwork", "SimulatedTopic"]

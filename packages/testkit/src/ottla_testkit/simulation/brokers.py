@@ -33,6 +33,7 @@ from ottla.protocol import (
     TopicProduceResponse,
 )
 from ottla.recordbatch.parse import Record, parse_batches
+from ottla_testkit.simulation.login import Session, SimulatedLogin
 
 MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in (PRODUCE, METADATA, API_VERSIONS)}
 
@@ -61,9 +62,21 @@ class SimulatedBroker:
     throttle_ms: int = 0
     hints: bool = False  # say in Produce answers who leads (KIP-951)
     magics: list[int] = attrs.field(factory=list)
+    login: SimulatedLogin | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {m.key: (m.min_version, m.max_version) for m in MESSAGES.values()}
     )
+
+    def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
+        """As `answer`, on a connection that wants a login first where the broker has one. Raises HangUp."""
+        if self.login is None or not self.login.belongs(session, frame, now):
+            return self.answer(frame)
+        return self.login.answer(session, frame, now)
+
+    def require(self, login: SimulatedLogin) -> None:
+        """Let in from now on who logs in."""
+        self.login = login
+        self.versions.update(login.versions())
 
     def answer(self, frame: bytes) -> bytes | None:
         """The framed answer's content, or None when there is none."""
@@ -145,6 +158,7 @@ class SimulatedCluster:
     topics: dict[str, SimulatedTopic] = attrs.field(factory=dict)
     seed: int | None = None  # the broker behind the bootstrap server's name; None: the first
     metadata_code: ErrorCode = ErrorCode.NONE
+    address: tuple[str, int] | None = None  # what every broker advertises; None: a name of its own
 
     @classmethod
     def of(cls, *ids: int) -> SimulatedCluster:
@@ -164,9 +178,10 @@ class SimulatedCluster:
         return MetadataResponse(
             error_code=self.metadata_code,
             brokers=[
-                MetadataResponseBroker(node_id=b.id, host=f"broker-{b.id}", port=9092)
+                MetadataResponseBroker(node_id=b.id, host=host, port=port)
                 for b in self.brokers.values()
                 if b.up
+                for host, port in [self.address or (f"broker-{b.id}", 9092)]
             ],
             topics=[
                 MetadataResponseTopic(

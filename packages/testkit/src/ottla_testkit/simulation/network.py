@@ -15,12 +15,14 @@ from ottla.interfaces import Buffer, Target
 from ottla.selectable import Address
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.login import HangUp, Session
 
 
 @attrs.define
 class _Link:
     broker: SimulatedBroker
     answers: deque[bytes] = attrs.field(factory=deque)
+    session: Session = attrs.field(factory=Session)
 
 
 class SimulatedNetwork:
@@ -34,6 +36,8 @@ class SimulatedNetwork:
         self.refusing: set[str] = set()
         self.slow_names: set[str] = set()
         self.black_holes: set[str] = set()
+        self.untrusted: dict[str, OttlaError] = {}
+        self.connects = 0
         self.waits: list[float] = []
         self.wakeups = 0
         self._links: dict[int, _Link] = {}
@@ -62,13 +66,16 @@ class SimulatedNetwork:
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
         assert node not in self._links
         assert node not in self._connecting
+        self.connects += 1
         if host in self.black_holes:
             self._connecting[node] = None
             return
         brokers = self.cluster.brokers
         node_id = int(host.removeprefix("broker-")) if host.startswith("broker-") else self.cluster.seed
         broker = next(iter(brokers.values())) if node_id is None else brokers[node_id]
-        if host in self.strangers:
+        if host in self.untrusted:
+            self._to_close[node] = self.untrusted[host]
+        elif host in self.strangers:
             self._to_close[node] = WrongProtocol(f"{host}:{port} answered with a TLS alert")
         elif broker.up and host not in self.refusing:
             self._connecting[node] = broker
@@ -83,7 +90,8 @@ class SimulatedNetwork:
         self._outbox[node] = frame[4:]
 
     def close(self, node: int, reason: NetworkError) -> None:
-        self._to_close[node] = reason
+        if node in self._links or node in self._connecting:
+            self._to_close[node] = reason
 
     def poll(self, timeout: float) -> None:
         self.connected, self.sent, self.received, self.disconnected = [], [], [], {}
@@ -98,7 +106,11 @@ class SimulatedNetwork:
         self.sent = list(self._outbox)
         for node in self.sent:
             link = self._links[node]
-            answer = link.broker.answer(self._outbox.pop(node))
+            try:
+                answer = link.broker.converse(link.session, self._outbox.pop(node), self.clock())
+            except HangUp:
+                self._to_close[node] = ConnectionFailed(f"broker {link.broker.id} closed the connection")
+                continue
             if answer is not None:
                 link.answers.append(answer)
         self.connected = [node for node, broker in self._connecting.items() if broker is not None]

@@ -1,0 +1,51 @@
+"""One login by AWS_MSK_IAM: a signed request as JSON, and a receipt."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from typing import Final
+
+from ottla.errors import AuthenticationFailed
+from ottla.interfaces import Step
+from ottla_authenticator_msk_iam_example.signature import Credentials, presigned
+
+VERSION: Final = "2020_10_22"
+USER_AGENT: Final = "ottla-authenticator-msk-iam-example"
+
+
+class MskIamExchange:
+    """Credentials and the time are asked for when it starts: a signature is good for a quarter of an hour only."""
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        region: str | None,
+        credentials: Callable[[], Credentials],
+        clock: Callable[[], datetime.datetime],
+    ) -> None:
+        self._host = host
+        self._region = region
+        self._credentials = credentials
+        self._clock = clock
+
+    def start(self) -> bytes:
+        """The request, its names in lower case, as AWS' own library writes it."""
+        if self._region is None:
+            raise AuthenticationFailed(f"aws.msk.region is needed: the broker's name {self._host!r} does not say it")
+        query = presigned(self._credentials(), host=self._host, region=self._region, at=self._clock())
+        said = {"version": VERSION, "host": self._host, "user-agent": USER_AGENT}
+        return json.dumps(said | {name.lower(): value for name, value in query.items()}).encode()
+
+    def challenge(self, data: bytes) -> Step:
+        """Done when the broker says which request it took; whoever it refuses gets an error instead."""
+        try:
+            receipt = json.loads(data)
+            known = receipt["version"] == VERSION
+        except (ValueError, LookupError, TypeError, RecursionError):
+            known = False
+        if not known:
+            raise AuthenticationFailed(f"the broker answered AWS_MSK_IAM with {data[:200]!r}, which is no receipt")
+        return Step(reply=None, done=True)

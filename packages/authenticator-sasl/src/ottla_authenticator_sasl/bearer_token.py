@@ -1,0 +1,118 @@
+"""A bearer token: what a provider may return for one, and what may be sent as one."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import AuthenticationFailed
+from ottla_authenticator_sasl.jwt import claims
+
+MAX_TOKEN: Final = 256 * 1024
+"""Characters. Brokers take half a megabyte at most, and that only since 3.4."""
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_EXTENSION: Final = re.compile(r"[A-Za-z]+")
+_EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
+
+
+@attrs.frozen
+class Token:
+    """A token, with what its source knows of it. Without `expires_at_ms` it is asked for anew for each login.
+
+    `extensions` go to the broker with it; `principal` and `scope` are for people to read.
+    """
+
+    value: str = attrs.field(repr=False)
+    expires_at_ms: float | None = None
+    principal: str | None = None
+    scope: str | None = None
+    extensions: Mapping[str, str] = attrs.Factory(dict)
+    issued_at_ms: float | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen(kw_only=True)
+class ClaimNames:
+    """Which claims of a JWT name its principal and its scope."""
+
+    subject: str = "sub"
+    scope: str = "scope"
+
+
+def token_of(given: Any, *, names: ClaimNames, source: str) -> Token:
+    """The token that *source* gave: a string, a `Token`, or a tuple in the order of its fields.
+
+    What it does not say is taken from the claims, if it is a JWT. AuthenticationFailed never quotes it.
+    """
+    token = _token(given, source)
+    if not isinstance(token.value, str) or len(token.value) > MAX_TOKEN or not _TOKEN.fullmatch(token.value):
+        raise AuthenticationFailed(
+            f"{source} gave what cannot be sent as a token: it must be a string of letters, digits and -._~+/ "
+            f"(and = at its end), of at most {MAX_TOKEN} characters"
+        )
+    check_extensions(token.extensions, source=source)
+    said = claims(token.value, subject=names.subject, scope=names.scope)
+    return attrs.evolve(
+        token,
+        expires_at_ms=_first(_milliseconds(token.expires_at_ms, source), _in_ms(said.expires_at)),
+        issued_at_ms=_first(token.issued_at_ms, _in_ms(said.issued_at)),
+        principal=token.principal or said.subject,
+        scope=token.scope or said.scope,
+    )
+
+
+def check_extensions(extensions: Any, *, source: str) -> None:
+    """Refuse what RFC 7628 has no place for; `auth` is the token's own key."""
+    if not isinstance(extensions, Mapping):
+        raise AuthenticationFailed(f"{source} gave extensions that are no mapping of names to values")
+    for name, value in extensions.items():
+        if not (isinstance(name, str) and _EXTENSION.fullmatch(name)) or name == "auth":
+            raise AuthenticationFailed(f"{source} gave an extension whose name is not letters alone, or 'auth'")
+        if not (isinstance(value, str) and _EXTENSION_VALUE.fullmatch(value)):
+            raise AuthenticationFailed(f"{source} gave an extension whose value is not printable ASCII")
+
+
+def expired(token: Token, *, now: float, source: str) -> AuthenticationFailed | None:
+    """The error with a token that is of no use at *now*, in seconds since the epoch."""
+    if token.expires_at_ms is None or token.expires_at_ms > now * 1000:
+        return None
+    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(token.expires_at_ms / 1000))
+    return AuthenticationFailed(
+        f"the token that {source} gave has expired, at {when}; is this machine's clock right? "
+        "(an expiry is in milliseconds since the epoch)"
+    )
+
+
+def _token(given: Any, source: str) -> Token:
+    match given:
+        case str():
+            return Token(given)
+        case Token():
+            return given
+        case tuple() if 1 <= len(given) <= 5:
+            return Token(*given)
+        case _:
+            raise AuthenticationFailed(
+                f"{source} gave a {type(given).__name__}; it must give a string, an ottla_authenticator_sasl.Token, "
+                "or a tuple of token, expiry in milliseconds since the epoch, principal, scope and extensions"
+            )
+
+
+def _milliseconds(value: Any, source: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e14:
+        raise AuthenticationFailed(f"{source} gave an expiry that is no number of milliseconds since the epoch")
+    return float(value)
+
+
+def _in_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,175 @@
+"""GSSAPI (RFC 4752): Kerberos, through the library `gssapi`; no security layer of its own, TLS is there for that.
+
+Tickets are Kerberos' business: they come from the ticket cache that `kinit` fills, or from a keytab, and are renewed
+there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
+from ottla_authenticator_sasl.login import (
+    JAAS,
+    JAAS_KEY,
+    JAVA_CLASS_KEYS,
+    LOGIN_CALLBACK_KEY,
+    a_string,
+    module_options,
+)
+from ottla_authenticator_sasl.quoting import quoted
+
+NAME: Final = "GSSAPI"
+SERVICE: Final = "sasl.kerberos.service.name"
+PRINCIPAL: Final = "sasl.kerberos.principal"
+KEYTAB: Final = "sasl.kerberos.keytab"
+
+_NO_LAYER: Final = 1
+
+
+@attrs.frozen(kw_only=True)
+class KerberosLogin:
+    """Who we are, None being whoever `kinit` logged in, and what the brokers are called."""
+
+    service: str
+    principal: str | None
+    keytab: str | None
+
+
+class GssapiMechanism:
+    """One context for each connection, all with the same credentials. *library* is the module `gssapi`."""
+
+    name = NAME
+    blocking = True
+
+    def __init__(self, library: Any, login: KerberosLogin) -> None:
+        self._library = library
+        self._login = login
+        self.identity = login.principal
+        self.remedy = f"check {SERVICE} and the broker's name, to which its principal must belong"
+
+    def authenticator(self, host: str, port: int) -> Authenticator:
+        """A new context for the service on this host."""
+        return GssapiExchange(self._library, self._login, host=host)
+
+
+class GssapiExchange:
+    """First Kerberos' own tokens, then the broker's offer of security layers, of which none is taken."""
+
+    def __init__(self, library: Any, login: KerberosLogin, *, host: str) -> None:
+        self._library = library
+        self._login = login
+        self._service = f"{login.service}@{host}"
+        self._context: Any = None
+
+    def start(self) -> bytes:
+        """Kerberos' first token; asks the KDC if the ticket is not there yet."""
+        with _told(self._library, f"there is no Kerberos ticket for {self._service}"):
+            self._context = self._new_context()
+            token: bytes = self._context.step() or b""
+            return token
+
+    def challenge(self, data: bytes) -> Step:
+        """Kerberos' next token, or the answer to the offer, which is our last word."""
+        with _told(self._library, f"{self._service} could not prove by Kerberos who it is"):
+            if not self._context.complete:
+                return Step(reply=self._context.step(data) or b"", done=False)
+            return Step(reply=self._choose(self._context.unwrap(data).message), done=True)
+
+    def _choose(self, offer: bytes) -> bytes:
+        """One byte of layers, three of a size; in the answer no layer, no size, and nobody to act for."""
+        if len(offer) != 4:
+            raise AuthenticationFailed(f"{self._service} offers security layers in {len(offer)} bytes, not 4")
+        if not offer[0] & _NO_LAYER:
+            raise AuthenticationFailed(
+                f"{self._service} insists on a security layer of Kerberos (sasl.qop), and Ottla has none; use SASL_SSL"
+            )
+        wrapped: bytes = self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]), False).message
+        return wrapped
+
+    def _new_context(self) -> Any:
+        library = self._library
+        flags = library.RequirementFlag
+        return library.SecurityContext(
+            name=library.Name(self._service, name_type=library.NameType.hostbased_service),
+            creds=self._credentials(),
+            flags=flags.mutual_authentication | flags.integrity | flags.out_of_sequence_detection,
+            mech=library.MechType.kerberos,
+            usage="initiate",
+        )
+
+    def _credentials(self) -> Any:
+        """None: those of the ticket cache, whosever they are."""
+        library, login = self._library, self._login
+        if login.principal is None and login.keytab is None:
+            return None
+        name = None
+        if login.principal is not None:
+            name = library.Name(login.principal, name_type=library.NameType.kerberos_principal)
+        store = None if login.keytab is None else {"client_keytab": login.keytab}
+        return library.Credentials(name=name, usage="initiate", store=store)
+
+
+@contextlib.contextmanager
+def _told(library: Any, what: str) -> Iterator[None]:
+    """Turn the library's errors into ours, with their own words."""
+    try:
+        yield
+    except library.exceptions.GSSError as error:
+        raise AuthenticationFailed(
+            f"{what}: {quoted(str(error))}; is there a ticket (klist, kinit) or {KEYTAB}, and is the broker's "
+            "principal right?"
+        ) from error
+
+
+@hookimpl
+def ottla_config_keys() -> Sequence[ConfigKey]:
+    """The brokers' service, and our principal and keytab."""
+    return (
+        ConfigKey(name=SERVICE, type=a_string, default=None, meaning="the first part of the brokers' principals"),
+        ConfigKey(name=PRINCIPAL, type=a_string, default=None, meaning="who we are; left out: as kinit says"),
+        ConfigKey(name=KEYTAB, type=a_string, default=None, meaning="a file with our key; left out: the ticket cache"),
+        JAAS_KEY,
+        LOGIN_CALLBACK_KEY,
+        *JAVA_CLASS_KEYS,
+    )
+
+
+@hookimpl
+def ottla_authenticator(config: PluginConfig) -> Mechanism:
+    """The mechanism named `GSSAPI`."""
+    login = _login(config)
+    try:
+        library = importlib.import_module("gssapi")
+    except ImportError as error:
+        raise PluginMissing(
+            "sasl.mechanism=GSSAPI needs the library gssapi; try: pip install 'ottla-authenticator-sasl[gssapi]' "
+            f"(with Kerberos' headers, such as Debian's libkrb5-dev) ({error})"
+        ) from None
+    return GssapiMechanism(library, login)
+
+
+def _login(config: PluginConfig) -> KerberosLogin:
+    options = module_options(config, mechanism=NAME, module="Krb5LoginModule", plain=(PRINCIPAL, KEYTAB))
+    service = _service(config, options or {})
+    if options is None:
+        return KerberosLogin(service=service, principal=config[PRINCIPAL], keytab=config[KEYTAB])
+    keytab = options.get("keyTab") if options.get("useKeyTab", "").lower() == "true" else None
+    return KerberosLogin(service=service, principal=options.get("principal"), keytab=keytab)
+
+
+def _service(config: PluginConfig, options: Mapping[str, str]) -> str:
+    plain, of_java = config[SERVICE], options.get("serviceName")
+    if plain and of_java and plain != of_java:
+        raise ConfigError([f"{SERVICE} and serviceName in {JAAS} differ; leave one out"])
+    service: str | None = plain or of_java
+    if not service:
+        raise ConfigError([f"sasl.mechanism={NAME} needs {SERVICE}; most brokers are called kafka"])
+    return service

@@ -1,0 +1,113 @@
+"""Java's `sasl.jaas.config`, read as Java reads it: one login module, its flag, and options as key=value.
+
+Knows nothing of mechanisms. What is wrong is told by its place, never by its content, which is mostly secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import attrs
+
+_FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
+_BLANK: Final = re.compile(r"(?:\s|//[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
+_WORD: Final = re.compile(r"[\w.$-]+")
+_ESCAPE: Final = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+_CONTROLS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+@attrs.frozen(kw_only=True)
+class LoginModule:
+    """What a `sasl.jaas.config` says. `name` is the class without its package, which differs between vendors."""
+
+    name: str
+    options: Mapping[str, str] = attrs.field(repr=False)
+
+
+class _Token(NamedTuple):
+    text: str
+    at: int
+    quoted: bool = False
+
+    def is_sign(self, sign: str) -> bool:
+        return not self.quoted and self.text == sign
+
+
+def login_module(written: str) -> LoginModule:
+    """The one login module of a `sasl.jaas.config`. ValueError says what is wrong, and where."""
+    tokens = _tokens(written)
+    name = _word(tokens, "the class of a login module")
+    flag = _word(tokens, "the word 'required' after the login module")
+    if flag.text.lower() not in _FLAGS:
+        raise ValueError(f"expected the word 'required' at {flag.at}, after the login module")
+    options = dict(_options(tokens))
+    rest = next(tokens)
+    if not rest.is_sign(""):
+        raise ValueError(f"expected the end at {rest.at}, after the semicolon: only one login module can be given")
+    return LoginModule(name=name.text.rpartition(".")[2], options=options)
+
+
+def _options(tokens: Iterator[_Token]) -> Iterator[tuple[str, str]]:
+    """Pairs up to the semicolon."""
+    while not (key := next(tokens)).is_sign(";"):
+        if key.is_sign(""):
+            raise ValueError(f"expected a semicolon at {key.at}, the end")
+        if key.is_sign("="):
+            raise ValueError(f"expected the name of an option at {key.at}")
+        equals = next(tokens)
+        if not equals.is_sign("="):
+            raise ValueError(f"expected '=' at {equals.at}, after the name of an option")
+        yield key.text, _word(tokens, "the option's value").text
+
+
+def _word(tokens: Iterator[_Token], wanted: str) -> _Token:
+    token = next(tokens)
+    if not token.quoted and token.text in ("", ";", "="):
+        raise ValueError(f"expected {wanted} at {token.at}")
+    return token
+
+
+def _tokens(written: str) -> Iterator[_Token]:
+    """Words, quoted strings and signs; at the end, again and again, a sign that is empty."""
+    at = 0
+    while True:
+        at = _after(_BLANK, written, at)
+        if at == len(written):
+            break
+        if written[at] in "\"'":
+            end = _end_of_quote(written, at)
+            yield _Token(_ESCAPE.sub(_unescaped, written[at + 1 : end - 1]), at, quoted=True)
+        elif written[at] in ";=":
+            end = at + 1
+            yield _Token(written[at], at)
+        else:
+            end = _after(_WORD, written, at)
+            if end == at:
+                raise ValueError(f'the character at {at} must be inside quotes: "..."')
+            yield _Token(written[at:end], at)
+        at = end
+    while True:
+        yield _Token("", at)
+
+
+def _after(pattern: re.Pattern[str], written: str, at: int) -> int:
+    match = pattern.match(written, at)
+    return match.end() if match else at
+
+
+def _end_of_quote(written: str, start: int) -> int:
+    at = start + 1
+    while at < len(written) and written[at] not in "\n\r":
+        if written[at] == written[start]:
+            return at + 1
+        at += 2 if written[at] == "\\" else 1
+    raise ValueError(f"the quote that begins at {start} is not closed before the end of its line")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1]
+    if escaped[0] in "01234567":
+        return chr(int(escaped, 8))
+    return _CONTROLS.get(escaped, escaped)

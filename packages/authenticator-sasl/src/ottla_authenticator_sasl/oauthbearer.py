@@ -1,0 +1,85 @@
+"""OAUTHBEARER (RFC 7628): a token, and nothing that proves who sends it, so only inside TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.errors import AuthenticationFailed
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
+from ottla_authenticator_sasl.bearer_token import Token
+from ottla_authenticator_sasl.quoting import quoted
+from ottla_authenticator_sasl.token_choice import TokenChoice, Tokens, token_choice
+from ottla_authenticator_sasl.token_keys import NAME, OAUTH_KEYS
+
+_SEPARATOR = "\x01"
+_END_OF_REFUSAL = b"\x01"
+
+
+class OAuthBearerMechanism:
+    """All connections show the same token, until the next one comes."""
+
+    name = NAME
+    blocking = True
+
+    def __init__(self, choice: TokenChoice) -> None:
+        self._choice = choice
+        self.identity = choice.identity
+        self.remedy = choice.remedy
+
+    def authenticator(self, host: str, port: int) -> Authenticator:
+        """A new exchange, whose token is the one of its first moment."""
+        return OAuthBearerExchange(self)
+
+    def close(self) -> None:
+        """End the renewal in the background."""
+        self._choice.tokens.close()
+
+    @property
+    def tokens(self) -> Tokens:
+        """Where tokens come from."""
+        return self._choice.tokens
+
+    def first_message(self, token: Token) -> bytes:
+        """The token and its extensions, which go before those of the configuration."""
+        self.identity = token.principal or self._choice.identity
+        extensions: Mapping[str, str] = {**self._choice.extensions, **token.extensions}
+        pairs = [f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in extensions.items())]
+        return ("n,," + _SEPARATOR + _SEPARATOR.join(pairs) + _SEPARATOR * 2).encode("ascii")
+
+
+class OAuthBearerExchange:
+    """One message of ours; a refusal is JSON, which we must answer before the broker says the same as an error."""
+
+    def __init__(self, mechanism: OAuthBearerMechanism) -> None:
+        self._mechanism = mechanism
+        self._token: Token | None = None
+        self._refusal: str | None = None
+
+    def start(self) -> bytes:
+        """The token. Waits for one; AuthenticationFailed and ConnectionFailed say why there is none."""
+        self._token = self._mechanism.tokens.token()
+        return self._mechanism.first_message(self._token)
+
+    def challenge(self, data: bytes) -> Step:
+        """Done, or the end of a refusal."""
+        if self._refusal is not None:
+            raise AuthenticationFailed(f"the broker refused the token: {self._refusal}; {self._mechanism.remedy}")
+        if not data:
+            return Step(reply=None, done=True)
+        if self._token is not None:
+            self._mechanism.tokens.forget(self._token)
+        self._refusal = quoted(data)
+        return Step(reply=_END_OF_REFUSAL, done=False)
+
+
+@hookimpl
+def ottla_config_keys() -> Sequence[ConfigKey]:
+    """Where tokens come from, and when they are renewed."""
+    return OAUTH_KEYS
+
+
+@hookimpl
+def ottla_authenticator(config: PluginConfig) -> Mechanism:
+    """The mechanism named `OAUTHBEARER`."""
+    return OAuthBearerMechanism(token_choice(config))

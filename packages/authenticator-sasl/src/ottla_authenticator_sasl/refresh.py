@@ -1,0 +1,27 @@
+"""When a token is renewed ahead of its expiry: Java's rule, as `sasl.login.refresh.*` say."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class RefreshWindow:
+    """After `factor` of its lifetime, plus a random part of `jitter`; never within `min_period` of the last time.
+
+    `buffer` seconds at the end stay free. Both are passed over when the lifetime has no room for them.
+    """
+
+    factor: float = 0.8
+    jitter: float = 0.05
+    min_period: float = 60.0
+    buffer: float = 300.0
+
+    def due(self, *, now: float, issued_at: float | None, expires_at: float, chance: float) -> float:
+        """When to renew, for a token that came at *now*; *chance* is between 0 and 1."""
+        share = self.factor + self.jitter * chance
+        if now + self.min_period + self.buffer > expires_at:
+            return now + (expires_at - now) * share
+        start = now if issued_at is None else min(issued_at, now)
+        wanted = start + (expires_at - start) * share
+        return max(now + self.min_period, min(wanted, expires_at - self.buffer))

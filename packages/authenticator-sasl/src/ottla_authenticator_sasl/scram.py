@@ -1,0 +1,215 @@
+"""SCRAM (RFC 5802, 7677) as Kafka speaks it: both sides prove that they know the password, neither says it.
+
+No channel binding and no SASLprep, as in Java: passwords are the UTF-8 bytes they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.errors import AuthenticationFailed, ConfigError
+from ottla.interfaces import Authenticator, ConfigKey, PluginConfig, Step
+from ottla_authenticator_sasl.login import LOGIN_KEYS, Login, login
+from ottla_authenticator_sasl.quoting import quoted
+
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 1_000_000
+"""Kafka's own brokers stay below 16,385; a million takes about a second, and a hostile peer must not get more."""
+
+MAX_MESSAGE: Final = 4096
+"""Bytes of a broker's message; Kafka's have some 100."""
+
+TOKEN_AUTH: Final = "sasl.scram.tokenauth"
+
+_NO_BINDING: Final = "n,,"
+_BINDING_REPEATED: Final = base64.b64encode(_NO_BINDING.encode()).decode()
+
+
+@attrs.frozen(kw_only=True)
+class Keys:
+    """What comes of a password, a salt and a number of iterations."""
+
+    salt: bytes
+    iterations: int
+    client: bytes = attrs.field(repr=False)
+    server: bytes = attrs.field(repr=False)
+
+
+class ScramMechanism:
+    """The keys that were last derived are kept: all brokers of a cluster know the same salt for a user."""
+
+    blocking = True
+
+    def __init__(
+        self, name: str, *, digest: str, login: Login, token_auth: bool = False, nonce: Callable[[], str] | None = None
+    ) -> None:
+        self.name = name
+        self.identity = login.name
+        self.remedy = f"check {login.keys}"
+        self._digest = digest
+        self._login = login
+        self._token_auth = token_auth
+        self._nonce = nonce or (lambda: secrets.token_urlsafe(24))
+        self._keys: Keys | None = None
+
+    def authenticator(self, host: str, port: int) -> Authenticator:
+        """A new exchange, with a nonce of its own."""
+        return ScramExchange(self, nonce=self._nonce(), first=self._first)
+
+    def keys(self, *, salt: bytes, iterations: int) -> Keys:
+        """Derived, unless they are those of the last time. Any thread."""
+        known = self._keys
+        if known is not None and (known.salt, known.iterations) == (salt, iterations):
+            return known
+        salted = hashlib.pbkdf2_hmac(self._digest, self._login.password.encode(), salt, iterations)
+        self._keys = Keys(
+            salt=salt,
+            iterations=iterations,
+            client=self.mac(salted, b"Client Key"),
+            server=self.mac(salted, b"Server Key"),
+        )
+        return self._keys
+
+    def mac(self, key: bytes, text: bytes) -> bytes:
+        """The mechanism's HMAC."""
+        return hmac.digest(key, text, self._digest)
+
+    def hash(self, data: bytes) -> bytes:
+        """The mechanism's hash."""
+        return hashlib.new(self._digest, data).digest()
+
+    def _first(self, nonce: str) -> str:
+        name = self._login.name.replace("=", "=3D").replace(",", "=2C")
+        return f"n={name},r={nonce}" + (",tokenauth=true" if self._token_auth else "")
+
+
+class ScramExchange:
+    """Our name and nonce; the broker's salt; our proof; the broker's signature."""
+
+    def __init__(self, mechanism: ScramMechanism, *, nonce: str, first: Callable[[str], str]) -> None:
+        self._mechanism = mechanism
+        self._nonce = nonce
+        self._first = first(nonce)
+        self._signature: bytes | None = None
+
+    def start(self) -> bytes:
+        """The client-first-message."""
+        return (_NO_BINDING + self._first).encode()
+
+    def challenge(self, data: bytes) -> Step:
+        """The client-final-message for the broker's first, and a verdict on its final one."""
+        message = self._message(data)
+        if self._signature is None:
+            return Step(reply=self._prove(message), done=False)
+        self._verify(message, self._signature)
+        return Step(reply=None, done=True)
+
+    def _message(self, data: bytes) -> str:
+        if len(data) > MAX_MESSAGE:
+            raise self._malformed(f"{len(data)} bytes are too many")
+        try:
+            message = data.decode()
+        except UnicodeDecodeError:
+            raise self._malformed("it is not UTF-8") from None
+        if message.startswith("e="):
+            raise AuthenticationFailed(
+                f"the broker refused {self._mechanism.name} for user {self._mechanism.identity!r}: "
+                f"{quoted(message[2:])}; {self._mechanism.remedy}"
+            )
+        return message
+
+    def _prove(self, server_first: str) -> bytes:
+        nonce, salt, iterations = self._parameters(server_first)
+        keys = self._mechanism.keys(salt=salt, iterations=iterations)
+        final = f"c={_BINDING_REPEATED},r={nonce}"
+        said = f"{self._first},{server_first},{final}".encode()
+        self._signature = self._mechanism.mac(keys.server, said)
+        mask = self._mechanism.mac(self._mechanism.hash(keys.client), said)
+        proof = bytes(ours ^ theirs for ours, theirs in zip(keys.client, mask, strict=True))
+        return f"{final},p={base64.b64encode(proof).decode()}".encode()
+
+    def _parameters(self, server_first: str) -> tuple[str, bytes, int]:
+        """Nonce, salt and iterations; further attributes are extensions, and ignored."""
+        parts = server_first.split(",")
+        if parts[0].startswith("m="):
+            raise self._malformed("it demands an extension that we do not know")
+        if len(parts) < 3:
+            raise self._malformed("nonce, salt or iterations are missing")
+        nonce = self._attribute(parts[0], "r")
+        salt = self._base64(self._attribute(parts[1], "s"))
+        return self._ours(nonce), salt, self._bounded(self._attribute(parts[2], "i"))
+
+    def _ours(self, nonce: str) -> str:
+        if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
+            raise self._malformed("its nonce does not extend ours, so it may be the answer to somebody else")
+        return nonce
+
+    def _bounded(self, written: str) -> int:
+        iterations = int(written) if written.isascii() and written.isdecimal() and len(written) < 10 else 0
+        if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+            raise self._malformed(
+                f"{quoted(written)} iterations are not between {MIN_ITERATIONS} and {MAX_ITERATIONS}; "
+                "fewer would give the password away, more would keep us busy"
+            )
+        return iterations
+
+    def _verify(self, server_final: str, expected: bytes) -> None:
+        signature = self._base64(self._attribute(server_final.split(",")[0], "v"))
+        if not hmac.compare_digest(signature, expected):
+            raise AuthenticationFailed(
+                f"the broker could not prove by {self._mechanism.name} that it knows the password of "
+                f"{self._mechanism.identity!r}: its signature is wrong; is something between us and it?"
+            )
+
+    def _attribute(self, part: str, name: str) -> str:
+        if not part.startswith(f"{name}="):
+            raise self._malformed(f"the attribute {name}= is not where it belongs")
+        return part[2:]
+
+    def _base64(self, written: str) -> bytes:
+        try:
+            decoded = base64.b64decode(written, validate=True)
+        except (binascii.Error, ValueError):
+            raise self._malformed("what should be base64 is not") from None
+        if not decoded:
+            raise self._malformed("what should be base64 is empty")
+        return decoded
+
+    def _malformed(self, what: str) -> AuthenticationFailed:
+        return AuthenticationFailed(f"the broker's answer is not what {self._mechanism.name} says: {what}")
+
+
+def scram_keys() -> Sequence[ConfigKey]:
+    """The keys of both SCRAM mechanisms."""
+    token_auth = ConfigKey(
+        name=TOKEN_AUTH,
+        type=_boolean,
+        default=None,
+        meaning="true if name and password are a delegation token's, else false",
+    )
+    return (*LOGIN_KEYS, token_auth)
+
+
+def scram_mechanism(config: PluginConfig, *, name: str, digest: str) -> ScramMechanism:
+    """A mechanism from its configuration. ConfigError."""
+    found = login(config, mechanism=name, module="ScramLoginModule")
+    written = found.options.get("tokenauth")
+    if written is not None and config[TOKEN_AUTH] is not None:
+        raise ConfigError([f"{TOKEN_AUTH} and tokenauth in sasl.jaas.config are both given; leave one out"])
+    token_auth = written.strip().lower() == "true" if written is not None else bool(config[TOKEN_AUTH])
+    return ScramMechanism(name, digest=digest, login=found, token_auth=token_auth)
+
+
+def _boolean(raw: object) -> bool:
+    word = str(raw).strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("it must be true or false")
+    return word == "true"

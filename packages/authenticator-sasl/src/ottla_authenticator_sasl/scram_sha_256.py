@@ -1,0 +1,21 @@
+"""SCRAM-SHA-256, as a plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import ConfigKey, Mechanism, PluginConfig
+from ottla_authenticator_sasl.scram import scram_keys, scram_mechanism
+
+
+@hookimpl
+def ottla_config_keys() -> Sequence[ConfigKey]:
+    """Name and password, and what kind of password it is."""
+    return scram_keys()
+
+
+@hookimpl
+def ottla_authenticator(config: PluginConfig) -> Mechanism:
+    """The mechanism named `SCRAM-SHA-256`."""
+    return scram_mechanism(config, name="SCRAM-SHA-256", digest="sha256")

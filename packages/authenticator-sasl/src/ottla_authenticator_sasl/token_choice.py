@@ -1,0 +1,193 @@
+"""Which source of tokens a configuration asks for: the user's function, a file, or an identity server."""
+
+from __future__ import annotations
+
+import threading
+import urllib.parse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+import attrs
+
+from ottla.errors import AuthenticationFailed, ConfigError
+from ottla.interfaces import PluginConfig
+from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, check_extensions
+from ottla_authenticator_sasl.login import JAAS, module_options
+from ottla_authenticator_sasl.refresh import RefreshWindow
+from ottla_authenticator_sasl.token_endpoint import Address, ClientCredentials, TokenEndpoint
+from ottla_authenticator_sasl.token_keeper import Retry, TokenKeeper
+from ottla_authenticator_sasl.token_keys import (
+    ANY_RETRIEVER,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    ENDPOINT_RETRIEVER,
+    EXTENSIONS,
+    FILE_RETRIEVER,
+    NAME,
+    OWN_FUNCTION,
+    RETRIEVER,
+    SCOPE,
+    URL,
+)
+from ottla_authenticator_sasl.token_sources import PROVIDER, FileTokens, provided
+
+_EXTENSION: Final = "extension_"
+
+
+class Tokens(Protocol):
+    """Where an exchange gets its token from."""
+
+    def token(self) -> Token:
+        """A token that is good now; may wait."""
+
+    def forget(self, token: Token) -> None:
+        """The broker refused this one."""
+
+    def close(self) -> None:
+        """Let go of threads; returns at once."""
+
+
+@attrs.frozen(kw_only=True)
+class TokenChoice:
+    """The source of tokens, and what the configuration adds to each."""
+
+    tokens: Tokens
+    extensions: Mapping[str, str]
+    identity: str | None
+    remedy: str
+
+
+def token_choice(config: PluginConfig) -> TokenChoice:
+    """The source that the keys ask for. ConfigError."""
+    options = module_options(config, mechanism=NAME, module="OAuthBearerLoginModule", plain=()) or {}
+    if any(name.startswith("unsecuredLogin") for name in options):
+        raise ConfigError([f"{JAAS}: unsecured tokens are not made here; {OWN_FUNCTION}"])
+    provider, url = config[PROVIDER], config[URL]
+    if (provider is None) == (url is None):
+        which = "is missing; set one of" if url is None else "is not one: leave out one of"
+        raise ConfigError([f"sasl.mechanism={NAME}: the source of tokens {which} {PROVIDER} and {URL}"])
+    if provider is not None:
+        return _by_function(config, options)
+    return _by_file(config, options) if url.lower().startswith("file:") else _by_server(config, options)
+
+
+def _by_function(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
+    _refuse_retriever(config, wanted=ANY_RETRIEVER, source=PROVIDER)
+    fetch = provided(config[PROVIDER], names=_names(config))
+    return TokenChoice(
+        tokens=_kept(fetch, source=PROVIDER, config=config, closing=threading.Event()),
+        extensions=_extensions(config, options),
+        identity=None,
+        remedy=f"check {PROVIDER}",
+    )
+
+
+def _by_file(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
+    _refuse_retriever(config, wanted=FILE_RETRIEVER, source="a file")
+    return TokenChoice(
+        tokens=FileTokens(_path(config[URL]), names=_names(config)),
+        extensions=_extensions(config, options),
+        identity=None,
+        remedy=f"check the file of {URL}",
+    )
+
+
+def _by_server(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
+    _refuse_retriever(config, wanted=ENDPOINT_RETRIEVER, source="an identity server")
+    credentials = _credentials(config, options)
+    closing = threading.Event()
+    endpoint = _endpoint(config, credentials, closing=closing)
+    return TokenChoice(
+        tokens=_kept(endpoint.fetch, source=endpoint.source, config=config, closing=closing),
+        extensions=_extensions(config, options),
+        identity=credentials.client_id,
+        remedy=f"check what {endpoint.source} issues: audience, issuer and scope must be what the broker expects",
+    )
+
+
+def _names(config: PluginConfig) -> ClaimNames:
+    return ClaimNames(
+        subject=config["sasl.oauthbearer.sub.claim.name"], scope=config["sasl.oauthbearer.scope.claim.name"]
+    )
+
+
+def _endpoint(config: PluginConfig, credentials: ClientCredentials, *, closing: threading.Event) -> TokenEndpoint:
+    try:
+        address = Address.read(config[URL])
+    except ValueError as error:
+        raise ConfigError([f"{URL}: {error}"]) from None
+    return TokenEndpoint(
+        address,
+        credentials,
+        names=_names(config),
+        connect_timeout=config["sasl.login.connect.timeout.ms"],
+        read_timeout=config["sasl.login.read.timeout.ms"],
+        retry=_retry(config),
+        closing=closing,
+    )
+
+
+def _kept(fetch: Callable[[], Token], *, source: str, config: PluginConfig, closing: threading.Event) -> TokenKeeper:
+    window = RefreshWindow(
+        factor=config["sasl.login.refresh.window.factor"],
+        jitter=config["sasl.login.refresh.window.jitter"],
+        min_period=config["sasl.login.refresh.min.period.seconds"],
+        buffer=config["sasl.login.refresh.buffer.seconds"],
+    )
+    return TokenKeeper(fetch, source=source, window=window, retry=_retry(config), closing=closing)
+
+
+def _retry(config: PluginConfig) -> Retry:
+    return Retry(first=config["sasl.login.retry.backoff.ms"], longest=config["sasl.login.retry.backoff.max.ms"])
+
+
+def _credentials(config: PluginConfig, options: Mapping[str, str]) -> ClientCredentials:
+    client_id = _either(config, CLIENT_ID, options, "clientId")
+    secret = _either(config, CLIENT_SECRET, options, "clientSecret")
+    if not client_id or not secret:
+        raise ConfigError(
+            [
+                f"sasl.mechanism={NAME} with an identity server needs {CLIENT_ID} and {CLIENT_SECRET} "
+                f"(or clientId and clientSecret in {JAAS}), neither of them empty"
+            ]
+        )
+    return ClientCredentials(
+        client_id=client_id,
+        secret=secret,
+        scope=_either(config, SCOPE, options, "scope"),
+        urlencoded=config["sasl.oauthbearer.header.urlencode"],
+    )
+
+
+def _either(config: PluginConfig, key: str, options: Mapping[str, str], option: str) -> str | None:
+    """A value that a plain key or an option of Java's string may say, not both."""
+    plain: str | None = config[key]
+    if plain is not None and option in options:
+        raise ConfigError([f"{key} and {option} in {JAAS} are both given; leave one out"])
+    return options.get(option) if plain is None else plain
+
+
+def _extensions(config: PluginConfig, options: Mapping[str, str]) -> Mapping[str, str]:
+    plain: Mapping[str, str] = config[EXTENSIONS] or {}
+    of_java = {name.removeprefix(_EXTENSION): value for name, value in options.items() if name.startswith(_EXTENSION)}
+    if plain and of_java:
+        raise ConfigError([f"{EXTENSIONS} and extensions in {JAAS} are both given; leave one out"])
+    try:
+        check_extensions(plain or of_java, source=EXTENSIONS if plain else JAAS)
+    except AuthenticationFailed as error:
+        raise ConfigError([str(error)]) from None
+    return dict(plain or of_java)
+
+
+def _refuse_retriever(config: PluginConfig, *, wanted: str, source: str) -> None:
+    named = (config[RETRIEVER] or ANY_RETRIEVER).rpartition(".")[2]
+    if named not in (ANY_RETRIEVER, wanted):
+        raise ConfigError([f"{RETRIEVER} names the {named}, and the token comes from {source}; leave it out"])
+
+
+def _path(url: str) -> Path:
+    parts = urllib.parse.urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise ConfigError([f"{URL}: a file is written file:///path, with three slashes"])
+    return Path(urllib.parse.unquote(parts.path))

@@ -1,0 +1,72 @@
+"""Tokens from a function of the user's, or from a file."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from ottla.errors import AuthenticationFailed, ConnectionFailed, OttlaError
+from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, Token, expired, token_of
+from ottla_authenticator_sasl.quoting import quoted
+
+PROVIDER = "sasl.oauthbearer.token.provider"
+
+
+def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], Token]:
+    """A fetch that asks the user's function; what it returns is awaited if it must be, in an event loop of its own."""
+
+    def fetch() -> Token:
+        try:
+            given = provider()
+            if inspect.isawaitable(given):
+                given = asyncio.run(_awaited(given))
+        except OttlaError:
+            raise
+        except (OSError, EOFError) as error:  # also what HTTP clients raise
+            raise ConnectionFailed(f"{PROVIDER} could not fetch a token: {_said(error)}") from error
+        except Exception as error:
+            raise AuthenticationFailed(f"{PROVIDER} raised {_said(error)}") from error
+        return token_of(given, names=names, source=PROVIDER)
+
+    return fetch
+
+
+class FileTokens:
+    """The token that a file holds now, read for each login: whoever renews the file need not tell us."""
+
+    def __init__(self, path: Path, *, names: ClaimNames, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._names = names
+        self._clock = clock
+
+    def token(self) -> Token:
+        """What is in the file, blanks around it apart."""
+        source = f"the file {self._path}"
+        try:
+            with self._path.open("rb") as file:
+                content = file.read(MAX_TOKEN + 1)
+        except OSError as error:
+            raise AuthenticationFailed(f"the token in {source} cannot be read: {error.strerror}") from error
+        token = token_of(content.decode("ascii", "replace").strip(), names=self._names, source=source)
+        error_with_it = expired(token, now=self._clock(), source=source)
+        if error_with_it is not None:
+            raise error_with_it
+        return token
+
+    def forget(self, token: Token) -> None:
+        """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+async def _awaited(given: Awaitable[Any]) -> Any:
+    return await given
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {quoted(str(error))}"

@@ -1,0 +1,206 @@
+"""GSSAPI against a library of the test's own, for the real one needs Kerberos' headers, and a KDC, to be there."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from ottla.errors import AuthenticationFailed, PluginMissing
+from ottla.interfaces import Authenticator, Mechanism, Step
+from sasl_plugins import mechanism, problem, refusal
+
+SERVICE = {"sasl.kerberos.service.name": "kafka"}
+MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+class GSSError(Exception):
+    """As `gssapi.exceptions.GSSError`."""
+
+
+class RequirementFlag(enum.IntEnum):
+    """As `gssapi.RequirementFlag`."""
+
+    mutual_authentication = 2
+    out_of_sequence_detection = 8
+    integrity = 32
+
+
+class Context:
+    """As `gssapi.SecurityContext`: one token each way, and wrapping is a prefix."""
+
+    def __init__(self, **arguments: Any) -> None:
+        self.arguments = arguments
+        self.complete = False
+
+    def step(self, token: bytes | None = None) -> bytes | None:
+        if token is None:
+            return b"AP-REQ"
+        if token != b"AP-REP":
+            raise GSSError("Major (655360): A token was invalid")
+        self.complete = True
+        return None
+
+    def wrap(self, message: bytes, encrypt: bool) -> Any:
+        assert not encrypt
+        return types.SimpleNamespace(message=b"wrapped:" + message)
+
+    def unwrap(self, message: bytes) -> Any:
+        if not message.startswith(b"wrapped:"):
+            raise GSSError("Major (393216): A token had an invalid MIC")
+        return types.SimpleNamespace(message=message.removeprefix(b"wrapped:"))
+
+
+def recorded(**arguments: Any) -> Any:
+    return types.SimpleNamespace(**arguments)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module `gssapi`, as far as it is used."""
+    module: Any = types.ModuleType("gssapi")
+    module.exceptions = types.SimpleNamespace(GSSError=GSSError)
+    module.RequirementFlag = RequirementFlag
+    module.SecurityContext = Context
+    module.NameType = types.SimpleNamespace(hostbased_service="service", kerberos_principal="principal")
+    module.MechType = types.SimpleNamespace(kerberos="kerberos")
+    module.Name = lambda base, name_type: (base, name_type)
+    module.Credentials = recorded
+    monkeypatch.setitem(sys.modules, "gssapi", module)
+    return module
+
+
+def arguments(settings: dict[str, str]) -> dict[str, Any]:
+    """What a context is made with."""
+    exchange: Any = mechanism("GSSAPI", settings).authenticator("broker-1", 9092)
+    exchange.start()
+    made: dict[str, Any] = exchange._context.arguments
+    return made
+
+
+def authenticated() -> Authenticator:
+    """An exchange that waits for the offer of security layers."""
+    exchange = mechanism("GSSAPI", SERVICE).authenticator("broker-1", 9092)
+    assert exchange.start() == b"AP-REQ"
+    assert exchange.challenge(b"AP-REP") == Step(reply=b"", done=False)
+    return exchange
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("layers", [b"\x01", b"\x07"])
+def test_an_exchange_ends_without_a_security_layer(layers: bytes) -> None:
+    answer = authenticated().challenge(b"wrapped:" + layers + b"\x00\xff\xff")
+
+    assert answer == Step(reply=b"wrapped:\x01\x00\x00\x00", done=True)
+
+
+@pytest.mark.usefixtures("library")
+def test_it_has_everything_that_the_contract_asks_for() -> None:
+    made = mechanism("gssapi", SERVICE)
+
+    assert isinstance(made, Mechanism)
+    assert made.blocking
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize(
+    ("offer", "said"),
+    [
+        (b"wrapped:\x06\x00\xff\xff", "insists on a security layer of Kerberos (sasl.qop), and Ottla has none"),
+        (b"wrapped:", "offers security layers in 0 bytes, not 4"),
+        (b"wrapped:\x01\x00\x00\x00\x00", "offers security layers in 5 bytes, not 4"),
+        (b"\x01\x00\x00\x00", "could not prove by Kerberos who it is: 'Major (393216)"),
+    ],
+)
+def test_an_offer_that_does_not_fit_is_refused(offer: bytes, said: str) -> None:
+    message = refusal(authenticated(), offer)
+
+    assert said in message
+    assert "kafka@broker-1" in message
+
+
+@pytest.mark.usefixtures("library")
+def test_a_broker_that_cannot_prove_who_it_is_is_refused() -> None:
+    exchange = mechanism("GSSAPI", SERVICE).authenticator("broker-1", 9092)
+    exchange.start()
+
+    assert "kafka@broker-1 could not prove by Kerberos who it is: 'Major (655360)" in refusal(exchange, b"?")
+
+
+def test_without_a_ticket_the_way_to_one_is_told(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_ticket(_self: Context, token: bytes | None = None) -> bytes:
+        raise GSSError("No Kerberos credentials available")
+
+    monkeypatch.setattr(Context, "step", no_ticket)
+    with pytest.raises(AuthenticationFailed, match=r"no Kerberos ticket for kafka@broker-1: 'No Kerb.*klist, kinit"):
+        mechanism("GSSAPI", SERVICE).authenticator("broker-1", 9092).start()
+
+
+@pytest.mark.usefixtures("library")
+def test_a_context_is_for_the_service_on_the_broker_s_host_and_both_sides_prove_themselves() -> None:
+    made = arguments(SERVICE)
+
+    assert made["name"] == ("kafka@broker-1", "service")
+    assert made["creds"] is None
+    assert made["flags"] == 2 | 8 | 32
+    assert made["mech"] == "kerberos"
+    assert made["usage"] == "initiate"
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SERVICE | {"sasl.kerberos.principal": "alice@X", "sasl.kerberos.keytab": "/a"},
+        {"sasl.jaas.config": f'{MODULE} useKeyTab=true keyTab="/a" principal="alice@X" serviceName=kafka;'},
+        SERVICE | {"sasl.jaas.config": f'{MODULE} useKeyTab=true keyTab="/a" principal="alice@X";'},
+    ],
+)
+def test_a_principal_and_its_keytab_may_be_given(settings: dict[str, str]) -> None:
+    credentials = arguments(settings)["creds"]
+
+    assert credentials == recorded(name=("alice@X", "principal"), usage="initiate", store={"client_keytab": "/a"})
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "sasl.mechanism=GSSAPI needs sasl.kerberos.service.name; most brokers are called kafka"),
+        (SERVICE | {"sasl.jaas.config": f"{MODULE} serviceName=other;"}, "serviceName in sasl.jaas.config differ"),
+        (SERVICE | {"sasl.kerberos.keytab": "/a", "sasl.jaas.config": f"{MODULE};"}, "are both given; leave one out"),
+        (SERVICE | {"sasl.jaas.config": "a.PlainLoginModule required;"}, "needs a Krb5LoginModule"),
+        (SERVICE | {"sasl.login.class": "a.B"}, "Java's classes cannot be loaded here"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, str], said: str) -> None:
+    assert said in problem("GSSAPI", settings)
+
+
+def test_without_the_library_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+
+    with pytest.raises(PluginMissing, match=r"try: pip install 'ottla-authenticator-sasl\[gssapi\]'"):
+        mechanism("GSSAPI", SERVICE)
+
+
+def test_the_real_library_has_what_is_used() -> None:
+    library = pytest.importorskip("gssapi")
+
+    assert issubclass(importlib.import_module("gssapi.exceptions").GSSError, Exception)
+    for name in (
+        "MechType.kerberos",
+        "NameType.hostbased_service",
+        "NameType.kerberos_principal",
+        "Credentials",
+        "Name",
+    ):
+        found: Any = library
+        for part in name.split("."):
+            found = getattr(found, part)
+    assert {flag.name for flag in RequirementFlag} <= {flag.name for flag in library.RequirementFlag}
+    assert all(hasattr(library.SecurityContext, method) for method in ("step", "complete", "wrap", "unwrap"))

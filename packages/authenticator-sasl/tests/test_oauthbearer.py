@@ -1,0 +1,304 @@
+"""OAUTHBEARER: the messages of RFC 7628 and of Java, and every source of tokens as the keys ask for it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.errors import AuthenticationFailed, ConnectionFailed
+from ottla.interfaces import Authenticator, Mechanism, Step
+from ottla.registry import Registry
+from ottla_authenticator_sasl import Token
+from sasl_plugins import mechanism, problem, refusal
+from token_endpoints import Answer, TokenServer, jwt, wait_until
+
+VECTORS = [
+    vector
+    for vector in json.loads((Path(__file__).parent / "vectors" / "sasl.json").read_text())
+    if vector["mechanism"] == "OAUTHBEARER"
+]
+PROVIDER = "sasl.oauthbearer.token.provider"
+URL = "sasl.oauthbearer.token.endpoint.url"
+CLIENT = {
+    "sasl.oauthbearer.client.credentials.client.id": "kafka",
+    "sasl.oauthbearer.client.credentials.client.secret": "s3cret-of-the-client",
+}
+SECRET = "s3cret-of-the-client"
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+LATER = 4_000_000_000_000
+
+Make = Callable[[dict[str, Any]], Mechanism]
+
+
+@pytest.fixture
+def oauth() -> Iterator[Make]:
+    """Makes mechanisms, and closes them."""
+    made: list[Any] = []
+
+    def make(settings: dict[str, Any]) -> Mechanism:
+        made.append(mechanism("OAUTHBEARER", settings))
+        return made[-1]  # type: ignore[no-any-return]
+
+    yield make
+    for each in made:
+        each.close()
+    wait_until(lambda: not any(thread.name == "ottla-token-refresh" for thread in threading.enumerate()))
+
+
+def first(made: Mechanism) -> bytes:
+    return made.authenticator("kafka", 9092).start()
+
+
+def started(make: Make) -> Authenticator:
+    exchange = make({PROVIDER: lambda: "abc"}).authenticator("kafka", 9092)
+    exchange.start()
+    return exchange
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector.get("extensions")))
+def test_the_first_message_is_java_s_to_the_byte(oauth: Make, vector: dict[str, str]) -> None:
+    extensions = vector.get("extensions", "{}").strip("{}").replace(", ", ",")
+    made = oauth({PROVIDER: lambda: vector["token"], "sasl.oauthbearer.extensions": extensions})
+
+    assert first(made).hex() == vector["clientFirstHex"]
+
+
+def test_it_has_everything_that_the_contract_asks_for(oauth: Make) -> None:
+    made = oauth({PROVIDER: lambda: "abc"})
+
+    assert isinstance(made, Mechanism)
+    assert isinstance(made.authenticator("kafka", 9092), Authenticator)
+    assert made.blocking
+
+
+def test_an_answer_without_words_is_the_broker_s_consent(oauth: Make) -> None:
+    assert started(oauth).challenge(b"") == Step(reply=None, done=True)
+
+
+def test_a_refusal_is_acknowledged_and_then_quoted(oauth: Make) -> None:
+    exchange = started(oauth)
+
+    assert exchange.challenge(b'{"status":"invalid_token"}') == Step(reply=b"\x01", done=False)
+    message = refusal(exchange, b"")
+    assert (
+        'the broker refused the token: \'{"status":"invalid_token"}\'; check sasl.oauthbearer.token.provider' in message
+    )
+    assert "abc" not in message
+
+
+def test_a_refused_token_is_not_shown_again(oauth: Make) -> None:
+    numbers = iter(range(10))
+    made = oauth({PROVIDER: lambda: (f"token-{next(numbers)}", LATER)})
+    exchange = made.authenticator("kafka", 9092)
+    assert b"token-0" in exchange.start()
+    assert b"token-0" in first(made)
+    exchange.challenge(b"{}")
+
+    assert b"token-1" in first(made)
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+@pytest.mark.parametrize(
+    "given", ["abc", ("abc", LATER), ("abc", LATER, "alice"), Token("abc", LATER), jwt(exp=LATER / 1000)]
+)
+def test_a_function_plain_or_async_gives_the_token(oauth: Make, kind: str, given: Any) -> None:
+    async def provide() -> Any:
+        return given
+
+    made = oauth({PROVIDER: provide if kind == "async" else lambda: given})
+    value = given.value if isinstance(given, Token) else given if isinstance(given, str) else given[0]
+
+    assert first(made) == f"n,,\x01auth=Bearer {value}\x01\x01".encode()
+
+
+def test_extensions_of_the_token_go_before_those_of_the_configuration(oauth: Make) -> None:
+    made = oauth(
+        {
+            PROVIDER: lambda: Token("abc", extensions={"pool": "own"}),
+            "sasl.oauthbearer.extensions": {"cluster": "lkc-1", "pool": "configured"},
+        }
+    )
+
+    assert first(made) == b"n,,\x01auth=Bearer abc\x01cluster=lkc-1\x01pool=own\x01\x01"
+
+
+def test_who_the_token_names_is_who_we_are(oauth: Make) -> None:
+    made: Any = oauth({PROVIDER: lambda: jwt(client="alice"), "sasl.oauthbearer.sub.claim.name": "client"})
+    assert made.identity is None
+    first(made)
+
+    assert made.identity == "alice"
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "said"),
+    [
+        (ValueError("bad"), AuthenticationFailed, "sasl.oauthbearer.token.provider raised ValueError: 'bad'"),
+        (TimeoutError("slow"), ConnectionFailed, "could not fetch a token: TimeoutError: 'slow'"),
+        (ConnectionFailed("ours"), ConnectionFailed, "ours"),
+    ],
+)
+def test_what_a_function_raises_becomes_ours(oauth: Make, raised: Exception, kind: type[Exception], said: str) -> None:
+    def provide() -> str:
+        raise raised
+
+    with pytest.raises(ConnectionFailed) as caught:
+        first(oauth({PROVIDER: provide}))
+    assert type(caught.value) is kind
+    assert said in str(caught.value)
+    assert raised in (caught.value, caught.value.__cause__)
+
+
+def test_a_file_is_read_for_each_login(oauth: Make, tmp_path: Path) -> None:
+    file = tmp_path / "to ken"
+    made = oauth({URL: file.as_uri(), "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.FileJwtRetriever"})
+    for token in ("abc", "def"):
+        file.write_text(f" {token}\n")
+        assert f"Bearer {token}\x01".encode() in first(made)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "cannot be sent as a token"),
+        (b"secret\xff", "cannot be sent as a token"),
+        (b"s" * 300_000, "cannot be sent as a token"),
+        (jwt(exp=1_000_000_000, sub="secret").encode(), "has expired, at 2001-09-09 01:46:40 UTC"),
+    ],
+)
+def test_a_file_that_holds_no_good_token_is_told(oauth: Make, tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(AuthenticationFailed) as caught:
+        first(oauth({URL: file.as_uri()}))
+    assert said in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(CLIENT | {"sasl.oauthbearer.scope": "produce"}, id="plain keys"),
+        pytest.param(
+            {"sasl.jaas.config": f'{MODULE} clientId="kafka" clientSecret="{SECRET}" scope="produce";'},
+            id="Java's string",
+        ),
+        pytest.param(
+            CLIENT | {"sasl.jaas.config": f"{MODULE} ;", "sasl.oauthbearer.scope": "produce"}, id="as Java 4.1 wants it"
+        ),
+        pytest.param(
+            CLIENT
+            | {
+                "sasl.oauthbearer.scope": "produce",
+                "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.secured."
+                "OAuthBearerLoginCallbackHandler",
+                "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.ClientCredentialsJwtRetriever",
+            },
+            id="Java's classes",
+        ),
+    ],
+)
+def test_an_identity_server_is_asked_once_for_all_connections(oauth: Make, settings: dict[str, str]) -> None:
+    with TokenServer(lambda _asked: Answer.of(access_token="abc", expires_in=3600)).serving() as server:
+        made: Any = oauth(settings | {URL: server.url()})
+
+        assert {first(made), first(made)} == {b"n,,\x01auth=Bearer abc\x01\x01"}
+        assert [asked.body for asked in server.asked] == ["grant_type=client_credentials&scope=produce"]
+        assert made.identity == "kafka"
+
+
+def test_a_token_is_renewed_before_it_expires(oauth: Make) -> None:
+    numbers = iter(range(1000))
+    settings: dict[str, Any] = {
+        "sasl.login.refresh.window.factor": "0.5",
+        "sasl.login.refresh.window.jitter": 0,
+        "sasl.login.refresh.min.period.seconds": 0,
+        "sasl.login.refresh.buffer.seconds": 0,
+    }
+    with TokenServer(
+        lambda _asked: Answer.of(access_token=f"token-{next(numbers)}", expires_in=0.2)
+    ).serving() as server:
+        made = oauth(CLIENT | settings | {URL: server.url()})
+        first(made)
+        wait_until(lambda: len(server.asked) >= 3)
+
+        assert b"token-0" not in first(made)
+
+
+def test_extensions_may_be_written_in_java_s_string(oauth: Make) -> None:
+    made = oauth(
+        {PROVIDER: lambda: "abc", "sasl.jaas.config": f'{MODULE} extension_logicalCluster="lkc-1" clientId="unused";'}
+    )
+
+    assert first(made) == b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01\x01"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, f"the source of tokens is missing; set one of {PROVIDER} and {URL}"),
+        ({PROVIDER: lambda: "a", URL: "file:///a"}, f"is not one: leave out one of {PROVIDER} and {URL}"),
+        ({PROVIDER: "abc"}, "a function without arguments"),
+        ({URL: "https://idp/"}, f"needs {next(iter(CLIENT))}"),
+        (CLIENT | {URL: f"https://user:{SECRET}@idp/"}, f"{URL}: it must have neither a user nor a fragment"),
+        ({URL: "file://token"}, "a file is written file:///path"),
+        ({URL: "file:token"}, "a file is written file:///path"),
+        (CLIENT | {URL: "https://idp/", "sasl.jaas.config": f'{MODULE} clientId="a";'}, "are both given"),
+        (CLIENT | {URL: "https://idp/", "sasl.jaas.config": f'{MODULE} clientSecret="{SECRET}";'}, "are both given"),
+        (
+            {
+                PROVIDER: lambda: "a",
+                "sasl.oauthbearer.extensions": "a=b",
+                "sasl.jaas.config": f'{MODULE} extension_a="b";',
+            },
+            "are both given",
+        ),
+        ({PROVIDER: lambda: "a", "sasl.oauthbearer.extensions": "a"}, "write name=value,name=value"),
+        ({PROVIDER: lambda: "a", "sasl.oauthbearer.extensions": "auth=b"}, "not letters alone, or 'auth'"),
+        ({PROVIDER: lambda: "a", "sasl.jaas.config": f'{MODULE} extension_a1="b";'}, "not letters alone"),
+        (
+            {PROVIDER: lambda: "a", "sasl.jaas.config": f'{MODULE} unsecuredLoginStringClaim_sub="a";'},
+            "unsecured tokens are not made here; fetch the token in a function of yours",
+        ),
+        (
+            {PROVIDER: lambda: "a", "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.JwtBearerJwtRetriever"},
+            f"Java's classes cannot be loaded here; fetch the token in a function of yours, and give it as {PROVIDER}",
+        ),
+        (
+            {PROVIDER: lambda: "a", "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.FileJwtRetriever"},
+            f"names the FileJwtRetriever, and the token comes from {PROVIDER}",
+        ),
+        (
+            CLIENT | {URL: "https://idp/", "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.FileJwtRetriever"},
+            "names the FileJwtRetriever, and the token comes from an identity server",
+        ),
+        (
+            {PROVIDER: lambda: "a", "sasl.login.callback.handler.class": "com.example.Handler"},
+            "Java's classes cannot be loaded here",
+        ),
+        ({PROVIDER: lambda: "a", "sasl.login.refresh.window.factor": 0.4}, "it must be a number from 0.5 to 1"),
+        ({PROVIDER: lambda: "a", "sasl.login.refresh.window.factor": True}, "it must be a number"),
+        ({PROVIDER: lambda: "a", "sasl.login.refresh.buffer.seconds": "x"}, "sasl.login.refresh.buffer.seconds='x'"),
+        ({PROVIDER: lambda: "a", "sasl.oauthbearer.header.urlencode": "maybe"}, "it must be true or false"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, Any], said: str) -> None:
+    message = problem("OAUTHBEARER", settings)
+
+    assert said in message
+    assert SECRET not in message
+
+
+def test_secret_and_java_s_string_are_secrets() -> None:
+    keys = Registry().plugin("authenticator", "OAUTHBEARER").config_keys()
+
+    assert {key.name for key in keys if key.secret} == {list(CLIENT)[1], "sasl.jaas.config"}

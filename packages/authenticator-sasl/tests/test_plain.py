@@ -1,0 +1,43 @@
+"""PLAIN: one message, in UTF-8 as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.interfaces import Authenticator, Mechanism, Step
+from sasl_plugins import ALICE, mechanism, refusal
+
+
+def plain(name: str = "alice", password: str = "secret") -> Authenticator:
+    return mechanism("PLAIN", {"sasl.username": name, "sasl.password": password}).authenticator("kafka", 9092)
+
+
+def test_it_has_everything_that_the_contract_asks_for() -> None:
+    made = mechanism("PLAIN", ALICE)
+
+    assert isinstance(made, Mechanism)
+    assert isinstance(made.authenticator("kafka", 9092), Authenticator)
+    assert not made.blocking
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "sent"),
+    [
+        ("alice", "secret", b"\0alice\0secret"),
+        ("ünal", " pä\u00adss€ ", "\0ünal\0 pä\u00adss€ ".encode()),
+        ("a,b=c", "x" * 5000, b"\0a,b=c\0" + b"x" * 5000),
+    ],
+)
+def test_name_and_password_go_out_as_the_bytes_they_are(name: str, password: str, sent: bytes) -> None:
+    assert plain(name, password).start() == sent
+
+
+def test_an_answer_without_words_is_the_broker_s_consent() -> None:
+    exchange = plain()
+    exchange.start()
+
+    assert exchange.challenge(b"") == Step(reply=None, done=True)
+
+
+def test_a_broker_that_wants_to_go_on_talking_is_refused() -> None:
+    assert "answered PLAIN with 3 bytes, where it has nothing to say" in refusal(plain(), b"who")

@@ -1,0 +1,189 @@
+"""SCRAM: the exchanges of the RFCs and of Java to the byte, and every answer of a broker that does not fit."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import AuthenticationFailed
+from ottla.interfaces import Authenticator, Mechanism, Step
+from ottla_authenticator_sasl.login import Login
+from ottla_authenticator_sasl.scram import MAX_ITERATIONS, MAX_MESSAGE, ScramMechanism
+from sasl_plugins import ALICE, mechanism, problem, refusal
+
+VECTORS = [
+    vector
+    for vector in json.loads((Path(__file__).parent / "vectors" / "sasl.json").read_text())
+    if vector["mechanism"].startswith("SCRAM")
+]
+RFC_7677 = VECTORS[0]
+
+
+def scram(vector: Mapping[str, Any], *, token_auth: bool = False) -> ScramMechanism:
+    return ScramMechanism(
+        vector["mechanism"],
+        digest=vector["mechanism"].removeprefix("SCRAM-").replace("-", "").lower(),
+        login=Login(name=vector["username"], password=vector["password"], keys="sasl.password"),
+        token_auth=token_auth,
+        nonce=lambda: str(vector["clientNonce"]),
+    )
+
+
+def started(vector: Mapping[str, Any] = RFC_7677) -> Authenticator:
+    """An exchange whose first message is out."""
+    exchange = scram(vector).authenticator("kafka", 9092)
+    exchange.start()
+    return exchange
+
+
+def proven(vector: Mapping[str, Any] = RFC_7677) -> Authenticator:
+    """An exchange whose proof is out."""
+    exchange = started(vector)
+    exchange.challenge(vector["serverFirst"].encode())
+    return exchange
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['mechanism']} {vector['note']}")
+def test_an_exchange_is_java_s_to_the_byte(vector: dict[str, str]) -> None:
+    exchange = scram(vector).authenticator("kafka", 9092)
+
+    assert exchange.start().decode() == vector["clientFirst"]
+    final = exchange.challenge(vector["serverFirst"].encode())
+    assert final == Step(reply=vector["clientFinal"].encode(), done=False)
+    assert exchange.challenge(vector["serverFinal"].encode()) == Step(reply=None, done=True)
+
+
+def test_the_exchange_of_rfc_5802_is_what_it_says() -> None:
+    rfc_5802 = {
+        "mechanism": "SCRAM-SHA-1",
+        "username": "user",
+        "password": "pencil",
+        "clientNonce": "fyko+d2lbbFgONRv9qkxdawL",
+    }
+    exchange = started(rfc_5802)
+
+    final = exchange.challenge(b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096")
+    assert final.reply == b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="
+    assert exchange.challenge(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ=").done
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['mechanism']} {vector['note']}")
+def test_a_delegation_token_says_that_it_is_one(vector: dict[str, str]) -> None:
+    exchange = scram(vector, token_auth=True).authenticator("kafka", 9092)
+
+    assert exchange.start().decode() == vector["clientFirstTokenAuth"]
+
+
+@pytest.mark.parametrize("settings", [{"sasl.scram.tokenauth": "true"}, {"sasl.scram.tokenauth": True}])
+def test_a_delegation_token_is_asked_for_by_a_key(settings: dict[str, Any]) -> None:
+    assert mechanism("SCRAM-SHA-256", ALICE | settings).authenticator("k", 1).start().endswith(b",tokenauth=true")
+
+
+@pytest.mark.parametrize(("option", "ending"), [("true", b",tokenauth=true"), ("false", b"")])
+def test_a_delegation_token_is_asked_for_in_java_s_string(option: str, ending: bytes) -> None:
+    written = f'org.apache.kafka.ScramLoginModule required username="a" password="b" tokenauth="{option}";'
+    first = mechanism("SCRAM-SHA-512", {"sasl.jaas.config": written}).authenticator("k", 1).start()
+
+    assert first.partition(b",r=")[2].partition(b",")[1:] == (b"," if ending else b"", ending[1:])
+    assert "are both given" in problem("SCRAM-SHA-512", {"sasl.jaas.config": written, "sasl.scram.tokenauth": True})
+    assert "else false" in problem("SCRAM-SHA-512", ALICE | {"sasl.scram.tokenauth": "yes"})
+
+
+def test_extensions_of_the_broker_are_passed_over() -> None:
+    assert started().challenge(RFC_7677["serverFirst"].encode() + b",x=whatever").reply is not None
+
+
+def test_each_exchange_has_a_nonce_of_its_own() -> None:
+    made = mechanism("SCRAM-SHA-256", ALICE)
+
+    assert len({made.authenticator("kafka", 9092).start() for _ in range(100)}) == 100
+    assert isinstance(made, Mechanism)
+    assert made.blocking
+
+
+def test_the_keys_are_derived_once_for_a_salt_and_again_for_another() -> None:
+    made = scram(RFC_7677)
+    first = made.keys(salt=b"salt", iterations=4096)
+
+    assert made.keys(salt=b"salt", iterations=4096) is first
+    assert made.keys(salt=b"salt", iterations=4097) != first
+    assert made.keys(salt=b"tlas", iterations=4096) != first
+    assert "client=" not in repr(first)
+
+
+NONCE = RFC_7677["serverNonce"]
+SALT = RFC_7677["salt"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param("", "nonce, salt or iterations are missing", id="empty"),
+        pytest.param(f"r={NONCE},s={SALT}", "are missing", id="no iterations"),
+        pytest.param(f"m=ext,r={NONCE},s={SALT},i=4096", "demands an extension", id="mandatory extension"),
+        pytest.param(f"x={NONCE},s={SALT},i=4096", "the attribute r= is not where it belongs", id="no nonce"),
+        pytest.param(f"r={NONCE},i=4096,s={SALT}", "the attribute s= is not where it belongs", id="order"),
+        pytest.param(f"r=other{NONCE},s={SALT},i=4096", "its nonce does not extend ours", id="another nonce"),
+        pytest.param(f"r={RFC_7677['clientNonce']},s={SALT},i=4096", "does not extend ours", id="our own nonce"),
+        pytest.param(f"r={NONCE},s=,i=4096", "what should be base64 is empty", id="no salt"),
+        pytest.param(f"r={NONCE},s=W22Z*,i=4096", "what should be base64 is not", id="salt that is no base64"),
+        pytest.param(f"r={NONCE},s=W22Zä===,i=4096", "what should be base64 is not", id="salt that is not ASCII"),
+        pytest.param(f"r={NONCE},s={SALT},i=4095", "'4095' iterations are not between 4096 and", id="too few"),
+        pytest.param(f"r={NONCE},s={SALT},i={MAX_ITERATIONS + 1}", "iterations are not between", id="too many"),
+        pytest.param(f"r={NONCE},s={SALT},i={'9' * 3000}", "iterations are not between", id="far too many"),
+        pytest.param(f"r={NONCE},s={SALT},i=-1", "iterations are not between", id="negative"),
+        pytest.param(f"r={NONCE},s={SALT},i=٤٠٩٦", "iterations are not between", id="other digits"),
+        pytest.param(f"r={NONCE},s={'A' * MAX_MESSAGE},i=4096", "bytes are too many", id="too long"),
+    ],
+)
+def test_a_first_answer_that_does_not_fit_is_refused(answer: str, said: str) -> None:
+    message = refusal(started(), answer.encode())
+
+    assert said in message
+    assert "the broker's answer is not what SCRAM-SHA-256 says" in message
+    assert RFC_7677["password"] not in message
+
+
+def test_an_answer_that_is_no_text_is_refused() -> None:
+    assert "it is not UTF-8" in refusal(started(), b"r=\xff")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("v=" + base64.b64encode(bytes(32)).decode(), "could not prove by SCRAM-SHA-256 that it knows the password"),
+        (RFC_7677["serverFinal"][:-5] + "85G4=", "could not prove"),
+        ("v=AA==", "could not prove"),
+        ("v=", "what should be base64 is empty"),
+        ("", "the attribute v= is not where it belongs"),
+        (RFC_7677["serverFirst"], "the attribute v= is not where it belongs"),
+    ],
+)
+def test_a_broker_that_does_not_know_the_password_is_refused(answer: str, said: str) -> None:
+    message = refusal(proven(), answer.encode())
+
+    assert said in message
+    assert RFC_7677["password"] not in message
+
+
+@pytest.mark.parametrize("exchange", [started, proven])
+def test_the_broker_s_own_words_are_quoted(exchange: Any) -> None:
+    message = refusal(exchange(), b"e=unknown-user\n")
+
+    assert message == ("the broker refused SCRAM-SHA-256 for user 'user': 'unknown-user\\n'; check sasl.password")
+
+
+@given(st.binary(max_size=200) | st.text().map(str.encode))
+def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
+    for exchange in (started(), proven()):
+        for answer in (data, b"v=" + data, b"r=" + NONCE.encode() + b",s=" + data):
+            with contextlib.suppress(AuthenticationFailed):
+                assert not exchange.challenge(answer).done

@@ -1,0 +1,324 @@
+"""An identity server is asked as RFC 6749 says, and whatever it answers becomes a token or an error that tells."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed
+from ottla_authenticator_sasl.bearer_token import ClaimNames, Token
+from ottla_authenticator_sasl.token_endpoint import MAX_ANSWER, Address, ClientCredentials, TokenEndpoint
+from ottla_authenticator_sasl.token_keeper import Retry
+from token_endpoints import Answer, Asked, TokenServer, jwt, wait_until
+
+SECRET = "s3cret-of-the-client"
+NOW = 1_800_000_000.0
+GOOD = Answer.of(access_token="abc", expires_in=60, token_type="Bearer")
+
+
+def endpoint(url: str, **changes: Any) -> TokenEndpoint:
+    settings: dict[str, Any] = {
+        "names": ClaimNames(),
+        "connect_timeout": 10.0,
+        "read_timeout": 10.0,
+        "retry": Retry(first=0.001, longest=0.002),
+        "closing": threading.Event(),
+        "clock": lambda: NOW,
+    }
+    credentials = changes.pop("credentials", ClientCredentials(client_id="kafka", secret=SECRET, scope="a b"))
+    return TokenEndpoint(Address.read(url), credentials, **settings | changes)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., TokenServer]]:
+    """Starts a server that gives these answers in a row, the last one again and again."""
+    stack: list[Any] = []
+
+    def start(*answers: Answer, tls: ssl.SSLContext | None = None) -> TokenServer:
+        left = list(answers)
+        lock = threading.Lock()
+
+        def answer(_asked: Asked) -> Answer:
+            with lock:
+                return left.pop(0) if len(left) > 1 else left[0]
+
+        serving = TokenServer(answer, tls=tls).serving()
+        stack.append(serving)
+        return serving.__enter__()
+
+    yield start
+    for serving in stack:
+        serving.__exit__(None, None, None)
+
+
+Serve = Callable[..., TokenServer]
+
+
+def error_of(asked: TokenEndpoint, kind: type[ConnectionFailed]) -> str:
+    """What is said when no token comes; never the secret, in any of its forms."""
+    with pytest.raises(ConnectionFailed) as caught:
+        asked.fetch()
+    assert type(caught.value) is kind
+    message = str(caught.value)
+    encoded = base64.b64encode(f"kafka:{SECRET}".encode()).decode()
+    assert SECRET not in message
+    assert encoded not in message
+    return message
+
+
+def test_it_is_asked_by_the_client_credentials_grant(serve: Serve) -> None:
+    server = serve(GOOD)
+
+    assert endpoint(server.url("/realms/x/token?tenant=7")).fetch() == Token("abc", (NOW + 60) * 1000)
+    (asked,) = server.asked
+    assert asked.path == "/realms/x/token?tenant=7"
+    assert asked.body == "grant_type=client_credentials&scope=a+b"
+    assert asked.headers["Authorization"] == "Basic " + base64.b64encode(f"kafka:{SECRET}".encode()).decode()
+    assert asked.headers["Content-Type"] == "application/x-www-form-urlencoded"
+
+
+def test_names_are_url_encoded_only_where_that_is_asked_for(serve: Serve) -> None:
+    server = serve(GOOD)
+    for urlencoded in (False, True):
+        credentials = ClientCredentials(client_id="a:b", secret="ü/", urlencoded=urlencoded)
+        endpoint(server.url(), credentials=credentials).fetch()
+
+    sent = [base64.b64decode(asked.headers["Authorization"].split()[1]).decode() for asked in server.asked]
+    assert sent == ["a:b:ü/", "a%3Ab:%C3%BC%2F"]
+    assert {asked.body for asked in server.asked} == {"grant_type=client_credentials"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expires_at"),
+    [
+        ({"expires_in": 60}, NOW + 60),
+        ({"expires_in": "60"}, NOW + 60),
+        ({"expires_in": 59.5}, NOW + 59.5),
+        ({"access_token": jwt(exp=NOW + 30), "expires_in": 60}, NOW + 30),
+        ({"access_token": jwt(exp=NOW + 90), "expires_in": 60}, NOW + 60),
+        ({"access_token": jwt(exp=NOW + 90)}, NOW + 90),
+        ({"access_token": None, "id_token": jwt(exp=NOW + 90)}, NOW + 90),
+    ],
+)
+def test_the_earlier_one_of_two_expiries_counts(serve: Serve, fields: dict[str, Any], expires_at: float) -> None:
+    token = endpoint(serve(Answer.of(**{"access_token": "abc"} | fields)).url()).fetch()
+
+    assert token.expires_at_ms == expires_at * 1000
+
+
+@pytest.mark.parametrize("lifetime", [None, -1, "soon", "9" * 400, True, 1e300, [], {}])
+def test_a_lifetime_that_is_none_is_not_known(serve: Serve, lifetime: Any) -> None:
+    assert endpoint(serve(Answer.of(access_token="abc", expires_in=lifetime)).url()).fetch() == Token("abc")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param(
+            Answer.of(401, error="invalid_client", error_description="no such client"),
+            "answered 401: 'invalid_client': 'no such client'; check the client's id, secret and scope",
+            id="refused",
+        ),
+        pytest.param(
+            Answer.of(400, error="invalid_scope", error_description=f"{SECRET}: no"),
+            "answered 400: 'invalid_scope': '[hidden]: no'",
+            id="the secret repeated",
+        ),
+        pytest.param(
+            Answer(status=403, body=b"Basic " + base64.b64encode(f"kafka:{SECRET}".encode())),
+            "answered 403: 'Basic [hidden]'",
+            id="the header repeated",
+        ),
+        pytest.param(Answer(status=404, body=b"<html>\n" + b"x" * 9999), "answered 404: '<html>\\nxxx", id="a page"),
+        pytest.param(Answer(status=418, body=b"\xff\x00"), "answered 418: '\ufffd\\x00'", id="noise"),
+        pytest.param(Answer(body=b""), "answered without an access_token", id="empty"),
+        pytest.param(Answer(body=b"<html>"), "answered without an access_token", id="a page that is fine"),
+        pytest.param(Answer(body=b"[" * 100_000), "answered without an access_token", id="deep"),
+        pytest.param(Answer(body=b'["access_token"]'), "answered without an access_token", id="an array"),
+        pytest.param(Answer.of(access_token=7), "answered without an access_token", id="a number for a token"),
+        pytest.param(Answer.of(access_token="a\x01b"), "what cannot be sent as a token", id="a hostile token"),
+        pytest.param(Answer(body=b" " * (MAX_ANSWER + 1)), f"more than {MAX_ANSWER} bytes", id="huge"),
+        pytest.param(
+            Answer(status=302, headers={"Location": f"http://127.0.0.1:1/?{SECRET}"}),
+            "redirects us to 'http://127.0.0.1:1/?[hidden]' (302), and secrets are not sent after it",
+            id="redirect",
+        ),
+    ],
+)
+def test_an_answer_that_is_no_token_is_told_at_once(serve: Serve, answer: Answer, said: str) -> None:
+    server = serve(answer)
+
+    message = error_of(endpoint(server.url(), retry=Retry(first=0.001, longest=5)), AuthenticationFailed)
+    assert said in message
+    assert f"the token endpoint http://127.0.0.1:{server.port}/token" in message
+    assert len(message) < 1000
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_what_may_pass_is_tried_again(serve: Serve, status: int) -> None:
+    server = serve(Answer.of(status), Answer.of(status), GOOD)
+
+    assert endpoint(server.url(), retry=Retry(first=0.001, longest=20)).fetch().value == "abc"
+    assert len(server.asked) == 3
+
+
+def test_what_does_not_pass_is_a_connection_that_failed(serve: Serve) -> None:
+    message = error_of(endpoint(serve(Answer.of(503, error="busy")).url()), ConnectionFailed)
+
+    assert "answered 503: 'busy'" in message
+
+
+def test_a_server_that_is_not_there_is_a_connection_that_failed() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/token"
+
+        assert "cannot be asked for a token: '[Errno" in error_of(endpoint(url), ConnectionFailed)
+
+
+def test_a_server_that_says_nothing_is_left_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/token"
+        asking = pool.submit(endpoint(url, connect_timeout=60.0, read_timeout=0.05).fetch)
+
+        assert "timed out" in str(asking.exception(20))
+
+
+def test_an_answer_that_trickles_in_is_left_in_time(serve: Serve) -> None:
+    server = serve(Answer(body=b" " * 100_000, trickle=0.02))
+
+    assert "its answer took too long" in error_of(endpoint(server.url(), read_timeout=0.1), ConnectionFailed)
+
+
+@pytest.mark.parametrize("words", [b"SSH-2.0\r\n", b"HTTP/1.1 abc\r\n\r\n", b"", b"\x00" * 100])
+def test_a_server_that_speaks_something_else_is_a_connection_that_failed(words: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as peer, ThreadPoolExecutor(1) as pool:
+
+        def speak() -> None:
+            sock, _ = peer.accept()
+            with sock:
+                sock.recv(1000)
+                sock.sendall(words)
+
+        spoken = pool.submit(speak)
+        asked = endpoint(f"http://127.0.0.1:{peer.getsockname()[1]}/token", retry=Retry(first=1.0, longest=0.5))
+
+        assert "cannot be asked for a token" in error_of(asked, ConnectionFailed)
+        spoken.result(20)
+
+
+def test_closing_ends_the_waiting(serve: Serve) -> None:
+    server = serve(Answer.of(503))
+    closing = threading.Event()
+    asked = endpoint(server.url(), retry=Retry(first=4.0, longest=100.0), closing=closing)
+
+    with ThreadPoolExecutor(1) as pool:
+        fetching = pool.submit(asked.fetch)
+        wait_until(lambda: len(server.asked) == 1)
+        closing.set()
+        with pytest.raises(ConnectionFailed, match="the producer was closed while the token endpoint"):
+            fetching.result(20)
+
+
+def tls(authority: trustme.CA, name: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(context)
+    return context
+
+
+def test_https_is_verified_against_the_system_s_trust_store(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    server = serve(GOOD, tls=tls(authority, "127.0.0.1"))
+    assert "certificate verify failed" in error_of(endpoint(server.url()), TlsFailed)
+
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    assert endpoint(server.url()).fetch().value == "abc"
+    assert "not valid for 'localhost'" in error_of(endpoint(server.url(host="localhost")), TlsFailed)
+
+
+def test_a_server_without_tls_is_told_to_speak_it(serve: Serve) -> None:
+    server = serve(GOOD)
+
+    assert "it must speak TLS" in error_of(endpoint(server.url().replace("http:", "https:")), TlsFailed)
+
+
+def test_a_secret_that_would_go_unencrypted_through_a_network_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    endpoint("http://127.0.0.1/token")
+    endpoint("https://idp.example.com/token")
+    assert caplog.messages == []
+    endpoint("http://idp.example.com/token")
+
+    assert caplog.messages == [
+        "the token endpoint http://idp.example.com/token gets the client's secret without encryption; use https"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "it must be https://host/path"),
+        ("idp.example.com/secret", "it must be https://host/path"),
+        ("ftp://idp/secret", "it must be https://host/path"),
+        ("https:///secret", "it must be https://host/path"),
+        ("https://user:secret@idp/", "neither a user nor a fragment"),
+        ("https://idp/#secret", "neither a user nor a fragment"),
+        ("https://idp:secret/", "its host or port cannot be read"),
+        ("https://[idp/secret", "its host or port cannot be read"),
+        ("https://idp/a secret", "ASCII without blanks"),
+        ("https://idp/ü", "ASCII without blanks"),
+        ("https://idp/a\r\nHost: secret", "ASCII without blanks"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_without_being_quoted(url: str, said: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - looked at below
+        Address.read(url)
+
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@given(st.text() | st.text().map("https://".__add__))
+def test_any_address_is_read_or_refused(url: str) -> None:
+    try:
+        address = Address.read(url)
+    except ValueError:
+        return
+    assert str(address).startswith("http")
+
+
+@given(st.binary(max_size=300) | st.from_regex(r'\{"(access_token|expires_in|error)": ?.{0,30}\}').map(str.encode))
+def test_any_answer_is_a_token_or_an_error_of_ours(body: bytes) -> None:
+    asked = endpoint("https://idp/token")
+    for status in (200, 302, 401, 503):
+        try:
+            assert asked._judged(status, "", body, NOW).value
+        except SecurityRefused:
+            assert status != 503
+        except ConnectionFailed:
+            assert status == 503
+
+
+def test_no_log_shows_secret_or_token(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    asked = endpoint(serve(Answer.of(503), GOOD).url(), retry=Retry(first=0.001, longest=20))
+    token = asked.fetch()
+
+    assert "tried again in" in caplog.text
+    assert SECRET not in caplog.text + repr(asked) + repr(vars(asked))
+    assert "abc" not in caplog.text + repr(token)

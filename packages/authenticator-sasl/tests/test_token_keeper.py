@@ -1,0 +1,250 @@
+"""One token for all, renewed before it expires, and nobody waits while the last one is good."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import AuthenticationFailed
+from ottla_authenticator_sasl import Token
+from ottla_authenticator_sasl.refresh import RefreshWindow
+from ottla_authenticator_sasl.token_keeper import Retry, TokenKeeper
+from token_endpoints import wait_until
+
+NOW = 1_800_000_000.0
+AT_ONCE = RefreshWindow(factor=0.5, jitter=0.0, min_period=0.0, buffer=0.0)
+
+
+class Clock:
+    """The wall clock, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Source:
+    """Gives tokens with numbers, or what it was told to raise."""
+
+    def __init__(self, clock: Callable[[], float], lifetime: float | None) -> None:
+        self.clock = clock
+        self.lifetime = lifetime
+        self.asked = 0
+        self.given = 0
+        self.error: Exception | None = None
+        self.open = threading.Event()
+        self.open.set()
+
+    def fetch(self) -> Token:
+        self.asked += 1
+        time.sleep(0)  # lets those in who should wait
+        assert self.open.wait(20)
+        self.given += 1
+        if self.error is not None:
+            raise self.error
+        ends = None if self.lifetime is None else (self.clock() + self.lifetime) * 1000
+        return Token(f"token-{self.given}", ends)
+
+
+class Kept:
+    """A keeper and what it depends on."""
+
+    def __init__(self, lifetime: float | None, window: RefreshWindow) -> None:
+        self.clock = Clock()
+        self.source = Source(self.clock, lifetime)
+        self.closing = threading.Event()
+        self.keeper = TokenKeeper(
+            self.source.fetch,
+            source="the test",
+            window=window,
+            retry=Retry(first=0.001, longest=0.002),
+            closing=self.closing,
+            clock=self.clock,
+        )
+
+    def value(self) -> str:
+        return self.keeper.token().value
+
+
+@pytest.fixture
+def kept() -> Iterator[Callable[..., Kept]]:
+    made: list[Kept] = []
+
+    def make(lifetime: float | None = 1000.0, window: RefreshWindow | None = None) -> Kept:
+        made.append(Kept(lifetime, window or RefreshWindow()))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.source.open.set()
+        each.keeper.close()
+    wait_until(lambda: not any(thread.name == "ottla-token-refresh" for thread in threading.enumerate()))
+
+
+Maker = Callable[..., Kept]
+
+
+def test_all_connections_share_a_token(kept: Maker) -> None:
+    for _ in range(20):
+        one, together = kept(), threading.Barrier(8)
+
+        def ask(one: Kept = one, together: threading.Barrier = together) -> str:
+            together.wait(20)
+            return one.value()
+
+        with ThreadPoolExecutor(8) as pool:
+            asking = [pool.submit(ask) for _ in range(8)]
+            assert {each.result(20) for each in asking} == {"token-1"}
+        assert one.source.given == 1
+
+
+def test_an_expired_token_is_never_given(kept: Maker) -> None:
+    one = kept()
+    one.value()
+    one.clock.now += 999.9
+    assert one.value() == "token-1"
+    one.clock.now += 0.1
+
+    assert one.value() == "token-2"
+
+
+def test_a_token_that_does_not_say_when_it_expires_is_asked_for_each_time(kept: Maker) -> None:
+    one = kept(None)
+
+    assert [one.value(), one.value()] == ["token-1", "token-2"]
+
+
+def test_a_token_that_has_expired_already_is_refused(kept: Maker) -> None:
+    with pytest.raises(AuthenticationFailed, match="the token that the test gave has expired"):
+        kept(0.0).value()
+
+
+def test_it_is_renewed_in_the_background_before_it_expires(kept: Maker) -> None:
+    one = kept(0.05, AT_ONCE)
+    one.value()
+    one.clock.now += 0.03
+
+    wait_until(lambda: one.source.given > 1)
+    wait_until(lambda: one.value() == "token-2")
+
+
+def test_nobody_waits_for_a_renewal_while_the_last_token_is_good(kept: Maker) -> None:
+    one = kept(0.05, AT_ONCE)
+    one.value()
+    one.source.open.clear()
+    one.clock.now += 0.03
+    wait_until(lambda: one.source.asked == 2)
+
+    assert one.value() == "token-1"
+
+
+def test_a_renewal_that_fails_is_tried_again_and_told_once(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    one = kept(0.05, AT_ONCE)
+    one.value()
+    one.source.error = AuthenticationFailed("no more")
+    one.clock.now += 0.03
+
+    def failed_again() -> bool:
+        one.clock.now += 0.01
+        return one.source.given >= 4
+
+    wait_until(failed_again)
+    one.source.error = None
+    one.source.lifetime = 1000.0
+    one.clock.now += 1
+
+    wait_until(lambda: any("is renewed, after" in line for line in caplog.messages))
+    assert [line for line in caplog.messages if "could not be renewed" in line] == [
+        "the token of the test could not be renewed, which is tried again: no more"
+    ]
+    assert "token-" not in caplog.text
+
+
+def test_an_error_of_the_source_is_the_one_s_who_needs_a_token_now(kept: Maker) -> None:
+    one = kept()
+    one.source.error = AuthenticationFailed("no")
+
+    with pytest.raises(AuthenticationFailed, match="no"):
+        one.value()
+    one.source.error = None
+    assert one.value() == "token-2"
+
+
+def test_a_token_that_the_broker_refused_is_not_given_again(kept: Maker) -> None:
+    one = kept()
+    first = one.keeper.token()
+    one.keeper.forget(first)
+    second = one.keeper.token()
+    one.keeper.forget(first)
+
+    assert second.value == "token-2"
+    assert one.keeper.token() is second
+
+
+def test_nothing_is_renewed_after_close(kept: Maker) -> None:
+    one = kept(0.05, AT_ONCE)
+    one.value()
+    one.keeper.close()
+    one.keeper.close()
+    one.clock.now += 0.03
+
+    wait_until(lambda: not any(thread.name == "ottla-token-refresh" for thread in threading.enumerate()))
+    assert one.source.given == 1
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "chance", "due"),
+    [
+        pytest.param(3600.0, 0.0, 2880.0, id="after 80 %"),
+        pytest.param(3600.0, 1.0, 3060.0, id="after 85 %"),
+        pytest.param(1000.0, 1.0, 700.0, id="not in the buffer at the end"),
+        pytest.param(361.0, 0.0, 61.0, id="the buffer is longer than what it leaves"),
+        pytest.param(300.0, 0.0, 240.0, id="no room for either"),
+        pytest.param(10.0, 1.0, 8.5, id="short"),
+    ],
+)
+def test_a_token_is_due_when_java_says(lifetime: float, chance: float, due: float) -> None:
+    found = RefreshWindow().due(now=NOW, issued_at=None, expires_at=NOW + lifetime, chance=chance)
+
+    assert found - NOW == pytest.approx(due, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("age", "left", "due"),
+    [
+        pytest.param(1800, 1800, 1080, id="half its time is over"),
+        pytest.param(9000, 1000, 60, id="due already, but not before the least period"),
+        pytest.param(-99, 3600, 2880, id="issued in the future"),
+    ],
+)
+def test_an_old_token_is_due_by_the_time_it_was_issued(age: float, left: float, due: float) -> None:
+    found = RefreshWindow().due(now=NOW, issued_at=NOW - age, expires_at=NOW + left, chance=0)
+
+    assert found - NOW == pytest.approx(due, abs=0.001)
+
+
+@given(
+    st.floats(0.5, 1), st.floats(0, 0.25), st.floats(0, 900), st.floats(0, 3600), st.floats(0, 1), st.floats(0.1, 1e6)
+)
+def test_a_renewal_is_never_due_in_the_past(
+    factor: float, jitter: float, least: float, buffer: float, chance: float, lifetime: float
+) -> None:
+    window = RefreshWindow(factor=factor, jitter=jitter, min_period=least, buffer=buffer)
+
+    assert window.due(now=NOW, issued_at=None, expires_at=NOW + lifetime, chance=chance) >= NOW
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    retry = Retry(first=0.1, longest=1.0)
+
+    assert [retry.wait(failures) for failures in (1, 2, 3, 4, 5, 6, 10_000)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]

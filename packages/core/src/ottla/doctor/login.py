@@ -1,0 +1,105 @@
+"""The login on a connection that was greeted: the same exchange as a producer's, each move awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from ottla.authentication import Ask, LoggedIn, Think, Token, refusals
+from ottla.authentication.exchange import Exchange
+from ottla.doctor.bounds import Bounds
+from ottla.doctor.findings import Trouble
+from ottla.doctor.greeting import Greeted, unanswered
+from ottla.doctor.workers import side_by_side
+from ottla.errors import ConnectionFailed, SecurityRefused
+from ottla.interfaces import Mechanism
+from ottla.network_client import Request
+
+_REMEDY: Final = "look into the broker's log"
+
+
+@attrs.frozen(kw_only=True)
+class Admitted:
+    """The broker let us in. A session of 0 seconds has no end."""
+
+    greeted: Greeted
+    offers: tuple[str, ...]
+    session: float
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class Refused:
+    """It did not, or we did not trust it."""
+
+    greeted: Greeted
+    trouble: Trouble
+    seconds: float
+
+
+Answer: TypeAlias = Admitted | Refused
+
+
+def log_in(greeted: Greeted, mechanism: Mechanism, bounds: Bounds) -> Answer:
+    """Log in on one connection. A mechanism that does not come back in time is left behind."""
+    started = bounds.clock()
+
+    def work(one: Greeted) -> Answer:
+        try:
+            exchange, session = _converse(one, mechanism)
+        except Exception as error:  # also of the transport plugin
+            seconds = bounds.clock() - started
+            return Refused(greeted=one, trouble=_trouble(error, seconds=seconds), seconds=seconds)
+        return Admitted(greeted=one, offers=exchange.offers, session=session, seconds=bounds.clock() - started)
+
+    [answer] = side_by_side(work, [greeted], bounds=bounds)
+    late = Trouble(f"the mechanism {mechanism.name} did not return in time", "check what it asks for credentials")
+    return answer or Refused(greeted=greeted, trouble=late, seconds=bounds.clock() - started)
+
+
+def _converse(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
+    door, conversation = greeted.door, greeted.conversation
+    exchange = Exchange(
+        mechanism, host=door.address.host, port=door.server.port, peer="the server", versions=greeted.versions
+    )
+    move = exchange.begin()
+    try:
+        while True:
+            match move:
+                case Ask(message=message, version=version, body=body):
+                    request = Request(message=message, body=partial(_encoded, body), on_complete=_unheard)
+                    move = exchange.answered(conversation.ask(request, version))
+                case Token(data=data, last=True):
+                    conversation.tell(data)
+                    return exchange, 0.0
+                case Token(data=data):
+                    conversation.tell(data)
+                    move = exchange.answered(conversation.hear())
+                case Think(work=work):
+                    move = exchange.thought(work())
+                case LoggedIn(session=session):
+                    return exchange, session
+                case _:
+                    assert_never(move)
+    except ConnectionFailed as error:
+        if exchange.bare and type(error) is ConnectionFailed:
+            raise refusals.wordless(mechanism, "the server", error) from error
+        raise
+
+
+def _trouble(error: Exception, *, seconds: float) -> Trouble:
+    if isinstance(error, SecurityRefused):
+        return Trouble.told_by(error, remedy=_REMEDY)
+    told = unanswered(error, seconds=seconds, remedy=_REMEDY)
+    return Trouble(f"in the middle of the login: {told.said}", told.remedy)
+
+
+def _encoded(body: bytes, _version: int) -> Sequence[bytes]:
+    return [body]
+
+
+def _unheard(_completion: object) -> None:
+    """Nobody waits for it but us."""

@@ -1,0 +1,32 @@
+"""How the end of a connection is told: in which words, and how loudly."""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.errors import ConnectionFailed, OttlaError, SecurityRefused
+from ottla.network_client.connection import Connection
+
+
+def level(connection: Connection, error: OttlaError) -> int:
+    """A warning for the first failure of an outage, and for the first refusal of its kind."""
+    if isinstance(error, SecurityRefused) and type(error) is not connection.told:
+        connection.told = type(error)
+        return logging.WARNING
+    return logging.DEBUG if connection.failures else logging.WARNING
+
+
+def told(connection: Connection, error: OttlaError) -> str:
+    """An error with the broker that it is about, once."""
+    broker, text = str(connection.broker), str(error)
+    return text if text.startswith(broker) else f"{broker}: {text}"
+
+
+def wordless(error: ConnectionFailed) -> ConnectionFailed:
+    """The end of a connection whose peer took our first request and never said a word."""
+    guess = ConnectionFailed(
+        f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
+        "does a proxy without a broker behind it"
+    )
+    guess.__cause__ = error
+    return guess

@@ -1,0 +1,94 @@
+"""A simulated broker behind a real socket on 127.0.0.1, and the stranger's mechanism as if it were installed."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint
+
+import attrs
+import pytest
+
+from ottla.registry.installed import announced
+from ottla_testkit.simulation import Session, SimulatedBroker, SimulatedCluster, SimulatedLogin
+from ottla_testkit.simulation.login import HangUp
+from wrong_peers import serving
+
+SECRET = "the ducks fly south"
+
+
+@attrs.define
+class SocketBroker:
+    """One broker with topic t; `connections` counts those that were made."""
+
+    broker: SimulatedBroker
+    connections: int = 0
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    sockets: list[socket.socket] = attrs.field(factory=list)
+
+    @classmethod
+    def secured(cls, login: SimulatedLogin) -> SocketBroker:
+        """One that wants a login."""
+        cluster = SimulatedCluster.of(1)
+        cluster.create("t", 1)
+        broker = cluster.brokers[1]
+        broker.require(login)
+        return cls(broker)
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[str]:
+        """Its address, for as long as the block lasts."""
+        with serving(self._converse) as (host, port):
+            self.broker.cluster.address = (host, port)
+            yield f"{host}:{port}"
+
+    def _converse(self, peer: socket.socket) -> None:
+        self.connections += 1
+        self.sockets.append(peer)
+        session = Session()
+        with contextlib.suppress(HangUp):
+            while True:
+                [size] = struct.unpack(">i", _exactly(peer, 4))
+                frame = _exactly(peer, size)
+                with self.lock:
+                    answer = self.broker.converse(session, frame, time.monotonic())
+                if answer is not None:
+                    peer.sendall(struct.pack(">i", len(answer)) + answer)
+        peer.close()
+
+
+@pytest.fixture
+def stranger_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mechanism X-PLAIN, announced like an installed one."""
+    stranger = EntryPoint("X-PLAIN", "stranger_mechanism", "ottla.authenticators")
+
+    def with_stranger() -> Sequence[EntryPoint]:
+        return [*announced(), stranger]
+
+    monkeypatch.setattr("ottla.registry.lookup.announced", with_stranger)
+
+
+def settings(servers: str, *, password: str = SECRET, **others: object) -> Mapping[str, object]:
+    """What a producer needs to log in."""
+    dotted = {key.replace("_", "."): value for key, value in others.items()}
+    return {
+        "bootstrap.servers": servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "x-plain",
+        "x.plain.password": password,
+        **dotted,
+    }
+
+
+def _exactly(peer: socket.socket, size: int) -> bytes:
+    got = bytearray()
+    while len(got) < size:
+        more = peer.recv(size - len(got))
+        if not more:
+            raise OSError("the other side is gone")
+        got += more
+    return bytes(got)

@@ -1,0 +1,193 @@
+"""The doctor on what TLS and logins tell: details of a handshake, who we are, and why a broker does not let us in."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+
+import attrs
+import pytest
+from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installed
+from test_doctor_transports import OneTransport, bounds, greeting
+
+import stranger_mechanism
+from ottla.config import SecurityProtocol
+from ottla.doctor import Examination, Finding, Step, Trouble, Verdict, examine
+from ottla.doctor.greeting import Greeted, NoHandshake
+from ottla.doctor.security import tls
+from ottla.errors import ErrorCode
+from ottla.hookspecs import hookimpl
+from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
+from ottla_testkit.simulation import Session, SimulatedLogin
+from ottla_testkit.simulation.login import HangUp
+from ottla_transport_plaintext import PlaintextLayer
+from stranger_mechanism import Scripted
+from wrong_peers import ScriptedBroker, serving
+
+__all__ = ["stranger_installed"]
+
+pytestmark = pytest.mark.usefixtures("stranger_installed")
+
+ANN = {"ann": SECRET}
+
+
+def examined(
+    login: SimulatedLogin, change: Callable[[SocketBroker], object] | None = None, **others: str
+) -> Examination:
+    broker = SocketBroker.secured(login)
+    if change is not None:
+        change(broker)
+    with broker.serving() as servers:
+        return examine(dict(settings(servers, **others)), topic="t", send=True, timeout=60.0)
+
+
+def the(examination: Examination, step: Step) -> Finding:
+    [finding] = [finding for finding in examination.findings if finding.step is step]
+    return finding
+
+
+def test_a_login_is_told_with_mechanism_offers_and_the_end_of_the_session() -> None:
+    examination = examined(SimulatedLogin(users=ANN, lifetime=90.0, mechanisms=["X-PLAIN", "SCRAM-SHA-256"]))
+
+    finding = the(examination, Step.SASL)
+    assert finding.verdict is Verdict.OK
+    assert finding.said == (
+        "logged in by X-PLAIN; the broker offers X-PLAIN, SCRAM-SHA-256; the session ends after 90 s"
+    )
+    assert finding.seconds > 0
+    assert examination.healthy
+    assert the(examination, Step.RECORD).said.startswith("acknowledged")
+
+
+@pytest.mark.parametrize("server", [None, "127.0.0.1:9"])
+def test_the_mechanism_is_closed_when_the_examination_is_over(
+    server: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism = Scripted(first=lambda: f"\0ann\0{SECRET}".encode())
+    make = hookimpl(lambda config: mechanism)
+    make.__name__ = "ottla_authenticator"
+    monkeypatch.setattr(stranger_mechanism, "ottla_authenticator", make)
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN))
+    with broker.serving() as servers:
+        examine(dict(settings(server or servers)), timeout=60.0)
+
+    assert mechanism.closed == 1
+
+
+def test_the_plugin_of_the_login_is_named_with_the_transport() -> None:
+    examination = examined(SimulatedLogin(users=ANN))
+
+    assert "authenticator X-PLAIN of" in the(examination, Step.CONFIGURATION).said
+
+
+def test_a_refused_login_is_the_cause_in_the_brokers_words_and_ends_the_examination() -> None:
+    examination = examined(SimulatedLogin(users=ANN), password="wrong as can be")
+
+    assert examination.cause is not None
+    assert "refused our X-PLAIN credentials: Authentication failed: Invalid username or password; check" in (
+        examination.cause.sentence
+    )
+    assert the(examination, Step.METADATA).said == "no bootstrap server let us in"
+    assert "wrong as can be" not in str(attrs.asdict(examination))
+
+
+def test_a_mechanism_that_the_broker_lacks_is_told_with_what_it_offers() -> None:
+    examination = examined(SimulatedLogin(users=ANN, mechanisms=["PLAIN"]))
+
+    assert examination.cause is not None
+    assert "set sasl.mechanism to one that it offers: PLAIN" in examination.cause.sentence
+
+
+def test_a_listener_without_logins_is_told_as_such() -> None:
+    examination = examined(SimulatedLogin(users=ANN, handshake_code=ErrorCode.ILLEGAL_SASL_STATE))
+
+    assert "takes no login on this listener" in the(examination, Step.SASL).said
+
+
+def of_old(broker: SocketBroker) -> None:
+    """Without SaslAuthenticate."""
+    del broker.broker.versions[SASL_AUTHENTICATE.key]
+
+
+def test_an_old_broker_is_logged_in_to_by_bare_tokens() -> None:
+    finding = the(examined(SimulatedLogin(users=ANN), of_old), Step.SASL)
+
+    assert finding.said.endswith("the session has no end")
+
+
+def test_an_old_broker_that_hangs_up_may_mean_wrong_credentials() -> None:
+    finding = the(examined(SimulatedLogin(users=ANN), of_old, password="wrong"), Step.SASL)
+
+    assert "credentials may be wrong" in finding.said
+
+
+def test_a_broker_that_says_nothing_in_a_login_is_told_as_such() -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN, silent=True))
+    with broker.serving() as servers:
+        examination = examine(dict(settings(servers)), timeout=2.1)
+
+    assert (
+        "in the middle of the login: the server took the connection and was silent" in the(examination, Step.SASL).said
+    )
+
+
+def test_a_broker_that_hangs_up_in_a_login_is_told_as_such() -> None:
+    def hang_up(_session: Session, _token: bytes) -> SaslAuthenticateResponse:
+        raise HangUp("without a word")
+
+    finding = the(examined(SimulatedLogin(users=ANN, verify=hang_up)), Step.SASL)
+
+    assert finding.verdict is Verdict.FAILED
+    assert finding.said.startswith("in the middle of the login: the server closed the connection")
+
+
+# TLS
+
+
+class Telling(PlaintextLayer):
+    """Tells of a handshake that it never made."""
+
+    told: Sequence[tuple[str, str]] = (("protocol", "TLSv1.3"), ("subject", "CN=kafka-1"))
+
+    def details(self) -> Sequence[tuple[str, str]]:
+        return self.told
+
+
+def shaken(make: Callable[[socket.socket], PlaintextLayer]) -> Greeted:
+    with serving(ScriptedBroker()) as address:
+        found = greeting(address, OneTransport(make), bounds())
+        assert isinstance(found, Greeted)
+        found.conversation.close()
+        return found
+
+
+def test_what_a_transport_tells_of_its_handshake_is_shown_in_its_order() -> None:
+    [finding] = tls(SecurityProtocol.SSL, [shaken(Telling)])
+
+    assert finding.verdict is Verdict.OK
+    assert finding.said == "protocol: TLSv1.3; subject: CN=kafka-1"
+    assert finding.seconds > 0
+
+
+def test_what_a_transport_warns_of_is_a_warning() -> None:
+    found = attrs.evolve(shaken(Telling), details=(("warning", "expires in 3 days"),))
+
+    [finding] = tls(SecurityProtocol.SASL_SSL, [found])
+
+    assert finding.verdict is Verdict.WARNING
+    assert finding.said == "warning: expires in 3 days"
+
+
+def test_a_transport_that_tells_nothing_is_not_held_against_it() -> None:
+    [finding] = tls(SecurityProtocol.SSL, [shaken(PlaintextLayer)])
+
+    assert finding.verdict is Verdict.SKIPPED
+
+
+def test_without_a_handshake_there_is_nothing_to_tell() -> None:
+    found = shaken(Telling)
+    failed = NoHandshake(door=found.door, trouble=Trouble("refused", "look"), seconds=0.0)
+
+    [finding] = tls(SecurityProtocol.SSL, [failed])
+
+    assert finding.said == "no handshake came to its end"

@@ -1,0 +1,191 @@
+"""A whole producer that logs in over real sockets: the helper thread, refusals, renewals, and no secret told."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+
+import pytest
+from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installed
+
+import stranger_mechanism
+from ottla import Producer, check_config
+from ottla.errors import AuthenticationFailed, ConfigError, MechanismNotEnabled, OttlaError, PluginBroken
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import Mechanism, PluginConfig, Step
+from ottla_testkit.simulation import SimulatedLogin
+
+__all__ = ["stranger_installed"]
+
+pytestmark = pytest.mark.usefixtures("stranger_installed")
+
+ANN = {"ann": SECRET}
+PATIENT = 20.0
+
+
+@pytest.fixture
+def mechanisms(monkeypatch: pytest.MonkeyPatch) -> list[Mechanism]:
+    """What the plugin makes, when a test puts something there."""
+    made: list[Mechanism] = []
+    ordinary = stranger_mechanism.ottla_authenticator
+
+    @hookimpl
+    def ottla_authenticator(config: PluginConfig) -> Mechanism:
+        return made[0] if made else ordinary(config)
+
+    monkeypatch.setattr(stranger_mechanism, "ottla_authenticator", ottla_authenticator)
+    return made
+
+
+def helpers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("ottla-login-")]
+
+
+def test_records_are_delivered_by_who_has_logged_in() -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN))
+    with broker.serving() as servers, Producer(settings(servers)) as producer:
+        deliveries = [producer.send("t", b"%d" % number) for number in range(100)]
+        producer.flush(PATIENT)
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * 100
+    assert helpers() == []  # none was needed
+
+
+@pytest.mark.rule("security.sasl.blocking")
+def test_a_mechanism_that_blocks_ends_the_wait_of_the_io_thread_when_it_is_done(mechanisms: list[Mechanism]) -> None:
+    computed_by: list[threading.Thread] = []
+
+    def first() -> bytes:
+        computed_by.append(threading.current_thread())
+        return f"\0ann\0{SECRET}".encode()
+
+    mechanism = stranger_mechanism.Scripted(
+        first=first, steps=[lambda _data: Step(reply=None, done=True)], blocking=True
+    )
+    mechanisms.append(mechanism)
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN))
+    with broker.serving() as servers, Producer(settings(servers, client_id="me")) as producer:
+        producer.send("t", b"one").result(PATIENT)
+
+    assert {thread.name for thread in computed_by} == {"ottla-login-me"}
+    assert mechanism.closed == 1
+    for thread in computed_by:
+        thread.join(PATIENT)
+    assert helpers() == []
+
+
+@pytest.mark.rule("security.refusal.first", "security.sasl.secret")
+def test_a_wrong_password_is_raised_by_send_as_what_it_is() -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN))
+    with (
+        broker.serving() as servers,
+        Producer(settings(servers, password="wrong as can be", max_block_ms=3_600_000)) as producer,
+        pytest.raises(AuthenticationFailed, match="Invalid username or password") as caught,
+    ):
+        producer.send("t", b"one")
+
+    assert "wrong as can be" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_mechanism_that_the_broker_lacks_is_raised_with_what_it_offers() -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN, mechanisms=["PLAIN", "GSSAPI"]))
+    with (
+        broker.serving() as servers,
+        Producer(settings(servers)) as producer,
+        pytest.raises(MechanismNotEnabled, match=r"set sasl\.mechanism to one that it offers: PLAIN, GSSAPI"),
+    ):
+        producer.send("t", b"one")
+
+
+def test_several_who_wait_are_all_told() -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN))
+    told: list[OttlaError] = []
+
+    def send(producer: Producer) -> None:
+        try:
+            producer.send("t", b"one")
+        except OttlaError as error:
+            told.append(error)
+
+    with broker.serving() as servers, Producer(settings(servers, password="wrong")) as producer:
+        threads = [threading.Thread(target=send, args=(producer,)) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENT)
+
+    assert [type(error) for error in told] == [AuthenticationFailed] * 5
+
+
+@pytest.mark.rule("security.session.lossless")
+def test_sessions_end_and_begin_again_under_load_on_the_same_connections() -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=0.5))
+    values = [b"%d" % number for number in range(20_000)]
+    with broker.serving() as servers, Producer(settings(servers)) as producer:
+        producer.send("t", b"first").result(PATIENT)
+        connections = broker.connections
+        deliveries = []
+        login = broker.broker.login
+        assert login is not None
+        while login.logins < 6:
+            deliveries += [producer.send("t", value) for value in values[:500]]
+            producer.flush(PATIENT)
+
+    assert all(delivery.exception() is None for delivery in deliveries)
+    assert broker.connections == connections
+    log = [record.value for record in broker.broker.cluster.topics["t"].log[0]]
+    assert log == [b"first", *values[:500] * (len(deliveries) // 500)]
+
+
+# Secrets
+
+
+@pytest.mark.rule("security.sasl.secret")
+def test_no_log_line_and_no_repr_holds_the_password(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=0.2))
+    with broker.serving() as servers, Producer(settings(servers)) as producer:
+        login = broker.broker.login
+        assert login is not None
+        while login.logins < 3:
+            producer.send("t", b"one").result(PATIENT)
+        engine = producer._engine
+        client = engine.io_thread._client
+        shown = repr([*client._connections, client._logins, vars(client), engine])
+
+    assert "is ready" in caplog.text
+    for told in (caplog.text, shown):
+        assert SECRET not in told
+        assert SECRET.encode().hex() not in told
+
+
+@pytest.mark.parametrize(
+    "others", [{"linger.ms": -1}, {"no.such.key": 1}, {"metrics.num.samples": 3}, {"x.plain.passwort": SECRET}]
+)
+def test_no_refused_or_unused_key_shows_a_secret_one(
+    others: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    told = ""
+    try:
+        check_config({**settings("127.0.0.1:9"), **others})
+    except ConfigError as error:
+        told = repr(error) + str(error)
+
+    assert SECRET not in told + caplog.text
+
+
+def test_a_hook_that_fails_with_the_password_in_its_words_is_told_without_it(
+    mechanisms: list[Mechanism], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @hookimpl
+    def ottla_authenticator(config: PluginConfig) -> Mechanism:
+        raise ValueError(f"no such password: {config['x.plain.password']!r}")
+
+    monkeypatch.setattr(stranger_mechanism, "ottla_authenticator", ottla_authenticator)
+
+    with pytest.raises(PluginBroken, match=r"ValueError: no such password: '\[hidden\]'") as caught:
+        check_config(settings("127.0.0.1:9"))
+
+    assert SECRET not in "".join(traceback.format_exception(caught.value))

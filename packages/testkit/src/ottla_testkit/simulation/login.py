@@ -1,0 +1,142 @@
+"""The login of a simulated broker: PLAIN by a list of users, sessions that end, and whatever else a test scripts.
+
+Like Kafka it takes ApiVersions and SaslHandshake from anybody, everything else from who has logged in only, and hangs
+up where a request is out of place. Unlike Kafka it renews a session while earlier answers are still owed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from ottla.errors import ErrorCode
+from ottla.protocol import API_VERSIONS
+from ottla.protocol.messages.sasl_authenticate import (
+    SASL_AUTHENTICATE,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse
+
+Verify = Callable[["Session", bytes], SaslAuthenticateResponse | None]
+
+REFUSED: Final = SaslAuthenticateResponse(
+    error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message="Authentication failed: Invalid username or password"
+)
+
+
+class HangUp(Exception):
+    """The broker closes the connection."""
+
+
+@attrs.define(kw_only=True)
+class Session:
+    """One connection's login."""
+
+    mechanism: str | None = None
+    wrapped: bool = True
+    user: str | None = None
+    ends_at: float = float("inf")
+    logins: int = 0
+
+
+@attrs.define(kw_only=True, slots=False)
+class SimulatedLogin:
+    """What a broker wants of a login. `verify` answers a mechanism's message; None: silence."""
+
+    users: Mapping[str, str] = attrs.field(factory=dict)
+    mechanisms: list[str] = attrs.field(factory=lambda: ["X-PLAIN"])
+    lifetime: float = 0.0
+    handshake_code: ErrorCode = ErrorCode.NONE
+    verify: Verify | None = None
+    silent: bool = False
+    logins: int = 0
+    asked: list[tuple[str, int]] = attrs.field(factory=list)
+
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """What a broker with a login offers more than others."""
+        return {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
+
+    def answer(self, session: Session, frame: bytes, now: float) -> bytes | None:
+        """The answer to what belongs to a login. Raises HangUp."""
+        if _expects_token(session):
+            self.asked.append(("token", 0))
+            return self._bare(session, frame)
+        api_key, version, correlation_id, client_size = struct.unpack_from(">hhih", frame)
+        prefix: bytes = correlation_id.to_bytes(4, "big")
+        body = frame[10 + client_size :]
+        if api_key == SASL_HANDSHAKE.key:
+            self.asked.append(("SaslHandshake", version))
+            return None if self.silent else prefix + self._handshake(session, version, body)
+        self.asked.append(("SaslAuthenticate", version))
+        return self._authenticate(session, version, prefix, body, now)
+
+    def belongs(self, session: Session, frame: bytes, now: float) -> bool:
+        """Whether a frame is for the login. Raises HangUp where it is out of place."""
+        [api_key] = struct.unpack_from(">h", frame)
+        if _expects_token(session):
+            return True
+        if api_key in (SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key):
+            return True
+        if api_key != API_VERSIONS.key and (session.user is None or now >= session.ends_at):
+            raise HangUp("not logged in, or not any more")
+        return False
+
+    def _handshake(self, session: Session, version: int, body: bytes) -> bytes:
+        request = SASL_HANDSHAKE.request(version).decode(body)
+        assert isinstance(request, SaslHandshakeRequest)
+        code = self.handshake_code
+        if code is ErrorCode.NONE and request.mechanism not in self.mechanisms:
+            code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        if code is ErrorCode.NONE:
+            session.mechanism, session.wrapped = request.mechanism, version > 0
+        answer = SaslHandshakeResponse(error_code=code, mechanisms=list(self.mechanisms))
+        encoded: bytes = SASL_HANDSHAKE.response(version).encode(answer)
+        return encoded
+
+    def _authenticate(self, session: Session, version: int, prefix: bytes, body: bytes, now: float) -> bytes | None:
+        flexible = SASL_AUTHENTICATE.flexible(version)
+        request = SASL_AUTHENTICATE.request(version).decode(body[flexible:])
+        assert isinstance(request, SaslAuthenticateRequest)
+        verdict = self._judge(session, bytes(request.auth_bytes))
+        if verdict is None:
+            return None
+        if session.user is not None and verdict.error_code == ErrorCode.NONE and version > 0:
+            session.ends_at = now + self.lifetime if self.lifetime else float("inf")
+            verdict = attrs.evolve(verdict, session_lifetime_ms=round(self.lifetime * 1000))
+        encoded: bytes = SASL_AUTHENTICATE.response(version).encode(verdict)
+        return prefix + bytes(flexible) + encoded
+
+    def _bare(self, session: Session, frame: bytes) -> bytes | None:
+        verdict = self._judge(session, frame)
+        if verdict is None:
+            return None
+        if verdict.error_code != ErrorCode.NONE:
+            raise HangUp("brokers of old have no other word for it")
+        return bytes(verdict.auth_bytes)
+
+    def _judge(self, session: Session, token: bytes) -> SaslAuthenticateResponse | None:
+        if self.silent:
+            return None
+        verdict = (self.verify or self._plain)(session, token)
+        if verdict is not None and verdict.error_code == ErrorCode.NONE and session.user is not None:
+            session.logins += 1
+            self.logins += 1
+        return verdict
+
+    def _plain(self, session: Session, token: bytes) -> SaslAuthenticateResponse:
+        _authzid, user, password = token.decode().split("\0")
+        if self.users.get(user) != password:
+            return REFUSED
+        if session.user not in (None, user):
+            told = f"Cannot change principals during re-authentication from {session.user} to {user}"
+            return attrs.evolve(REFUSED, error_message=told)
+        session.user = user
+        return SaslAuthenticateResponse()
+
+
+def _expects_token(session: Session) -> bool:
+    return session.mechanism is not None and not session.wrapped and session.user is None

@@ -1,0 +1,146 @@
+"""From settings to an `ssl` context: versions, suites, whom to trust, and who we are.
+
+What OpenSSL refuses to take is a ConfigError that names key and file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Iterator, Sequence
+from typing import Final, NoReturn, TypeAlias
+
+import attrs
+
+from ottla.errors import ConfigError
+from ottla_transport_ssl.certificate import Certificate
+from ottla_transport_ssl.keys import TlsSettings
+from ottla_transport_ssl.pem import Block
+from ottla_transport_ssl.secret_file import secret_file
+from ottla_transport_ssl.stores import Identity, StoreSource, authorities, identity
+
+Given: TypeAlias = tuple[StoreSource, Certificate]
+
+_TOO_WEAK: Final = frozenset({"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "DH_KEY_TOO_SMALL"})
+_STRONG_ENOUGH: Final = "have one made with EC, or RSA of 2048 bits or more, and SHA-256"
+
+
+@attrs.frozen(kw_only=True)
+class Setup:
+    """A context, and what it was made from: `given` are the certificates that came from the configuration.
+
+    `allowed13` are the suites that may be used in TLS 1.3, if not all: Python cannot say so to OpenSSL before 3.15.
+    """
+
+    context: ssl.SSLContext
+    allowed13: frozenset[str] | None
+    trusted: str
+    ours: Certificate | None
+    ours_from: str
+    given: Sequence[Given]
+
+
+def make_setup(settings: TlsSettings) -> Setup:
+    """Reads the files. Raises ConfigError, or PluginMissing for a library that a file needs."""
+    context = _bare_context(settings)
+    problems: list[str] = []
+    given: Sequence[Given] = ()
+    ours: Sequence[Given] = ()
+    with _noting(problems):
+        given = _trust(context, settings.trust)
+    with _noting(problems):
+        ours = _present(context, settings.identity)
+    if problems:
+        raise ConfigError(problems)
+    return Setup(
+        context=context,
+        allowed13=settings.suites.tls13 if settings.suites is not None else None,
+        trusted=str(settings.trust) if settings.trust is not None else _system_store(),
+        ours=ours[0][1] if ours else None,
+        ours_from=str(settings.identity) if settings.identity is not None else "",
+        given=(*given, *ours),
+    )
+
+
+@contextlib.contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    """What is wrong in the block is told with what else is wrong."""
+    try:
+        yield
+    except ConfigError as error:
+        problems.extend(error.problems)
+
+
+def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = settings.check_host_names
+    context.minimum_version, context.maximum_version = settings.lowest, settings.highest
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    # As in Java, whatever stands in a trust store is trusted, be it no root or a broker's own certificate.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if settings.suites is not None and settings.suites.tls12:
+        context.set_ciphers(":".join(settings.suites.tls12))
+    return context
+
+
+def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
+    """Have the context trust what is in the store, else in the system's; the certificates in the store."""
+    if source is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        return ()
+    found = authorities(source)
+    for number, certificate in enumerate(found, start=1):
+        try:
+            context.load_verify_locations(cadata=certificate)
+        except ssl.SSLError:
+            raise ConfigError([f"{source}: what it holds as certificate {number} of {len(found)} is none"]) from None
+    return _readable(source, found)
+
+
+def _present(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
+    """Have the context show our certificate, if we have one, to brokers that ask for it; its chain."""
+    if source is None:
+        return ()
+    own = identity(source)
+    chain = b"".join(Block(label="CERTIFICATE", body=certificate).written() for certificate in own.chain)
+    with secret_file(chain + own.key) as path:
+        try:
+            # Always with a password: without one OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(path, password=own.password or "")
+        except (ssl.SSLError, ValueError) as error:
+            _refuse(source, own, getattr(error, "reason", None))
+    return _readable(source, own.chain)
+
+
+def _refuse(source: StoreSource, own: Identity, reason: str | None) -> NoReturn:
+    if reason == "KEY_VALUES_MISMATCH":
+        what = f"the private key does not belong to the first certificate, {_subject(own)}"
+    elif reason in _TOO_WEAK:
+        what = f"the certificate, {_subject(own)}, is too weak for this OpenSSL ({reason}); {_STRONG_ENOUGH}"
+    elif own.encrypted:
+        what = "the private key cannot be opened; ssl.key.password is wrong, or the key damaged"
+    else:
+        what = "the certificate or the private key in it is damaged"
+    # Without its cause, whose text may quote a password.
+    raise ConfigError([f"{source}: {what}"]) from None
+
+
+def _subject(own: Identity) -> str:
+    try:
+        return str(Certificate.read(own.chain[0]))
+    except ValueError:
+        return "which cannot be read"
+
+
+def _readable(source: StoreSource, chain: Sequence[bytes]) -> Sequence[Given]:
+    found = []
+    for der in chain:
+        with contextlib.suppress(ValueError):  # OpenSSL has taken it; only its words are missing
+            found.append((source, Certificate.read(der)))
+    return found
+
+
+def _system_store() -> str:
+    paths = ssl.get_default_verify_paths()
+    where = paths.cafile or paths.capath or "which has no folder here"
+    return f"the system's authorities ({where})"

@@ -1,0 +1,65 @@
+"""DER, as far as a certificate needs it: one element after the other, every length checked. Nothing here recurses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+BOOLEAN: Final = 0x01
+BIT_STRING: Final = 0x03
+OCTET_STRING: Final = 0x04
+OBJECT: Final = 0x06
+SEQUENCE: Final = 0x30
+SET: Final = 0x31
+
+_LONG: Final = 0x80
+_MOST_LENGTH_BYTES: Final = 4
+
+
+class Element(NamedTuple):
+    """A tag and its content."""
+
+    tag: int
+    content: bytes
+
+
+def elements(content: bytes) -> Iterator[Element]:
+    """Everything that stands in *content*, to its last byte. ValueError: that is not DER."""
+    at = 0
+    while at < len(content):
+        tag, start = content[at], at + 1
+        if tag & 0x1F == 0x1F:
+            raise ValueError("a tag of more than one byte")
+        length, start = _length(content, start)
+        at = start + length
+        if at > len(content):
+            raise ValueError("an element reaches beyond its end")
+        yield Element(tag, content[start:at])
+
+
+def only(content: bytes, tag: int) -> bytes:
+    """The content of the one element there, which has this tag."""
+    found = list(elements(content))
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} elements in place of one")
+    return inside(found[0], tag)
+
+
+def inside(element: Element, tag: int) -> bytes:
+    """The content of an element that has this tag."""
+    if element.tag != tag:
+        raise ValueError(f"tag {element.tag:#04x} in place of {tag:#04x}")
+    return element.content
+
+
+def _length(content: bytes, at: int) -> tuple[int, int]:
+    """A length, and where it ends."""
+    if at >= len(content):
+        raise ValueError("an element without a length")
+    first = content[at]
+    if first < _LONG:
+        return first, at + 1
+    size = first - _LONG
+    if not 0 < size <= _MOST_LENGTH_BYTES or at + 1 + size > len(content):
+        raise ValueError("a length that cannot be")
+    return int.from_bytes(content[at + 1 : at + 1 + size], "big"), at + 1 + size

@@ -1,0 +1,42 @@
+"""What a handshake came to, for people: protocol, cipher, certificates, and how the host name was judged."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from ottla_transport_ssl.certificate import Certificate, day
+from ottla_transport_ssl.refusals import Meeting
+from ottla_transport_ssl.setups import SOON
+
+WARNING: Final = "warning"
+
+_MOST_SHOWN: Final = 10
+
+
+def details(tls: ssl.SSLObject, meeting: Meeting, *, now: datetime) -> Iterator[tuple[str, str]]:
+    """Labels and texts, in the order in which they are worth reading."""
+    suite, _version, bits = tls.cipher() or ("none", "", 0)
+    yield "protocol", tls.version() or "unknown"
+    yield "cipher", f"{suite}, {bits} bits"
+    certificates = meeting.certificates[:_MOST_SHOWN]
+    for certificate in certificates:
+        yield "certificate", f"{certificate}, valid from {day(certificate.not_before)} to {day(certificate.not_after)}"
+    if certificates:
+        yield "its names", ", ".join(certificates[0].names) or "none"
+    checked = meeting.setup.context.check_hostname
+    yield "host name", f"{tls.server_hostname} is one of them" if checked else "not checked"
+    yield "trusted by", meeting.setup.trusted
+    if meeting.setup.ours is not None:
+        yield "our own certificate", f"{meeting.setup.ours}, valid to {day(meeting.setup.ours.not_after)}"
+    yield from _warnings(meeting, [*certificates, *filter(None, [meeting.setup.ours])], now=now)
+
+
+def _warnings(meeting: Meeting, certificates: list[Certificate], *, now: datetime) -> Iterator[tuple[str, str]]:
+    if not meeting.setup.context.check_hostname:
+        yield WARNING, "ssl.endpoint.identification.algorithm is empty, so anybody with a trusted certificate will do"
+    for certificate in certificates:
+        if certificate.not_after - now < SOON:
+            yield WARNING, f"the certificate {certificate.subject!r} expires on {day(certificate.not_after)}"

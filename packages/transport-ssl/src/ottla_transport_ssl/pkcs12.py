@@ -1,0 +1,53 @@
+"""PKCS12 files, by the library `cryptography`, which only they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from ottla.errors import PluginMissing
+
+
+class Pkcs12Refused(Exception):
+    """The file cannot be read; `locked`: for lack of the right password, as far as one can tell."""
+
+    def __init__(self, message: str, *, locked: bool) -> None:
+        self.locked = locked
+        super().__init__(message)
+
+
+@attrs.frozen(kw_only=True)
+class Pkcs12:
+    """What is in a file: all certificates, and the key as PEM with the chain that belongs to it. In DER."""
+
+    certificates: Sequence[bytes]
+    chain: Sequence[bytes]
+    key: bytes | None = attrs.field(repr=False)
+
+
+def read_pkcs12(content: bytes, password: str | None) -> Pkcs12:
+    """Raises Pkcs12Refused, and PluginMissing without the library."""
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ImportError as cause:
+        raise PluginMissing(
+            "PKCS12 files need the library cryptography; try: pip install ottla-transport-ssl[pkcs12] (PEM needs none)"
+        ) from cause
+    try:
+        store = pkcs12.load_pkcs12(content, None if password is None else password.encode())
+    except UnsupportedAlgorithm:
+        raise Pkcs12Refused(
+            "its encryption is too old for OpenSSL; write it anew with openssl pkcs12", locked=False
+        ) from None
+    except ValueError:
+        raise Pkcs12Refused("it cannot be opened", locked=True) from None
+    encoding = serialization.Encoding
+    others = [each.certificate.public_bytes(encoding.DER) for each in store.additional_certs]
+    own = [store.cert.certificate.public_bytes(encoding.DER)] if store.cert is not None else []
+    key = None
+    if store.key is not None:
+        key = store.key.private_bytes(encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return Pkcs12(certificates=(*own, *others), chain=(*own, *others) if own else (), key=key)

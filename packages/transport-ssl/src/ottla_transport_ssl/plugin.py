@@ -1,0 +1,62 @@
+"""The plugin: TLS for `security.protocol=SSL` and `SASL_SSL`."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Sequence
+
+from ottla.errors import TlsFailed
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
+from ottla_transport_ssl.keys import KEYS, read
+from ottla_transport_ssl.layer import TlsLayer
+from ottla_transport_ssl.setups import Setups
+
+logger = logging.getLogger(__name__)
+
+
+class TlsTransport:
+    """Opens encrypted connections, each with the files as they are at that moment."""
+
+    def __init__(self, setups: Setups) -> None:
+        self._setups = setups
+
+    def targets(self, host: str, port: int) -> Sequence[Target] | None:
+        """None: names are resolved as usual."""
+        return None
+
+    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+        """A layer over the connected socket, which may have come through a proxy."""
+        peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            return TlsLayer(sock, setup=self._setups.current(), peer=peer, server_name=server_name(host))
+        except ValueError as cause:
+            raise TlsFailed(f"{host!r} cannot be the name of a TLS server: {cause}") from cause
+
+
+def server_name(host: str) -> str:
+    """The name as certificates have it: without the dot of a full name, or an address without its zone."""
+    address = host.partition("%")[0]
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return host.removesuffix(".")
+
+
+@hookimpl
+def ottla_config_keys() -> Sequence[ConfigKey]:
+    """Java's ssl.* keys."""
+    return KEYS
+
+
+@hookimpl
+def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport:
+    """The transport named `ssl`."""
+    settings = read(config)
+    if not settings.check_host_names:
+        logger.warning(
+            "ssl.endpoint.identification.algorithm is empty: any host with a trusted certificate can pass for a broker"
+        )
+    return TlsTransport(Setups(settings))

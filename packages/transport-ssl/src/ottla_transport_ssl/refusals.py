@@ -1,0 +1,222 @@
+"""What an error of `ssl` means, to whom it happened, and what helps: one of our own errors for each.
+
+The words of OpenSSL are kept where they say more than ours.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import attrs
+
+from ottla.errors import (
+    CertificateExpired,
+    CertificateUntrusted,
+    ClientCertificateRequired,
+    ConnectionFailed,
+    HostnameMismatch,
+    OttlaError,
+    TlsFailed,
+    WrongProtocol,
+)
+from ottla_transport_ssl.certificate import Certificate, day
+from ottla_transport_ssl.contexts import Setup
+
+_IN_THE_CLEAR: Final = "set security.protocol=PLAINTEXT, or SASL_PLAINTEXT, if this listener does not encrypt"
+_OTHER_PORT: Final = "check the ports in bootstrap.servers and advertised.listeners"
+_MOST_SHOWN: Final = 16
+
+_RECORD_TYPES: Final = range(0x14, 0x19)
+_MAJOR_VERSION: Final = 0x03
+
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_OTHER_NAME: Final = frozenset({62, 64})
+"""Of X.509's verification results: no such name, no such address."""
+
+
+@attrs.frozen(kw_only=True)
+class Meeting:
+    """A connection, for the words of its refusal: to whom, with what, and what the peer showed of itself."""
+
+    peer: str
+    setup: Setup
+    chain: Sequence[bytes] = ()
+
+    @property
+    def certificates(self) -> Sequence[Certificate]:
+        """What can be read of the peer's chain, its own certificate first."""
+        found = []
+        for der in self.chain:
+            try:
+                found.append(Certificate.read(der))
+            except ValueError:
+                break
+        return found
+
+
+def refused(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
+    """Why the handshake failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _not_verified(error, meeting)
+    reason = error.reason or ""
+    sort = _alert(reason) or reason
+    if sort in _ABOUT_US:
+        return _we_are_refused(sort, meeting)
+    if sort in _PASSING:
+        return ConnectionFailed(f"{meeting.peer} gave the TLS handshake up: {_words(error)}")
+    remedy = next((said(meeting) for reasons, said in _REMEDIES.items() if sort in reasons), "")
+    return TlsFailed(f"the TLS handshake with {meeting.peer} failed: {_words(error)}{remedy}")
+
+
+def broken(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
+    """Why a connection ended whose handshake was over. In TLS 1.3 only then a broker judges our certificate."""
+    sort = _alert(error.reason or "")
+    if sort in _ABOUT_US:
+        return _we_are_refused(sort, meeting)
+    return ConnectionFailed(f"the TLS connection to {meeting.peer} broke: {_words(error)}")
+
+
+def no_tls(heard: bytes, meeting: Meeting) -> WrongProtocol | None:
+    """The refusal of a peer whose first bytes are not of TLS; None: they are."""
+    if not heard or (heard[0] in _RECORD_TYPES and heard[1:2] in (b"", bytes([_MAJOR_VERSION]))):
+        return None
+    return WrongProtocol(
+        f"{meeting.peer} does not speak TLS: it answered {heard[:_MOST_SHOWN]!r}; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
+    )
+
+
+def hung_up(heard: bytes, meeting: Meeting) -> OttlaError:
+    """Why a peer closed the connection in the handshake: at once, as a Kafka listener without TLS does, or later."""
+    if not heard:
+        return WrongProtocol(
+            f"{meeting.peer} hung up on our TLS greeting without an answer, as a listener without TLS does; "
+            f"{_IN_THE_CLEAR}, else {_OTHER_PORT}"
+        )
+    return no_tls(heard, meeting) or ConnectionFailed(
+        f"{meeting.peer} closed the connection in the midst of the TLS handshake; its log may say why"
+    )
+
+
+def suite_refused(suite: str, meeting: Meeting) -> TlsFailed:
+    """A suite of TLS 1.3 was chosen that is not among those allowed; Python could not leave it out of the offer."""
+    return TlsFailed(
+        f"{meeting.peer} chose {suite}, which is not in ssl.cipher.suites; Python's ssl always offers all suites of "
+        "TLS 1.3: add it, or set ssl.enabled.protocols=TLSv1.2"
+    )
+
+
+# The peer's certificate, judged by us
+
+
+def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsFailed:
+    if error.verify_code in _OTHER_NAME:
+        return _other_name(meeting)
+    if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
+        return _out_of_date(error, meeting)
+    shown = meeting.certificates
+    whose = f"; it is {shown[0]}" if shown else ""
+    if len(shown) > 1:
+        whose += f", and the last issuer in its chain is {shown[-1].issuer!r}"
+    return CertificateUntrusted(
+        f"the certificate of {meeting.peer} is not trusted: {error.verify_message}{whose}; trusted: "
+        f"{meeting.setup.trusted}; set ssl.truststore.location to a file with the authority that issued it"
+    )
+
+
+def _other_name(meeting: Meeting) -> HostnameMismatch:
+    names = [name for certificate in meeting.certificates[:1] for name in certificate.names]
+    return HostnameMismatch(
+        f"{meeting.peer} shows a certificate for other names: {', '.join(names) or 'none at all'}; use one of them in "
+        "bootstrap.servers and advertised.listeners, or have one issued for this name "
+        "(an empty ssl.endpoint.identification.algorithm takes any name, and anybody's broker)"
+    )
+
+
+def _out_of_date(error: ssl.SSLCertVerificationError, meeting: Meeting) -> CertificateExpired:
+    now = datetime.now(UTC)
+    for certificate in meeting.certificates:
+        if not certificate.not_before <= now <= certificate.not_after:
+            valid = f"from {day(certificate.not_before)} to {day(certificate.not_after)}"
+            return CertificateExpired(
+                f"a certificate of {meeting.peer} is not valid now ({error.verify_message}): {certificate} is valid "
+                f"{valid}, and here it is {day(now)}; have it renewed, or correct this clock"
+            )
+    return CertificateExpired(
+        f"an authority for {meeting.peer} is not valid now ({error.verify_message}); renew it in "
+        f"{meeting.setup.trusted}"
+    )
+
+
+# Ours, judged by the peer
+
+_ABOUT_US: Final[Mapping[str, str]] = {
+    "CERTIFICATE_REQUIRED": "",
+    "BAD_CERTIFICATE": "it is not acceptable",
+    "UNSUPPORTED_CERTIFICATE": "it is of the wrong kind; is it for client authentication?",
+    "CERTIFICATE_REVOKED": "it was revoked",
+    "CERTIFICATE_EXPIRED": "it is not valid now",
+    "CERTIFICATE_UNKNOWN": "it is not acceptable, for example not issued by whom the broker trusts",
+    "UNKNOWN_CA": "the broker does not know who issued it (ssl.truststore.location of the broker)",
+    "ACCESS_DENIED": "it is good, and not enough",
+}
+"""Alerts that only a certificate of ours can have caused, or that it is missing."""
+
+
+def _we_are_refused(sort: str, meeting: Meeting) -> ClientCertificateRequired:
+    setup = meeting.setup
+    if not setup.ours_from:
+        return ClientCertificateRequired(
+            f"{meeting.peer} wants a certificate from us, and none is configured; set ssl.keystore.location, or "
+            "ssl.keystore.key with ssl.keystore.certificate.chain"
+        )
+    whose = f" of {setup.ours}" if setup.ours else ""
+    until = f", valid until {day(setup.ours.not_after)}" if setup.ours else ""
+    why = _ABOUT_US[sort] or "it fits none of the authorities that the broker names"
+    return ClientCertificateRequired(
+        f"{meeting.peer} refused our certificate{whose}{until}, from {setup.ours_from}: {why}"
+    )
+
+
+# What else there is
+
+_PASSING: Final = frozenset({"INTERNAL_ERROR", "USER_CANCELLED"})
+"""The peer's own trouble: it may be over at the next try."""
+
+
+def _versions(meeting: Meeting) -> str:
+    context = meeting.setup.context
+    lowest, highest = (bound.name.replace("_", ".") for bound in (context.minimum_version, context.maximum_version))
+    return f"; we speak {lowest} to {highest} (ssl.enabled.protocols, ssl.protocol)"
+
+
+def _nothing_in_common(meeting: Meeting) -> str:
+    wanted = "" if meeting.setup.ours_from else ", or it wants a certificate from us (ssl.keystore.location)"
+    return f": nothing in common{_versions(meeting)}, with ssl.cipher.suites as they are{wanted}"
+
+
+def _too_weak(meeting: Meeting) -> str:
+    return "; what the broker offers is too weak for this OpenSSL: have its certificate or its settings renewed"
+
+
+_REMEDIES: Final[Mapping[frozenset[str], Callable[[Meeting], str]]] = {
+    frozenset({"PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_SSL_VERSION", "WRONG_VERSION_NUMBER"}): _versions,
+    frozenset({"HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY", "WRONG_CIPHER_RETURNED"}): _nothing_in_common,
+    frozenset({"DH_KEY_TOO_SMALL", "EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"}): _too_weak,
+}
+
+
+def _alert(reason: str) -> str:
+    """The alert that the peer sent, by its name in the RFC; empty: the error is our own."""
+    _prefix, found, name = reason.partition("ALERT_")
+    return name if found else ""
+
+
+def _words(error: ssl.SSLError) -> str:
+    """What happened, without the file and line of OpenSSL's source."""
+    reason = error.reason or (error.args[1] if len(error.args) > 1 else str(error))
+    alert = _alert(reason)
+    said = (alert or reason).replace("_", " ").lower()
+    return f"it sent the alert {said!r}" if alert else said

@@ -1,0 +1,41 @@
+"""Bytes that OpenSSL will only read from a file, and that should never be on a disk: a private key."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+
+def secret_file(content: bytes) -> AbstractContextManager[str]:
+    """A path under which *content* can be read while the block lasts: in memory, where Linux offers that.
+
+    Elsewhere it is a temporary file that only this user may read, removed with the end of the block.
+    """
+    if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
+        return _in_memory(content)
+    return _on_disk(content)
+
+
+if sys.platform == "linux":
+
+    @contextlib.contextmanager
+    def _in_memory(content: bytes) -> Iterator[str]:
+        with open(os.memfd_create("ottla"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+
+
+@contextlib.contextmanager
+def _on_disk(content: bytes) -> Iterator[str]:
+    descriptor, path = tempfile.mkstemp(prefix="ottla-")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        yield path
+    finally:
+        os.unlink(path)

@@ -1,0 +1,188 @@
+"""Trust stores and key stores: read from a file or from the configuration, whatever their format.
+
+Decides which format it is and what must be in it. What is wrong is a ConfigError that names key and file.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import stat
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import attrs
+
+from ottla.errors import ConfigError
+from ottla_transport_ssl.pem import Block, blocks
+from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Refused, read_pkcs12
+
+MOST_BYTES: Final = 16 << 20
+"""Of a file; the certificates of all public authorities together take less than 1 MB."""
+
+_NOT_WAITING: Final = getattr(os, "O_NONBLOCK", 0)
+
+_JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_PEM: Final = b"-----BEGIN "
+_DER: Final = b"\x30"
+
+
+class StoreType(enum.StrEnum):
+    """The formats that Java has; JKS is told from the others in order to say what to do about it."""
+
+    PEM = "PEM"
+    PKCS12 = "PKCS12"
+    JKS = "JKS"
+
+
+@attrs.frozen(kw_only=True)
+class StoreSource:
+    """Where a store is, by which key, and what opens it."""
+
+    key: str
+    type: StoreType | None
+    location: str | None = None
+    inline: str | None = attrs.field(default=None, repr=False)
+    password: str | None = attrs.field(default=None, repr=False)
+    password_key: str = ""
+    key_password: str | None = attrs.field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.location}" if self.location else self.key
+
+
+@attrs.frozen(kw_only=True)
+class Identity:
+    """Our own certificate, its chain, and the private key as PEM; `password` opens the key, if it is encrypted."""
+
+    chain: Sequence[bytes] = attrs.field(repr=False)
+    key: bytes = attrs.field(repr=False)
+    encrypted: bool
+    password: str | None = attrs.field(repr=False)
+
+
+def authorities(source: StoreSource) -> Sequence[bytes]:
+    """The certificates of a trust store, in DER."""
+    content = _content(source)
+    match _type(source, content):
+        case StoreType.PEM:
+            found = [block.body for block in _blocks(source, content) if block.is_certificate]
+        case StoreType.PKCS12:
+            found = list(_pkcs12(source, content).certificates)
+        case StoreType.JKS:
+            _refuse_jks(source)
+    if not found:
+        _refuse(source, "there is no certificate in it")
+    return found
+
+
+def identity(source: StoreSource) -> Identity:
+    """The certificate and the key of a key store."""
+    content = _content(source)
+    match _type(source, content):
+        case StoreType.PEM:
+            return _pem_identity(source, list(_blocks(source, content)))
+        case StoreType.PKCS12:
+            return _pkcs12_identity(source, content)
+        case StoreType.JKS:
+            _refuse_jks(source)
+
+
+def _content(source: StoreSource) -> bytes:
+    if source.inline is not None:
+        return source.inline.encode()
+    assert source.location is not None, "a store is in a file or in the configuration"
+    try:
+        content = _read(source.location)
+    except (OSError, ValueError) as cause:
+        said = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
+        _refuse(source, f"it cannot be read: {said}")
+    if not content.strip():
+        _refuse(source, "it is empty")
+    return content
+
+
+def _read(path: str) -> bytes:
+    # Without waiting: it may be a pipe that nobody writes to.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no file")
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
+    return content
+
+
+def _type(source: StoreSource, content: bytes) -> StoreType:
+    """The format, by the content; a type that was set and contradicts it is refused."""
+    seen = _seen(content)
+    # Java, too, takes PKCS12 for JKS: since Java 9 keytool writes the one by the other's name.
+    wanted = StoreType.PKCS12 if (source.type, seen) == (StoreType.JKS, StoreType.PKCS12) else source.type
+    if seen is None:
+        _refuse(source, f"it is no store: neither a text with {_PEM.decode()}... (PEM) nor PKCS12")
+    if wanted not in (None, seen) and seen is not StoreType.JKS:
+        _refuse(source, f"it is {seen}, not {wanted}; correct {source.key.rsplit('.', 1)[0]}.type")
+    return seen
+
+
+def _seen(content: bytes) -> StoreType | None:
+    if content.startswith(_JKS):
+        return StoreType.JKS
+    if _PEM in content:
+        return StoreType.PEM
+    return StoreType.PKCS12 if content.startswith(_DER) else None
+
+
+def _blocks(source: StoreSource, content: bytes) -> Sequence[Block]:
+    try:
+        return list(blocks(content))
+    except ValueError as cause:
+        _refuse(source, str(cause))
+
+
+def _pem_identity(source: StoreSource, found: Sequence[Block]) -> Identity:
+    chain = [block.body for block in found if block.is_certificate]
+    keys = [block for block in found if block.is_key]
+    if not chain:
+        _refuse(source, "there is no certificate in it", remedy="it needs ours, with its chain, and our private key")
+    if len(keys) != 1:
+        _refuse(source, f"there are {len(keys) or 'no'} private keys in it", remedy="it needs one")
+    if keys[0].is_encrypted and source.key_password is None:
+        _refuse(source, "the private key is encrypted", remedy="set ssl.key.password")
+    return Identity(chain=chain, key=keys[0].written(), encrypted=keys[0].is_encrypted, password=source.key_password)
+
+
+def _pkcs12_identity(source: StoreSource, content: bytes) -> Identity:
+    found = _pkcs12(source, content)
+    if found.key is None:
+        _refuse(source, "there is no private key in it", remedy="is it a trust store?")
+    if not found.chain:
+        _refuse(source, "there is no certificate for the private key in it")
+    return Identity(chain=found.chain, key=found.key, encrypted=False, password=None)
+
+
+def _pkcs12(source: StoreSource, content: bytes) -> Pkcs12:
+    try:
+        return read_pkcs12(content, source.password)
+    except Pkcs12Refused as cause:
+        if not cause.locked:
+            _refuse(source, str(cause))
+        if source.password is None:
+            _refuse(source, "it wants a password, or is damaged", remedy=f"set {source.password_key}")
+        _refuse(source, f"{source.password_key} does not open it, or it is damaged")
+
+
+def _refuse_jks(source: StoreSource) -> NoReturn:
+    file = source.location
+    _refuse(
+        source,
+        "it is in Java's own format (JKS), which nothing but Java reads",
+        remedy=f"keytool -list -rfc -keystore {file} > {file}.pem"
+        if "truststore" in source.key
+        else f"keytool -importkeystore -srckeystore {file} -destkeystore {file}.p12 -deststoretype PKCS12, "
+        f"then openssl pkcs12 -in {file}.p12 -out {file}.pem, which asks for a password to set as ssl.key.password",
+    )
+
+
+def _refuse(source: StoreSource, what: str, *, remedy: str = "") -> NoReturn:
+    raise ConfigError([f"{source}: {what}" + (f"; {remedy}" if remedy else "")])

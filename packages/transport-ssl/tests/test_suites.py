@@ -1,0 +1,66 @@
+"""Java's names of cipher suites, and OpenSSL's own, become OpenSSL's; others are refused by name."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from ottla_transport_ssl.suites import Suites, read_suites
+
+NAMES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384": "DHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384": "ECDHE-RSA-AES256-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+}
+
+
+@pytest.mark.parametrize(("java", "openssl"), NAMES.items())
+def test_java_s_names_become_openssl_s(java: str, openssl: str) -> None:
+    read = read_suites([java])
+
+    assert read == read_suites([openssl])
+    assert read.tls12 == (openssl,)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers(openssl)
+    assert openssl in [suite["name"] for suite in context.get_ciphers()]
+
+
+def test_suites_belong_to_one_version_each() -> None:
+    both = read_suites(["TLS_AES_256_GCM_SHA384", "ECDHE-RSA-AES128-GCM-SHA256"])
+
+    assert both == Suites(tls12=("ECDHE-RSA-AES128-GCM-SHA256",), tls13=frozenset({"TLS_AES_256_GCM_SHA384"}))
+    assert both.serve(ssl.TLSVersion.TLSv1_2)
+    assert both.serve(ssl.TLSVersion.TLSv1_3)
+    assert not read_suites(["TLS_AES_256_GCM_SHA384"]).serve(ssl.TLSVersion.TLSv1_2)
+    assert not read_suites(["AES128-SHA"]).serve(ssl.TLSVersion.TLSv1_3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+        "TLS_RSA_WITH_NULL_SHA256",
+        "TLS_DH_anon_WITH_AES_128_GCM_SHA256",
+        "ADH-AES128-GCM-SHA256",
+        "NULL-SHA256",
+        "PSK-AES128-GCM-SHA256",
+        "ALL",
+        "!aNULL",
+        "ECDHE-RSA-AES128-GCM-SHA256:ADH-AES128-SHA",
+    ],
+)
+def test_what_protects_nothing_or_is_no_suite_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="there is no cipher suite"):
+        read_suites([name])
+
+
+def test_a_suite_of_tls_1_3_that_openssl_does_not_offer_is_refused() -> None:
+    with pytest.raises(ValueError, match="TLS_AES_128_CCM_SHA256: OpenSSL does not offer this"):
+        read_suites(["TLS_AES_128_CCM_SHA256"])
