@@ -21,14 +21,17 @@ from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
 from ottla.dealing import Dealer
 from ottla.errors import DeliveryFailed, OttlaError
-from ottla.failures import expired, given_up
+from ottla.failures import dropped, expired, given_up
 from ottla.interfaces import Columns, TopicView
 from ottla.ledger import DeliveryLedger
 from ottla.outcomes import Acknowledged, Dealt, Failed, Split
 from ottla.queues import FOREVER, NEVER, PartitionQueue, TopicQueues
 from ottla.recordbatch.objects import OBJECT_COST
+from ottla.recordbatch.refusals import no_producer_ids
 from ottla.recordbatch.section import Section
+from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
 from ottla.reports import DeliveryReport
+from ottla.transaction_manager.sequences import Sequences
 
 
 @attrs.frozen(kw_only=True)
@@ -42,6 +45,8 @@ class Ready:
 
 class RecordAccumulator:
     """The queues of a producer. The I/O thread's, but for `append`, `queues`, `flush` and `report`, for any thread.
+
+    *sequences* numbers batches, and says which may leave; *admit* raises when no record may be queued.
 
     Whoever sends may also append to `PartitionQueue.open` directly; it comes here when that has no room.
     """
@@ -58,6 +63,8 @@ class RecordAccumulator:
         columns: Callable[[int], Columns],
         seal: Callable[[ProducerBatch, int], Section],
         dealer: Dealer | None,
+        sequences: Sequences | None = None,
+        admit: Callable[[], object] | None = None,
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> None:
@@ -70,6 +77,8 @@ class RecordAccumulator:
         self._columns = columns
         self._seal = seal
         self._dealer = dealer
+        self._sequences = sequences
+        self._admit = admit
         self._wake = wake
         self._clock = clock
         self._lock = threading.Lock()
@@ -137,6 +146,8 @@ class RecordAccumulator:
         """Put a record on the open batch, with more memory if need be and may be; None: it takes a new batch."""
         if self._refusal is not None:
             raise self._refusal
+        if self._admit is not None:
+            self._admit()
         queue = self._backlog.queue(topic, partition)
         batch = queue.open
         if batch is None:
@@ -224,7 +235,8 @@ class RecordAccumulator:
                     continue
                 due = self._due(queue, urgent=urgent)
                 if due <= now:
-                    nodes.add(leader)
+                    if self._may_leave(queue.batches[0]):
+                        nodes.add(leader)
                 else:
                     look_again_at = min(look_again_at, due)
             self._look_again_at = look_again_at
@@ -251,6 +263,8 @@ class RecordAccumulator:
                     self._backlog.put_first(batch)
                 room[node] = 0
                 continue
+            if self._sequences is not None and not self._stamp_or_fail(batch, sealed):
+                continue
             room[node] -= sealed.wire_size
             batches.append(batch)
         return drained
@@ -268,6 +282,8 @@ class RecordAccumulator:
             topic = self._backlog.queue_of(batch).topic
             topic.most = min(most, topic.most or most)
             _share_memory(batch, parts)
+            if self._sequences is not None:
+                self._sequences.split(batch, parts)
             self._backlog.replace(batch, parts)
             self._settled(batch)
 
@@ -294,6 +310,20 @@ class RecordAccumulator:
         for batch in queued:
             self._give_up(batch, cause)
 
+    def drop_queued(self, cause: OttlaError) -> None:
+        """Fail every batch that is queued, for its transaction cannot be committed; what is in flight goes on."""
+        with self._lock:
+            self._close_open()
+            queued = self._backlog.take_while(lambda _batch: True)
+        for batch in queued:
+            self.settle(batch, Failed(error=dropped(batch, cause, self._clock())))
+
+    def close_open(self) -> None:
+        """Let every queued batch leave; whatever is queued from now on comes after it."""
+        with self._lock:
+            self._close_open()
+        self._wake()
+
     def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
         """Give a batch its outcome, its memory back to the pool, its records to the report; False: it had one.
 
@@ -301,6 +331,11 @@ class RecordAccumulator:
         """
         if not batch.settle(outcome, aside=aside):
             return False
+        if self._sequences is not None:
+            if isinstance(outcome, Acknowledged):
+                self._sequences.acknowledge(batch)
+            else:
+                self._sequences.give_up(batch, outcome.error)
         self._ledger.enter(batch)
         held, batch.held_bytes = batch.held_bytes, 0
         self._pool.release(held)
@@ -347,6 +382,8 @@ class RecordAccumulator:
             with self._lock:
                 if not queue.batches or self._due(queue, urgent=urgent) > now:
                     continue
+                if not self._may_leave(queue.batches[0]):
+                    continue
                 batch = self._backlog.take(queue)
             yield queue, batch
 
@@ -363,6 +400,21 @@ class RecordAccumulator:
             batch.held_bytes -= surplus
             self._pool.release(surplus)
         return sealed
+
+    def _may_leave(self, batch: ProducerBatch) -> bool:
+        return self._sequences is None or self._sequences.may_leave(batch)
+
+    def _stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
+        """Number a batch for its partition; False: its format has no place for that, and it may not go without."""
+        sequences = self._sequences
+        assert sequences is not None
+        if sealed.magic >= FIRST_WITH_STAMP:
+            sequences.stamp(batch)
+        elif batch.stamp is not None or (sequences.required and not sequences.off):
+            cause = no_producer_ids(sealed.magic)
+            self._give_up(batch, cause)
+            return False
+        return True
 
     def _settled(self, batch: ProducerBatch) -> None:
         self._backlog.incomplete.pop(batch, None)

@@ -13,7 +13,16 @@ from ottla.accumulator import RecordAccumulator
 from ottla.backoff import Backoff
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
-from ottla.config import ConfigDraft, ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
+from ottla.config import (
+    ConfigDraft,
+    ConnectionConfig,
+    DnsLookup,
+    Idempotence,
+    ProducerConfig,
+    RecoveryStrategy,
+    TransactionsConfig,
+)
+from ottla.coordination import Coordination
 from ottla.dealing import Dealer
 from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
@@ -29,6 +38,9 @@ from ottla.sealing import Sealer
 from ottla.selector import Selector
 from ottla.sender import Sender
 from ottla.splitting import Splitter
+from ottla.transacting import Transactions
+from ottla.transaction_manager import Agenda, Sequences, TransactionManager
+from ottla.transaction_manager import Idempotence as IdempotentAgenda
 
 MAX_ANSWER_SIZE = 128 * 1024 * 1024
 """No answer to what a producer asks comes near this; a larger one is not Kafka's."""
@@ -52,6 +64,7 @@ class Engine:
     buffer_memory: int
     max_block: float
     delivery_timeout: float
+    transactions: Transactions | None = None
 
 
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry: Registry | None = None) -> Engine:
@@ -92,6 +105,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         ratio=sealer.ratio,
     )
     dealer = _dealer(plugins.partitioner, sizes, columns)
+    exactly = _exactly_once(config.transactions, retry_backoff, client_id)
     accumulator = RecordAccumulator(
         sizes=sizes,
         linger=batching.linger,
@@ -102,6 +116,8 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         columns=columns,
         seal=sealer.seal,
         dealer=dealer,
+        sequences=exactly.sequences,
+        admit=exactly.manager.check_open if exactly.manager is not None else None,
         wake=selector.wakeup,
         clock=clock,
     )
@@ -114,6 +130,11 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         max_block=batching.max_block,
     )
     metadata.on_change = delays.on_change = routes.forget
+    coordination = (
+        None
+        if exactly.agenda is None
+        else Coordination(agenda=exactly.agenda, client=client, metadata=metadata, accumulator=accumulator)
+    )
     sender = Sender(
         accumulator=accumulator,
         client=client,
@@ -127,6 +148,9 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         delivery_timeout=delivery.delivery_timeout,
         keep_order=delivery.max_in_flight == 1,
         client_id=client_id,
+        sequences=exactly.sequences,
+        coordination=coordination,
+        transactions=exactly.manager,
     )
     io_thread = IoThread(
         sender=sender,
@@ -149,6 +173,16 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         buffer_memory=batching.buffer_memory,
         max_block=batching.max_block,
         delivery_timeout=delivery.delivery_timeout,
+        transactions=(
+            None
+            if exactly.manager is None
+            else Transactions(
+                manager=exactly.manager,
+                accumulator=accumulator,
+                max_block=batching.max_block,
+                wake=selector.wakeup,
+            )
+        ),
     )
 
 
@@ -182,6 +216,34 @@ def _client(
         ),
         clock=clock,
     )
+
+
+@attrs.frozen(kw_only=True)
+class _ExactlyOnce:
+    """What numbers records, if anything does, and what asks for their ids."""
+
+    sequences: Sequences | None = None
+    agenda: Agenda | None = None
+    manager: TransactionManager | None = None
+
+
+def _exactly_once(config: TransactionsConfig, backoff: Backoff, client_id: str) -> _ExactlyOnce:
+    if config.idempotence is Idempotence.OFF:
+        return _ExactlyOnce()
+    if config.transactional_id is None:
+        sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
+        agenda = IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id)
+        return _ExactlyOnce(sequences=sequences, agenda=agenda)
+    sequences = Sequences(transactional=True, required=True)
+    manager = TransactionManager(
+        transactional_id=config.transactional_id,
+        timeout_ms=config.timeout,
+        two_phase=config.two_phase,
+        sequences=sequences,
+        backoff=backoff,
+        client_id=client_id,
+    )
+    return _ExactlyOnce(sequences=sequences, agenda=manager, manager=manager)
 
 
 def _dealer(partitioner: Partitioner, sizes: BatchSizes, columns: Callable[[int], Columns]) -> Dealer | None:
