@@ -36,9 +36,13 @@ from ottla.transaction_manager.sequences import Sequences
 
 @attrs.frozen(kw_only=True)
 class Ready:
-    """Brokers with something to take now, topics that lack a leader, and when to look again."""
+    """Brokers with something to take now, topics that lack a leader, and when to look again.
+
+    `soon`: brokers with something to take once it has a producer id, or is part of its transaction.
+    """
 
     nodes: frozenset[int]
+    soon: frozenset[int]
     leaderless: frozenset[str]
     look_again_at: float
 
@@ -215,6 +219,7 @@ class RecordAccumulator:
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Who has something to take, and when that may change without a new record."""
         nodes: set[int] = set()
+        soon: set[int] = set()
         leaderless: set[str] = set()
         look_again_at = FOREVER
         urgent = self._urgent()
@@ -237,10 +242,17 @@ class RecordAccumulator:
                 if due <= now:
                     if self._may_leave(queue.batches[0]):
                         nodes.add(leader)
+                    else:
+                        soon.add(leader)
                 else:
                     look_again_at = min(look_again_at, due)
             self._look_again_at = look_again_at
-        return Ready(nodes=frozenset(nodes), leaderless=frozenset(leaderless), look_again_at=look_again_at)
+        return Ready(
+            nodes=frozenset(nodes),
+            soon=frozenset(soon),
+            leaderless=frozenset(leaderless),
+            look_again_at=look_again_at,
+        )
 
     def drain(
         self, cluster: Cluster, nodes: Collection[int], *, max_size: int, now: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -39,8 +39,11 @@ from ottla.selector import Selector
 from ottla.sender import Sender
 from ottla.splitting import Splitter
 from ottla.transacting import Transactions
-from ottla.transaction_manager import Agenda, Sequences, TransactionManager
+from ottla.transaction_manager import Agenda, Sequences
 from ottla.transaction_manager import Idempotence as IdempotentAgenda
+
+if TYPE_CHECKING:
+    from ottla.transaction_manager.manager import TransactionManager
 
 MAX_ANSWER_SIZE = 128 * 1024 * 1024
 """No answer to what a producer asks comes near this; a larger one is not Kafka's."""
@@ -234,6 +237,9 @@ def _exactly_once(config: TransactionsConfig, backoff: Backoff, client_id: str) 
         sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
         agenda = IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id)
         return _ExactlyOnce(sequences=sequences, agenda=agenda)
+    # Here, because the messages of transactions cost every program that has none 10 ms at its start.
+    from ottla.transaction_manager.manager import TransactionManager
+
     sequences = Sequences(transactional=True, required=True)
     manager = TransactionManager(
         transactional_id=config.transactional_id,

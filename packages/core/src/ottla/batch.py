@@ -95,9 +95,7 @@ class ProducerBatch:
         self.last_node: int | None = None
         self.last_error: OttlaError | None = None
         self.sealed: Section | None = None
-        self.stamp: Stamp | None = (
-            None  # for all its tries, unless a broker says that the numbers before it are missing
-        )
+        self.stamp: Stamp | None = None  # for all its tries, unless its broker misses what came before it
         self.outcome: Outcome | None = None
         self._columns = columns
         self._append = columns.append

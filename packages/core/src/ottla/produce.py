@@ -20,6 +20,8 @@ from ottla.sealing import Takes
 NO_ID: Final = bytes(16)
 FIRST_WITH_ZSTD: Final = 7
 LAST_WITH_NAMES: Final = 12
+LAST_THAT_ADDS_NOTHING: Final = 11
+"""Later versions make partitions members of their transaction, for `transaction.version` 2 (KIP-890)."""
 NEWEST_MAGIC: Final = 2
 VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, PRODUCE.max_version)}
 """The versions that carry each record format: 0.9 brokers know 0 and 1, 0.10 ones 2."""

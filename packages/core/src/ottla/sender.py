@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ottla.accumulator import RecordAccumulator
 from ottla.batch import ProducerBatch
@@ -18,11 +18,14 @@ from ottla.metadata import Metadata
 from ottla.network_client import Completion, NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.outcomes import Acknowledged, Failed, Split
-from ottla.produce import PartitionAnswer, produce_request, read_answer
+from ottla.produce import LAST_THAT_ADDS_NOTHING, PartitionAnswer, produce_request, read_answer
 from ottla.protocol import PRODUCE
 from ottla.splitting import Splitter
-from ottla.transaction_manager import LAST_PRODUCE_OF_OLD, Sequences, TransactionManager
+from ottla.transaction_manager import Sequences
 from ottla.verdicts import ORDER_REFUSED, VERDICTS, WRITTEN_PERHAPS, Verdict
+
+if TYPE_CHECKING:  # what transactions take to import is for those who have some
+    from ottla.transaction_manager.manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +82,8 @@ class Sender:
             self._metadata.request_update()
         if self._coordination is not None:
             until = min(until, self._coordination.run(now))
+            for node in ready.soon:
+                self._client.ready(node, now)  # its connection is made meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
         if not nodes and (unreachable := self._client.unreachable()) is not None:
             self._accumulator.fail_queued(unreachable)
@@ -142,7 +147,7 @@ class Sender:
             topic_ids=topic_ids,
             on_complete=lambda completion: self._judge(batches, topic_ids, completion),
             transactional_id=transactions.transactional_id if transactions is not None else None,
-            newest=LAST_PRODUCE_OF_OLD if transactions is not None and not transactions.newest else PRODUCE.max_version,
+            newest=PRODUCE.max_version if transactions is None or transactions.newest else LAST_THAT_ADDS_NOTHING,
         )
         self._client.send(node, request, now)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -10,8 +11,11 @@ from ottla import io_threads
 from ottla.accumulator import RecordAccumulator
 from ottla.errors import TransactionTimeout, WrongCall
 from ottla.reports import DeliveryReport
-from ottla.transaction_manager import OffsetsToSend, PreparedTransaction, TransactionManager
+from ottla.transaction_manager import OffsetsToSend, PreparedTransaction
 from ottla.transaction_manager.pending import Pending
+
+if TYPE_CHECKING:
+    from ottla.transaction_manager.manager import TransactionManager
 
 
 @attrs.frozen(kw_only=True)

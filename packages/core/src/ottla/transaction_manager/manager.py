@@ -27,9 +27,9 @@ from ottla.errors import (
     error_code,
 )
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transaction_manager import errands
+from ottla.transaction_manager import transaction_errands as errands
 from ottla.transaction_manager.agenda import Stance
-from ottla.transaction_manager.errands import Errand, Target
+from ottla.transaction_manager.errands import Errand, Target, initialize
 from ottla.transaction_manager.offsets import OffsetsToSend, TopicPartition
 from ottla.transaction_manager.pending import Pending
 from ottla.transaction_manager.prepared import PreparedTransaction
@@ -364,7 +364,7 @@ class TransactionManager:
         return None
 
     def _initialize(self, *, current: ProducerId | None = None) -> Errand:
-        return errands.initialize(
+        return initialize(
             transactional_id=self.transactional_id,
             timeout_ms=self._timeout_ms,
             current=current,
