@@ -41,12 +41,20 @@ class Simulated:
     """A producer of a cluster with topic t, which it knows already."""
 
     def __init__(
-        self, *leaders: int, plugins: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None
+        self,
+        *leaders: int,
+        plugins: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        cluster: SimulatedCluster | None = None,
+        network: Callable[[SimulatedCluster, ManualClock], SimulatedNetwork] = SimulatedNetwork,
+        clock: ManualClock | None = None,
     ) -> None:
-        self.cluster = SimulatedCluster.of(*sorted(set(leaders)))
-        self.cluster.create("t", *leaders)
-        self.clock = ManualClock()
-        self.network = SimulatedNetwork(self.cluster, self.clock)
+        if cluster is None:
+            cluster = SimulatedCluster.of(*sorted(set(leaders)))
+            cluster.create("t", *leaders)
+        self.cluster = cluster
+        self.clock = clock or ManualClock()
+        self.network = network(self.cluster, self.clock)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(assembly, "_selector", lambda *_parts: self.network)
             patch.setattr(assembly, "time", SimpleNamespace(monotonic=self.clock))
@@ -132,10 +140,26 @@ class Calling:
 
 @contextmanager
 def simulated(
-    *leaders: int, plugins: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None, **options: Any
+    *leaders: int,
+    plugins: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+    cluster: SimulatedCluster | None = None,
+    network: Callable[[SimulatedCluster, ManualClock], SimulatedNetwork] = SimulatedNetwork,
+    clock: ManualClock | None = None,
+    **options: Any,
 ) -> Iterator[Simulated]:
-    """A producer that is closed by force in the end, should it still be open."""
-    made = Simulated(*leaders, plugins=plugins, config={**(config or {}), **_dotted(options)})
+    """A producer that is closed by force in the end, should it still be open.
+
+    *cluster* and *clock* may be shared with others; otherwise the cluster has topic t with these *leaders*.
+    """
+    made = Simulated(
+        *leaders,
+        plugins=plugins,
+        config={**(config or {}), **_dotted(options)},
+        cluster=cluster,
+        network=network,
+        clock=clock,
+    )
     try:
         yield made
     finally:

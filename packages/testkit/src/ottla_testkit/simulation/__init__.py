@@ -2,5 +2,6 @@
 
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.network import SimulatedNetwork
+from ottla_testkit.simulation.storm import StormyNetwork, Weather
 
-__all__ = ["SimulatedBroker", "SimulatedCluster", "SimulatedNetwork", "SimulatedTopic"]
+__all__ = ["SimulatedBroker", "SimulatedCluster", "SimulatedNetwork", "SimulatedTopic", "StormyNetwork", "Weather"]

@@ -98,7 +98,7 @@ class SimulatedNetwork:
         self.sent = list(self._outbox)
         for node in self.sent:
             link = self._links[node]
-            answer = link.broker.answer(self._outbox.pop(node))
+            answer = self.take(node, link.broker, self._outbox.pop(node))
             if answer is not None:
                 link.answers.append(answer)
         self.connected = [node for node, broker in self._connecting.items() if broker is not None]
@@ -114,6 +114,10 @@ class SimulatedNetwork:
             self.waits.append(timeout)
             self.clock.advance(timeout)
         self._woken = False
+
+    def take(self, node: int, broker: SimulatedBroker, frame: bytes) -> bytes | None:
+        """A broker gets a request; what it answers at once."""
+        return broker.answer(frame)
 
     def wakeup(self) -> None:
         self._woken = True
