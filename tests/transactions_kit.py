@@ -109,6 +109,7 @@ def consumer(bootstrap_servers: str, *, isolation: str, group: str | None = None
             "isolation.level": isolation,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             "log_level": 0,
         }
     )
