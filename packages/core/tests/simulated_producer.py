@@ -19,6 +19,8 @@ from ottla.config import ConfigDraft, ProducerConfig
 from ottla.io_thread import IoThread
 from ottla.plugin_choice import Plugins, choose
 from ottla.registry import Registry
+from ottla.transacting import Transactions
+from ottla.transaction_manager.pending import Pending
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
@@ -35,6 +37,19 @@ class ThreadOfTheTest(IoThread):
         """Run to the end on the calling thread."""
         self._run()
         return True
+
+
+@attrs.frozen(kw_only=True)
+class TransactionsOfTheTest(Transactions):
+    """Runs rounds where a caller would wait for the I/O thread."""
+
+    world: Simulated
+
+    def _wait(self, pending: Pending, timeout: float | None) -> None:
+        end = self.world.clock() + (self.max_block if timeout is None else timeout)
+        while not pending.ended and self.world.clock() < end:
+            self.world.round(until=end)
+        super()._wait(pending, 0.0)
 
 
 class Simulated:
@@ -62,6 +77,14 @@ class Simulated:
             patch.setattr(assembly, "choose", _choosing(plugins or {}))
             self.producer = Producer({"bootstrap.servers": "seed:9092", "linger.ms": 0, **(config or {})})
         engine = self.producer._engine
+        if engine.transactions is not None:
+            self.producer._transactions = TransactionsOfTheTest(
+                world=self,
+                manager=engine.transactions.manager,
+                accumulator=engine.accumulator,
+                max_block=engine.max_block,
+                wake=self.network.wakeup,
+            )
         self.accumulator, self.metadata = engine.accumulator, engine.metadata
         self.pool = engine.accumulator._pool
         self.thread = engine.io_thread

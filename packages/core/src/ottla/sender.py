@@ -21,7 +21,7 @@ from ottla.outcomes import Acknowledged, Failed, Split
 from ottla.produce import LAST_THAT_ADDS_NOTHING, PartitionAnswer, produce_request, read_answer
 from ottla.protocol import PRODUCE
 from ottla.splitting import Splitter
-from ottla.transaction_manager import Sequences
+from ottla.transaction_manager import OrderRefused, Sequences
 from ottla.verdicts import ORDER_REFUSED, VERDICTS, WRITTEN_PERHAPS, Verdict
 
 if TYPE_CHECKING:  # what transactions take to import is for those who have some
@@ -216,19 +216,18 @@ class Sender:
     def _out_of_order(self, batch: ProducerBatch, answer: PartitionAnswer, now: float) -> bool:
         """See to a batch that the broker does not take for its number; True: that is what it said.
 
-        One that came too early is tried again as it is. If it is the first, its predecessors are lost to the broker:
-        then it is numbered anew in another epoch, or fails the transaction that it is of.
+        One that came too early is tried again as it is. If it is the first, what came before it is lost to the broker:
+        then it is numbered anew in another epoch, or given up where that could write it twice.
         """
         sequences = self._sequences
         if sequences is None or batch.stamp is None or answer.code not in ORDER_REFUSED:
             return False
         error = BrokerError(answer.code, answer.message)
-        lost = sequences.refuse_order(batch)
-        if lost:
-            batch.undecided = False  # the broker holds nothing that comes after what it holds
-        if lost and sequences.transactional:
+        refused = sequences.refuse_order(batch)
+        if refused is OrderRefused.LOST:
             self._fail(batch, error, now)
         else:
+            batch.undecided &= refused is OrderRefused.EARLY
             self._retry(batch, error, now)
         return True
 

@@ -5,7 +5,7 @@ from ottla.transaction_manager.errands import Errand, Target
 from ottla.transaction_manager.idempotence import Idempotence
 from ottla.transaction_manager.offsets import ConsumerGroupMetadata, OffsetAndMetadata, OffsetsToSend
 from ottla.transaction_manager.prepared import PreparedTransaction
-from ottla.transaction_manager.sequences import Sequences
+from ottla.transaction_manager.sequences import OrderRefused, Sequences
 
 __all__ = [
     "Agenda",
@@ -14,6 +14,7 @@ __all__ = [
     "Idempotence",
     "OffsetAndMetadata",
     "OffsetsToSend",
+    "OrderRefused",
     "PreparedTransaction",
     "Sequences",
     "Stance",

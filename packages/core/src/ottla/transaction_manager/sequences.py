@@ -7,6 +7,7 @@ Plain state for the I/O thread; it knows neither requests nor states of a transa
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Sequence
 
@@ -20,6 +21,14 @@ logger = logging.getLogger(__name__)
 
 LAST_EPOCH = 32_767
 _NONE = -1
+
+
+class OrderRefused(enum.Enum):
+    """What can become of a batch that a broker did not take for its number."""
+
+    EARLY = "another one goes first; it is sent again as it is"
+    ANEW = "nothing of it is written; it is numbered anew, and sent again"
+    LOST = "it cannot be sent again and be written only once"
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -166,20 +175,20 @@ class Sequences:
         place = numbers.in_flight.index(batch)
         numbers.in_flight[place : place + 1] = parts
 
-    def refuse_order(self, batch: ProducerBatch) -> bool:
-        """A broker says that what comes before a batch is not there; True: so it is, and not just on its way.
-
-        Behind another batch that is tried again the answer only means that it came too early.
-        """
+    def refuse_order(self, batch: ProducerBatch) -> OrderRefused:
+        """A broker says that what comes before a batch is not there: what that means."""
         numbers = self._numbers(batch)
         if numbers.in_flight[0] is not batch:
-            return False
+            return OrderRefused.EARLY
         if self.transactional:
             self.uncertain = True
-        else:
-            numbers.astray = True
-            self._in_doubt[batch.topic, batch.partition] = numbers
-        return True
+            return OrderRefused.LOST
+        if numbers.missing and batch.undecided:
+            # What it misses may be on its way yet, on a connection that we lost, and so may an earlier try of its own.
+            return OrderRefused.LOST
+        numbers.astray = True
+        self._in_doubt[batch.topic, batch.partition] = numbers
+        return OrderRefused.ANEW
 
     def resolve(self) -> None:
         """Settle what is uncertain, where nothing is on the wire any more: go on, or count anew in a new epoch.

@@ -14,9 +14,11 @@ from collections import deque
 import attrs
 
 from ottla.errors import ConnectionFailed, ErrorCode
+from ottla.protocol.messages.end_txn import END_TXN
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.network import SimulatedNetwork
+from ottla_testkit.simulation.transactions import NEW_GENERATION
 
 PRODUCE_REFUSALS = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -82,7 +84,7 @@ class StormyNetwork(SimulatedNetwork):
         draw = self.random.random()
         if draw < weather.lost_request:
             self._lose(node, broker)
-            if self.random.random() < weather.late_request:
+            if self.random.random() < weather.late_request and not self._too_harsh(frame):
                 self._later(self.random.uniform(0, 2 * weather.longest_delay), broker.id, frame)
             return None
         if self.random.random() < weather.refused:
@@ -94,6 +96,11 @@ class StormyNetwork(SimulatedNetwork):
             self._lose(node, broker)
             return None
         return self._in_order(node, answer)
+
+    def _too_harsh(self, frame: bytes) -> bool:
+        """Whether no producer could survive this: before KIP-890 a late EndTxn ends the transaction after its own."""
+        is_end = int.from_bytes(frame[:2], "big") == END_TXN.key
+        return is_end and self.cluster.transaction_version < NEW_GENERATION
 
     def _in_order(self, node: int, answer: bytes | None) -> bytes | None:
         """Hold an answer back, perhaps; never past the next one of its connection."""
