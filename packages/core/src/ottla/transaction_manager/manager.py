@@ -214,9 +214,9 @@ class TransactionManager:
         """What to ask now, if anything."""
         with self._lock:
             self._look_at_failures()
+            self._due_at = float("inf")
             if self._under_way:
                 return None
-            self._due_at = float("inf")
             self._end_without_asking(settled=settled)
             errand = self._wanted(settled=settled)
             if errand is None:

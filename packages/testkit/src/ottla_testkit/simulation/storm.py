@@ -15,6 +15,7 @@ import attrs
 
 from ottla.errors import ConnectionFailed, ErrorCode
 from ottla.protocol.messages.end_txn import END_TXN
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.network import SimulatedNetwork
@@ -98,9 +99,13 @@ class StormyNetwork(SimulatedNetwork):
         return self._in_order(node, answer)
 
     def _too_harsh(self, frame: bytes) -> bool:
-        """Whether no producer could survive this: before KIP-890 a late EndTxn ends the transaction after its own."""
-        is_end = int.from_bytes(frame[:2], "big") == END_TXN.key
-        return is_end and self.cluster.transaction_version < NEW_GENERATION
+        """Whether no producer could survive this, had it come late.
+
+        InitProducerId fences whoever asked again, and before KIP-890 EndTxn ends the transaction after its own.
+        """
+        key = int.from_bytes(frame[:2], "big")
+        old = self.cluster.transaction_version < NEW_GENERATION
+        return key == INIT_PRODUCER_ID.key or (old and key == END_TXN.key)
 
     def _in_order(self, node: int, answer: bytes | None) -> bytes | None:
         """Hold an answer back, perhaps; never past the next one of its connection."""

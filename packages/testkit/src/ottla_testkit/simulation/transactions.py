@@ -28,6 +28,7 @@ class Ownership:
     last: bool | None = None
     before: int | None = None
     timed_out: bool = False
+    replaced: int | None = None  # the epoch that its owner asked to replace by the one it has
 
 
 @attrs.define
@@ -50,10 +51,13 @@ class TransactionCoordinator:
         if owned is None:
             owned = self.ids[transactional_id] = Ownership(self.new_id(), 0)
             return ErrorCode.NONE, owned.producer_id, owned.epoch
+        if current is not None and current == (owned.producer_id, owned.replaced):
+            return ErrorCode.NONE, owned.producer_id, owned.epoch  # the answer to the first try was lost
         if current is not None and current != (owned.producer_id, owned.epoch):
             return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.ongoing:
             self._end(transactional_id, owned, commit=False)
+        owned.replaced = None if current is None else owned.epoch
         owned.epoch += 1
         owned.last = owned.before = None
         return ErrorCode.NONE, owned.producer_id, owned.epoch
@@ -64,6 +68,7 @@ class TransactionCoordinator:
         if code is ErrorCode.NONE:
             owned = self.ids[transactional_id]
             owned.ongoing = True
+            owned.replaced = None
             if partition is not None:
                 owned.partitions.add(partition)
         return code
