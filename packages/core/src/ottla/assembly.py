@@ -85,19 +85,34 @@ def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> 
     choose(ConfigDraft.read(config or {}, options), Registry())
 
 
+@attrs.frozen(kw_only=True)
+class Connections:
+    """What somebody works with who asks brokers on the thread of the caller, and sends no records."""
+
+    client: NetworkClient
+    metadata: Metadata
+    clock: Callable[[], float]
+    backoff: Backoff
+
+
+def connect(settings: Mapping[str, Any]) -> Connections:
+    """Connections by a producer's configuration; none is made yet. Raises ConfigError or PluginError."""
+    config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
+    clock = time.monotonic
+    backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
+    selector = _selector(config.connection, plugins.transport, clock)
+    metadata = _metadata(config, selector.wakeup, backoff, clock)
+    client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
+    client = _client(config, selector, metadata, client_id, clock)
+    return Connections(client=client, metadata=metadata, clock=clock, backoff=backoff)
+
+
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:
     clock = time.monotonic
     batching, delivery = config.batching, config.delivery
     retry_backoff = Backoff(initial=delivery.retry_backoff, maximum=delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport, clock)
-    metadata = Metadata(
-        bootstrap=config.connection.bootstrap_servers,
-        max_age=config.metadata.max_age,
-        max_idle=config.metadata.max_idle,
-        refresh_backoff=retry_backoff,
-        wake=selector.wakeup,
-        clock=clock,
-    )
+    metadata = _metadata(config, selector.wakeup, retry_backoff, clock)
     columns = _columns(plugins.encoder)
     client = _client(config, selector, metadata, client_id, clock)
     sealer = Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE)))
@@ -186,6 +201,19 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
                 wake=selector.wakeup,
             )
         ),
+    )
+
+
+def _metadata(
+    config: ProducerConfig, wake: Callable[[], object], backoff: Backoff, clock: Callable[[], float]
+) -> Metadata:
+    return Metadata(
+        bootstrap=config.connection.bootstrap_servers,
+        max_age=config.metadata.max_age,
+        max_idle=config.metadata.max_idle,
+        refresh_backoff=backoff,
+        wake=wake,
+        clock=clock,
     )
 
 

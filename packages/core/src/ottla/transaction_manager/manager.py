@@ -96,6 +96,7 @@ class TransactionManager:
         self._level_now = 0
         self._due_at = float("inf")
         self._needs_new_epoch = False
+        self._was_prepared = False
 
     # For callers
 
@@ -156,6 +157,7 @@ class TransactionManager:
                 return same
             self._require("prepare_transaction", State.IN_TRANSACTION)
             self._may_end = False
+            self._was_prepared = True
             self._move(State.PREPARED)
             return self._promise("prepare_transaction")
 
@@ -510,6 +512,9 @@ class TransactionManager:
 
     def _complete(self) -> None:
         """The transaction is over."""
+        if self._was_prepared and not self.newest:
+            self._needs_new_epoch = True  # so that nobody who ends it once more ends another one
+        self._was_prepared = False
         self._needs_new_epoch |= self._sequences.uncertain or (self._perhaps_started and not self._started)
         self._sequences.begin_transaction()
         self._started = self._perhaps_started = False
