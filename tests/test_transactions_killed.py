@@ -18,7 +18,7 @@ STEPS = ("begun", "sent", "flushed", "offsets", "committed")
 # It has no place in the group: its successor need not wait until the group has noticed that it is dead.
 TRANSFORM = """
     import sys
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
     from ottla import Producer
     servers, source, target, name, at_once, *ends = sys.argv[1:]
     partitions = range(3)
@@ -26,7 +26,12 @@ TRANSFORM = """
     producer.init_transactions()  # first: it ends what a dead one left open, offsets too
     consumer = Consumer({"bootstrap.servers": servers, "group.id": name, "isolation.level": "read_committed",
                          "enable.auto.commit": False, "fetch.wait.max.ms": 10})
-    places = consumer.committed([TopicPartition(source, each) for each in partitions], timeout=60)
+    places = None
+    while places is None:
+        try:
+            places = consumer.committed([TopicPartition(source, each) for each in partitions], timeout=60)
+        except KafkaException:  # a new broker has yet to make the topic of offsets
+            pass
     position = {each.partition: max(0, each.offset) for each in places}
     consumer.assign([TopicPartition(source, each, position[each]) for each in partitions])
     while any(position[each] < int(ends[each]) for each in partitions):
@@ -64,7 +69,9 @@ def test_reading_and_writing_in_one_transaction_is_exactly_once_however_often_it
         for topic in (source, target):
             kafka.create_topic(topic, partitions=PARTITIONS)
         fill(kafka, source, records)
-        ends = [kafka.end_offset(source, each) - 1 for each in range(PARTITIONS)]  # before the marker
+        ends = [
+            2 + len(range(each, records, PARTITIONS)) for each in range(PARTITIONS)
+        ]  # after the aborted and its marker
         arguments = (kafka.bootstrap_servers, source, target, name, str(AT_ONCE), *map(str, ends))
 
         killed_at = []
@@ -88,7 +95,7 @@ def test_reading_and_writing_in_one_transaction_is_exactly_once_however_often_it
 
 
 def fill(kafka: KafkaCluster, source: str, records: int) -> None:
-    """Numbered records, half of the transactions aborted ones in between, which nobody may see."""
+    """An aborted record in each partition, which nobody may see, and numbered ones behind it."""
     with transactional(kafka) as producer:
         producer.init_transactions()
         producer.begin_transaction()
