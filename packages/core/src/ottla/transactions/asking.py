@@ -95,7 +95,7 @@ class Asking:
         return answer, error_code(answer.error_code)
 
     def until_answered(self, key: str, one: Callable[[], T], code_of: Callable[[T], ErrorCode]) -> T:
-        """The first answer of *one* that does not say to ask again; meanwhile the coordinator of *key* is found anew."""
+        """The first answer that does not say to ask again; meanwhile the coordinator of *key* is found anew."""
         failures = 0
         while True:
             try:

@@ -10,7 +10,11 @@ from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     TransactionState,
 )
-from ottla.protocol.messages.list_transactions import LIST_TRANSACTIONS, ListTransactionsRequest
+from ottla.protocol.messages.list_transactions import (
+    LIST_TRANSACTIONS,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from ottla.transactions.asking import Asking
 
 ONGOING = "Ongoing"
@@ -47,8 +51,9 @@ def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
             request.transactional_id_pattern = _quoted(prefix) + ".*"
         return request
 
-    def one() -> object:
-        return asked.ask(node, LIST_TRANSACTIONS, content)
+    def one() -> ListTransactionsResponse:
+        answer: ListTransactionsResponse = asked.ask(node, LIST_TRANSACTIONS, content)
+        return answer
 
     answer = asked.until_answered("", one, lambda answer: error_code(answer.error_code))
     _check(error_code(answer.error_code), f"list the transactions of broker {node}")

@@ -46,17 +46,18 @@ def abort(config: Mapping[str, Any], leftover: Leftover, *, timeout: float = DEF
     """Abort this very transaction, and keep whoever began it from writing more; a later one of its id stays."""
     owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
     with asking(config, timeout=timeout) as asked:
-        asked.brokers()
         asked.coordinator(leftover.transactional_id)
-        if asked.level() >= NEW_GENERATION:
-            errand = end(leftover.transactional_id, owner, commit=False, newest=True)
-        else:
-            # EndTxn would leave the epoch as it is, and its owner could go on writing.
+        newest = asked.level() >= NEW_GENERATION
+        errand = end(leftover.transactional_id, owner, commit=False, newest=newest)
+        _answer, code = asked.run(errand, leftover.transactional_id)
+        outcome = outcome_of(code, commit=False, open_before=True)
+        if outcome is Outcome.ABORTED and not newest:
+            # The epoch is still what it was, and whoever has it could go on writing.
             errand = initialize(
                 transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner
             )
-        _answer, code = asked.run(errand, leftover.transactional_id)
-    return outcome_of(code, commit=False, open_before=True)
+            asked.run(errand, leftover.transactional_id)
+    return outcome
 
 
 def _leftover(state: TransactionState) -> Leftover:
