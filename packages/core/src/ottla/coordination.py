@@ -42,9 +42,10 @@ class Coordination:
         """Ask what is to be asked now, judge what is queued; returns when to come again at the latest."""
         agenda = self._agenda
         agenda.note_level(self._client.features.levels.get("transaction.version", 0))
-        self._judge_queued()  # first: an abort may be asked for as soon as nothing is left of its transaction
+        if agenda.stance is Stance.DROP:
+            self._judge_queued()  # an abort may be asked for as soon as nothing is left of its transaction
         errand = agenda.next_errand(now, settled=not self._accumulator.incomplete)
-        self._judge_queued()  # again: what it found may have ended the transaction
+        self._judge_queued()  # what it found may have ended the transaction
         return agenda.due_at() if errand is None else self._ask(errand, now)
 
     def _judge_queued(self) -> None:

@@ -75,6 +75,8 @@ class Sender:
         """One round; waits for as long as nothing is due, and not longer than *until*."""
         if self._expire(now):
             until = now  # somebody may wait for just this, and nothing else be due for long
+        if self._sequences is not None:
+            self._sequences.resolve()
         cluster = self._metadata.cluster
         ready = self._accumulator.ready(cluster, now)
         for topic in ready.leaderless:

@@ -28,6 +28,7 @@ class Idempotence:
         self._under_way = False
         self._failures = 0
         self._retry_at = float("-inf")
+        self._untold = False
         self.cause: OttlaError | None = None
 
     @property
@@ -46,11 +47,13 @@ class Idempotence:
     def next_errand(self, now: float, *, settled: bool) -> Errand | None:
         """InitProducerId, as long as there is no id."""
         sequences = self._sequences
-        sequences.resolve()
-        if sequences.owner is not None or sequences.off or self._under_way or now < self._retry_at:
+        if sequences.owner is not None or sequences.off or self._under_way:
             return None
-        if settled and self.cause is not None:
-            return None  # it is asked again when there is something to send
+        if self.cause is not None and (self._untold or settled):
+            self._untold = False
+            return None  # what is queued fails; it is asked again when there is something more to send
+        if now < self._retry_at:
+            return None
         self.cause = None
         return initialize(transactional_id=None, timeout_ms=NO_TIMEOUT_MS, current=None)
 
@@ -81,10 +84,9 @@ class Idempotence:
             self.lose(errand, error, now)
         else:
             self._retry_at = now + self._backoff.delay(self._failures)
-            refusal = BrokerError(
-                code, f"{code.meaning} It gives no producer id; enable.idempotence=false does without one"
+            self._refuse(
+                BrokerError(code, f"{code.meaning} It gives no producer id; enable.idempotence=false does without one")
             )
-            self.cause = refusal
 
     def lose(self, errand: Errand, error: OttlaError, now: float) -> None:
         """Ask again after a while."""
@@ -97,8 +99,10 @@ class Idempotence:
         """Brokers before 0.11 know no producer ids."""
         self._under_way = False
         if self._sequences.required:
-            self.cause = UnsupportedVersion(
-                f"enable.idempotence=true needs brokers of 0.11 or later: {error}; leave it out to do without"
+            self._refuse(
+                UnsupportedVersion(
+                    f"enable.idempotence=true needs brokers of 0.11 or later: {error}; leave it out to do without"
+                )
             )
             return
         self._sequences.off = True
@@ -106,6 +110,10 @@ class Idempotence:
             "%s: idempotence is off, because the brokers are older than 0.11: a retry may write a record twice",
             self._client_id,
         )
+
+    def _refuse(self, cause: OttlaError) -> None:
+        self.cause = cause
+        self._untold = True
 
     def lose_hope(self, error: OttlaError) -> None:
         """Nobody waits for an id; records learn of it by themselves."""

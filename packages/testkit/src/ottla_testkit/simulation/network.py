@@ -34,6 +34,7 @@ class SimulatedNetwork:
         self.refusing: set[str] = set()
         self.slow_names: set[str] = set()
         self.black_holes: set[str] = set()
+        self.holding = False  # answers are on their way, and do not come
         self.waits: list[float] = []
         self.wakeups = 0
         self._links: dict[int, _Link] = {}
@@ -107,7 +108,9 @@ class SimulatedNetwork:
             assert broker is not None
             self._links[node] = _Link(broker)
         self.received = [
-            (node, memoryview(link.answers.popleft())) for node, link in self._links.items() if link.answers
+            (node, memoryview(link.answers.popleft()))
+            for node, link in self._links.items()
+            if link.answers and not self.holding
         ]
         if not (self.disconnected or self.sent or self.connected or self.received or self._woken):
             assert timeout < 1e8, "nothing would ever end this wait"
