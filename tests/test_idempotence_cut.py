@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from transactions_kit import LONG, MINUTES, WAIT, chance, numbered, read
 
 from ottla import Producer
 from ottla_testkit.free_ports import HOST
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.proxy import Cut, CuttingProxy
+from transactions_kit import LONG, MINUTES, WAIT, chance, numbered, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from transactions_kit import LONG, MINUTES, WAIT, chance, numbered, read
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
+from transactions_kit import LONG, MINUTES, WAIT, chance, numbered, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from transactions_kit import LONG, WAIT, chance, finished, group_offsets, new_id, numbered, program, read, transactional
 
 from ottla_testkit.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.kafka_cluster import KafkaCluster
+from transactions_kit import LONG, WAIT, chance, finished, group_offsets, new_id, numbered, program, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

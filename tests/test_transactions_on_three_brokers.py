@@ -7,11 +7,11 @@ import threading
 
 import attrs
 import pytest
-from transactions_kit import LONG, WAIT, chance, coordinator, new_id, read, transactional
 
 from ottla import Producer
 from ottla.errors import AbortableError
 from ottla_testkit.kafka_cluster import KafkaCluster
+from transactions_kit import LONG, WAIT, chance, coordinator, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

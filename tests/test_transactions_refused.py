@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import attrs
 import pytest
-from transactions_kit import WAIT, chance, new_id
 
 from ottla import Delivery, ErrorCode, Producer
 from ottla.errors import AbortableError, ProducerFenced, TransactionError, TransactionFailed
@@ -26,6 +25,7 @@ from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
+from transactions_kit import WAIT, chance, new_id
 
 _C = ErrorCode
 AnyMessage: TypeAlias = Message[Any, Any]

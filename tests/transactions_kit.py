@@ -49,6 +49,18 @@ def transactional(kafka: KafkaCluster, transactional_id: str | None = None, /, *
     )
 
 
+def send(producer: Producer, topic: str, values: list[bytes], *, partitions: int = 3) -> None:
+    """Each value to each partition."""
+    for value in values:
+        for partition in range(partitions):
+            producer.send(topic, value, partition=partition)
+
+
+def committed(kafka: KafkaCluster, topic: str) -> list[list[bytes]]:
+    """What readers of committed records see, once no transaction is open."""
+    return read(kafka.bootstrap_servers, topic, partitions=3)
+
+
 def read(
     bootstrap_servers: str, topic: str, *, partitions: int = 1, isolation: str = COMMITTED, settled: bool = True
 ) -> list[list[bytes]]:
