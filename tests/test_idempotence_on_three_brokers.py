@@ -6,7 +6,7 @@ import pytest
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, MINUTES, WAIT, chance, numbered, read
+from transactions_kit import LONG, MINUTES, WAIT, await_in_sync, chance, numbered, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -36,6 +36,7 @@ def test_leaders_killed_under_a_stream_double_nothing_lose_nothing_and_reorder_n
                 kafka.kill(victim)
                 send(random.randint(1_000, 10_000))
                 kafka.start(victim)
+                await_in_sync(kafka, "t")
             report = producer.flush(3 * WAIT)
         found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
 

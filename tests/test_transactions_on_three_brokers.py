@@ -11,7 +11,7 @@ import pytest
 from ottla import Producer
 from ottla.errors import AbortableError
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, WAIT, chance, coordinator, new_id, read, transactional
+from transactions_kit import LONG, WAIT, await_in_sync, chance, coordinator, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -45,6 +45,7 @@ class Killer:
     def soon(self) -> None:
         """Kill within the next tenth of a second."""
         self.return_all()
+        await_in_sync(self._kafka, "t", "__transaction_state")
         victim, wait = coordinator(self._kafka, self._id), self._chance.uniform(0, 0.1)
         self._thread = threading.Timer(wait, self._kafka.kill, [victim])
         self._thread.start()

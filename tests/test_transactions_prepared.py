@@ -127,6 +127,29 @@ def test_whoever_prepared_a_transaction_may_end_it_too_and_go_on(
     assert committed(broker, topic) == [[b"prepared", b"next"] if commit else [b"next"]] * 3
 
 
+def test_an_end_repeated_late_does_not_touch_the_next_transaction_of_its_producer(
+    broker: KafkaCluster, topic: str
+) -> None:
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"prepared"])
+        prepared = producer.prepare_transaction()
+        outcome = complete(broker, prepared, commit=True)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        send(producer, topic, [b"next"])
+        producer.flush(WAIT)
+
+        late = complete(broker, prepared, commit=True)
+        visible = read(broker.bootstrap_servers, topic, partitions=3, settled=False)
+        producer.abort_transaction()
+
+    assert outcome is Outcome.COMMITTED
+    assert late is Outcome.FENCED
+    assert visible == committed(broker, topic) == [[b"prepared"]] * 3
+
+
 def test_a_transaction_that_its_own_successor_aborted_is_told_as_fenced(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     prepared = left_prepared(broker, topic, name)

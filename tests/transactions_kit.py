@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.wire import transaction_coordinator
+from ottla_testkit.wire import metadata, transaction_coordinator
 
 LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 SEED = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 32))
@@ -151,6 +151,16 @@ def coordinator(kafka: KafkaCluster, transactional_id: str) -> int:
                     return found
         time.sleep(LOOK_AGAIN)
     raise AssertionError(f"nobody coordinates {transactional_id}")
+
+
+def await_in_sync(kafka: KafkaCluster, *topics: str) -> None:
+    """Until every node is in sync with every leader: only then can any one of them be lost without standing still."""
+
+    def in_sync(topic: str) -> bool:
+        partitions = metadata(kafka.address(kafka.running[0]), topic=topic).partitions.values()
+        return bool(partitions) and all(each.in_sync == set(kafka.nodes) and each.leader > 0 for each in partitions)
+
+    await_true(lambda: all(map(in_sync, topics)))
 
 
 @contextmanager
