@@ -66,6 +66,7 @@ class Simulated:
         cluster: SimulatedCluster | None = None,
         network: Callable[[SimulatedCluster, ManualClock], SimulatedNetwork] = SimulatedNetwork,
         clock: ManualClock | None = None,
+        know: bool = True,
     ) -> None:
         if cluster is None:
             cluster = SimulatedCluster.of(*sorted(set(leaders)))
@@ -92,7 +93,8 @@ class Simulated:
         self.pool = engine.accumulator._pool
         self.thread = engine.io_thread
         self.sender = engine.io_thread._sender
-        self.know("t")
+        if know:
+            self.know("t")
 
     def know(self, topic: str) -> None:
         """Have the producer know a topic before it sends, for nobody could bring the news while it waits."""
@@ -172,11 +174,13 @@ def simulated(
     cluster: SimulatedCluster | None = None,
     network: Callable[[SimulatedCluster, ManualClock], SimulatedNetwork] = SimulatedNetwork,
     clock: ManualClock | None = None,
+    know: bool = True,
     **options: Any,
 ) -> Iterator[Simulated]:
     """A producer that is closed by force in the end, should it still be open.
 
-    *cluster* and *clock* may be shared with others; otherwise the cluster has topic t with these *leaders*.
+    *cluster* and *clock* may be shared with others; otherwise the cluster has topic t with these *leaders*. Without
+    *know* the producer has asked nobody for anything yet.
     """
     made = Simulated(
         *leaders,
@@ -185,6 +189,7 @@ def simulated(
         cluster=cluster,
         network=network,
         clock=clock,
+        know=know,
     )
     try:
         yield made

@@ -493,6 +493,15 @@ def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
         assert requests(world).count("FindCoordinator") == 2
 
 
+def test_servers_that_refuse_us_all_are_told_at_once() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", know=False) as world:
+        world.network.strangers.add("seed")
+        with pytest.raises(TransactionError, match="TLS alert"):
+            world.producer.init_transactions()
+
+        assert world.clock() < 1.0
+
+
 def test_brokers_without_transactions_are_told_apart() -> None:
     cluster = cluster_of()
     for broker in cluster.brokers.values():
@@ -703,3 +712,56 @@ def test_a_consumer_that_lost_its_partitions_is_refused() -> None:
         producer.abort_transaction()
 
         assert world.cluster.transactions.committed_offsets == {}
+
+
+# Epochs
+
+
+def old_brokers(world: Simulated) -> None:
+    """They cannot give a producer another epoch (before 2.5)."""
+    for broker in world.cluster.brokers.values():
+        broker.versions[22] = (0, 2)
+
+
+def test_on_old_brokers_what_was_refused_for_good_is_aborted_and_the_next_transaction_goes_on() -> None:
+    cluster = cluster_of(0)
+    with simulated(cluster=cluster, transactional_id="x", config=ONE_BY_ONE, know=False) as world:
+        old_brokers(world)
+        world.know("t")
+        producer = begun(world)
+        producer.send("t", b"first", partition=0)
+        world.settle()
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        world.network.holding = True
+        deliveries = [producer.send("t", value, partition=0) for value in (b"refused", b"behind")]
+        world.run_until(lambda: all(delivery._batch.in_flight for delivery in deliveries), time_passes=False)
+        world.network.holding = False
+        with pytest.raises(AbortableError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"next", partition=0)
+
+        assert committed(world) == [b"next"]
+
+
+def test_on_old_brokers_what_may_be_written_yet_leaves_a_producer_that_can_only_be_closed() -> None:
+    cluster = cluster_of(0)
+    config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}
+    with simulated(cluster=cluster, transactional_id="x", config=config, know=False) as world:
+        old_brokers(world)
+        world.know("t")
+        producer = begun(world)
+        producer.send("t", b"first", partition=0)
+        world.settle()
+        world.cluster.brokers[1].silent = True
+        producer.send("t", b"lost", partition=0)
+        world.pass_time(2.5)
+        world.cluster.brokers[1].silent = False
+        with pytest.raises(AbortableError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"next", partition=0)
+        with pytest.raises(TransactionFailed, match=r"another epoch now, which brokers before 2\.5"):
+            producer.commit_transaction()

@@ -3,6 +3,7 @@
 from ottla.assembly import check_config
 from ottla.delivery import Delivery
 from ottla.errors import (
+    AbortableError,
     BrokerError,
     BufferExhausted,
     ConfigError,
@@ -17,20 +18,28 @@ from ottla.errors import (
     PluginMissing,
     ProducerClosed,
     ProducerFailed,
+    ProducerFenced,
     RecordTooLarge,
     SerializationFailed,
     TopicUnavailable,
+    TransactionAborted,
+    TransactionError,
+    TransactionFailed,
+    TransactionTimeout,
     UndeliveredError,
 )
 from ottla.producer import Producer
 from ottla.records import RecordMetadata
 from ottla.reports import DeliveryReport, TopicReport
+from ottla.transaction_manager import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction
 from ottla.version import __version__
 
 __all__ = [
+    "AbortableError",
     "BrokerError",
     "BufferExhausted",
     "ConfigError",
+    "ConsumerGroupMetadata",
     "Delivery",
     "DeliveryFailed",
     "DeliveryReport",
@@ -38,18 +47,25 @@ __all__ = [
     "ErrorCode",
     "FlushTimeout",
     "InvalidRecord",
+    "OffsetAndMetadata",
     "OttlaError",
     "PluginBroken",
     "PluginError",
     "PluginMissing",
+    "PreparedTransaction",
     "Producer",
     "ProducerClosed",
     "ProducerFailed",
+    "ProducerFenced",
     "RecordMetadata",
     "RecordTooLarge",
     "SerializationFailed",
     "TopicReport",
     "TopicUnavailable",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionFailed",
+    "TransactionTimeout",
     "UndeliveredError",
     "__version__",
     "check_config",

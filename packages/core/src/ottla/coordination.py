@@ -42,6 +42,8 @@ class Coordination:
         """Ask what is to be asked now, judge what is queued; returns when to come again at the latest."""
         agenda = self._agenda
         agenda.note_level(self._client.features.levels.get("transaction.version", 0))
+        if self._metadata.hopeless is not None:
+            agenda.lose_hope(self._metadata.hopeless)
         if agenda.stance is Stance.DROP:
             self._judge_queued()  # an abort may be asked for as soon as nothing is left of its transaction
         errand = agenda.next_errand(now, settled=not self._accumulator.incomplete)

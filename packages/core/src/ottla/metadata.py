@@ -70,6 +70,11 @@ class Metadata:
         """Where to begin, as it was configured."""
         return {(broker.host, broker.port) for broker in self._bootstrap.values()}
 
+    @property
+    def hopeless(self) -> OttlaError | None:
+        """Why every server refuses us, for a reason that waiting does not mend; None: it is not so."""
+        return self._hopeless
+
     # For the callers of the producer
 
     def wait_for(self, topic: str, *, partition: int | None, timeout: float) -> Topic:

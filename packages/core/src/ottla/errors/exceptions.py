@@ -4,6 +4,7 @@ Raised by `send`, before the record was queued: `InvalidRecord`, `RecordTooLarge
 `TopicUnavailable`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`.
 The outcome of a record that was queued: `DeliveryFailed`, `DeliveryTimeout`.
 While assembling a producer: `ConfigError`, `PluginError`.
+By the methods for transactions: `TransactionError`, or one of its kinds.
 """
 
 from __future__ import annotations

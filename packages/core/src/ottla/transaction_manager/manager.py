@@ -295,6 +295,9 @@ class TransactionManager:
                 self._refuse(UnsupportedVersion(f"{why}: {error}"))
             elif errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING:
                 self._refuse(UnsupportedVersion(f"transactions need brokers of 0.11 or later: {error}"))
+            elif errand.kind is ErrandKind.INITIALIZE:
+                why = "it needs another epoch now, which brokers before 2.5 give to a new producer only"
+                self._fail(UnsupportedVersion(f"{why}: {error}"))
             else:
                 self._fail(error)
 

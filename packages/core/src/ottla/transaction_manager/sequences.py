@@ -180,8 +180,10 @@ class Sequences:
         numbers = self._numbers(batch)
         if numbers.in_flight[0] is not batch:
             return OrderRefused.EARLY
+        assert batch.stamp is not None, "only a number can be refused"
         if self.transactional:
-            self.uncertain = True
+            # Behind one that was given up that is to be expected; else its leader has lost what it had.
+            self.uncertain |= batch.stamp.sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return OrderRefused.LOST
         if numbers.missing and batch.undecided:
             # What it misses may be on its way yet, on a connection that we lost, and so may an earlier try of its own.
