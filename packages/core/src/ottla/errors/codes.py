@@ -93,7 +93,7 @@ class ErrorCode(enum.IntEnum):
     INVALID_PRODUCER_ID_MAPPING = 49, "The producer id does not belong to this transactional id."
     INVALID_TRANSACTION_TIMEOUT = (
         50,
-        "The setting transaction.timeout.ms is above the brokers' transaction.max.timeout.ms.",
+        "The time-out (transaction.timeout.ms) is above the brokers' transaction.max.timeout.ms.",
     )
     CONCURRENT_TRANSACTIONS = 51, "The last transaction of this id is still being ended.", True
     TRANSACTION_COORDINATOR_FENCED = 52, "The coordinator that wrote this has been replaced."

@@ -46,10 +46,14 @@ _SPECIAL: Final[Mapping[ErrandKind, Mapping[Ruling, tuple[ErrorCode, ...]]]] = {
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.CLUSTER_AUTHORIZATION_FAILED,
             _C.INVALID_TRANSACTION_TIMEOUT,
+            _C.UNSUPPORTED_VERSION,  # Kafka 4.3 takes no prepared transactions over, though it lists the version
         ),
         Ruling.ABORTABLE: (_C.TRANSACTION_ABORTABLE,),
     },
-    ErrandKind.FIND_COORDINATOR: {Ruling.REFUSED: (_C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)},
+    ErrandKind.FIND_COORDINATOR: {
+        Ruling.REFUSED: (_C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,),
+        Ruling.ABORTABLE: (_C.TRANSACTION_ABORTABLE,),
+    },
     ErrandKind.FIND_GROUP: {Ruling.ABORTABLE: (_C.GROUP_AUTHORIZATION_FAILED, _C.TRANSACTION_ABORTABLE)},
     ErrandKind.ADD_PARTITIONS: {
         Ruling.REFIND: _LOST,
