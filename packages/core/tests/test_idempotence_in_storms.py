@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -25,8 +25,12 @@ MOST_SECONDS = 115.0
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("ottla").setLevel(logging.CRITICAL)
+def quiet() -> Iterator[None]:
+    logger = logging.getLogger("ottla")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(level)
 
 
 def stormy(seed: int) -> type[StormyNetwork]:

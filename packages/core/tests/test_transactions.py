@@ -765,3 +765,75 @@ def test_on_old_brokers_what_may_be_written_yet_leaves_a_producer_that_can_only_
         producer.send("t", b"next", partition=0)
         with pytest.raises(TransactionFailed, match=r"another epoch now, which brokers before 2\.5"):
             producer.commit_transaction()
+
+
+# Two things at once
+
+
+@pytest.mark.parametrize("ended", ["commit_transaction", "abort_transaction"])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_COORDINATOR])
+def test_an_answer_that_comes_when_its_transaction_has_failed_already_spoils_nothing_more(
+    code: ErrorCode, ended: str
+) -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=1)
+        world.settle()
+        world.cluster.brokers[2].codes.append(ErrorCode.INVALID_RECORD)
+        refuse(world, "AddPartitionsToTxn", code)
+        before = requests(world).count("AddPartitionsToTxn")
+        world.network.held = {1}  # the coordinator
+        producer.send("t", b"v", partition=0)
+        world.run_until(lambda: requests(world).count("AddPartitionsToTxn") > before, time_passes=False)
+        producer.send("t", b"refused", partition=1)
+        world.run_until(lambda: manager(world).state is State.ABORTABLE_ERROR, time_passes=False)
+        world.network.held = set()
+        world.round(until=world.clock())
+        if ended == "commit_transaction":
+            with pytest.raises(AbortableError):
+                producer.commit_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"next", partition=0)
+
+        assert committed(world) == [b"next"]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE])
+def test_an_answer_that_comes_while_aborting_is_no_further_failure(code: ErrorCode) -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x", max_block_ms=0) as world:
+        with pytest.raises(TransactionTimeout):
+            world.producer.init_transactions()
+        world.pass_time(1.0)
+        producer = begun(world)
+        refuse(world, "AddPartitionsToTxn", code)
+        world.network.holding = True
+        producer.send("t", b"v", partition=0)
+        world.run_until(lambda: "AddPartitionsToTxn" in requests(world), time_passes=False)
+        with pytest.raises(TransactionTimeout):
+            producer.abort_transaction()
+        world.network.holding = False
+        world.pass_time(1.0)
+        producer.abort_transaction()
+
+        assert manager(world).state is State.READY
+
+
+def test_an_answer_that_comes_after_the_end_of_all_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=1)
+        world.settle()
+        world.cluster.brokers[2].codes.append(ErrorCode.PRODUCER_FENCED)
+        refuse(world, "AddPartitionsToTxn", ErrorCode.PRODUCER_FENCED)
+        before = requests(world).count("AddPartitionsToTxn")
+        world.network.held = {1}  # the coordinator
+        producer.send("t", b"v", partition=0)
+        world.run_until(lambda: requests(world).count("AddPartitionsToTxn") > before, time_passes=False)
+        producer.send("t", b"fenced", partition=1)
+        world.run_until(lambda: manager(world).state is State.FATAL_ERROR, time_passes=False)
+        world.network.held = set()
+        world.pass_time(1.0)
+        with pytest.raises(ProducerFenced):
+            producer.commit_transaction()
+    assert not [line for line in caplog.messages if "completing" in line]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,8 +24,12 @@ MAX_BLOCK_MS = 20_000
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("ottla").setLevel(logging.CRITICAL)
+def quiet() -> Iterator[None]:
+    logger = logging.getLogger("ottla")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(level)
 
 
 def stormy(seed: int) -> type[StormyNetwork]:

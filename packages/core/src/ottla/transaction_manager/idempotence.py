@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from ottla.backoff import Backoff
-from ottla.errors import BrokerError, ErrorCode, OttlaError, UnsupportedVersion, error_code
+from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, UnsupportedVersion, error_code
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transaction_manager.agenda import Stance
 from ottla.transaction_manager.errands import Errand, initialize
@@ -74,6 +74,9 @@ class Idempotence:
         """Take the id, or ask again, or fail what is queued."""
         self._under_way = False
         code = error_code(answer.error_code)
+        if code is ErrorCode.NONE and answer.producer_id < 0:
+            self.lose(errand, ProtocolError("an answer to InitProducerId has no id"), now)
+            return
         if code is ErrorCode.NONE:
             self._failures = 0
             self._sequences.begin_epoch(ProducerId(id=answer.producer_id, epoch=answer.producer_epoch))

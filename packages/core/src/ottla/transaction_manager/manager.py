@@ -20,6 +20,7 @@ from ottla.errors import (
     ErrorCode,
     OttlaError,
     ProducerFenced,
+    ProtocolError,
     TransactionError,
     TransactionFailed,
     UnsupportedVersion,
@@ -256,10 +257,12 @@ class TransactionManager:
         """Take what a broker said."""
         with self._lock:
             self._under_way = False
+            if self.state is State.FATAL_ERROR:
+                return
             match errand.kind:
                 case ErrandKind.INITIALIZE:
                     if self._rule(errand, answer.error_code, now):
-                        self._take_id(answer)
+                        self._take_id(answer, now)
                 case ErrandKind.FIND_COORDINATOR | ErrandKind.FIND_GROUP:
                     self._take_coordinator(errand, answer, now)
                 case ErrandKind.ADD_PARTITIONS:
@@ -274,6 +277,8 @@ class TransactionManager:
                         if answer.producer_id >= 0:
                             owner = ProducerId(id=answer.producer_id, epoch=answer.producer_epoch)
                             self._sequences.begin_epoch(owner)
+                        elif self.newest:
+                            self._needs_new_epoch = True
                         self._complete()
                 case _:
                     assert_never(errand.kind)
@@ -282,6 +287,8 @@ class TransactionManager:
         """Ask again, once the coordinator is found anew."""
         with self._lock:
             self._under_way = False
+            if self.state is State.FATAL_ERROR:
+                return
             self._forget(errand)
             self._perhaps_started |= errand.kind in (ErrandKind.ADD_PARTITIONS, ErrandKind.ADD_OFFSETS)
             self._try_again(error, now)
@@ -290,6 +297,8 @@ class TransactionManager:
         """A broker is too old for what was asked of it."""
         with self._lock:
             self._under_way = False
+            if self.state is State.FATAL_ERROR:
+                return
             if errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING and self.two_phase:
                 why = "transaction.two.phase.commit.enable=true needs brokers that offer InitProducerId 6 (KIP-939)"
                 self._refuse(UnsupportedVersion(f"{why}: {error}"))
@@ -320,6 +329,8 @@ class TransactionManager:
     def shut(self, error: OttlaError) -> None:
         """Nobody is asked any more."""
         with self._lock:
+            if not self.idle:
+                logger.warning("%s: closed while %r was %s", self._client_id, self.transactional_id, self.state.value)
             self._end_pending(error)
             self._drop_sendings(error)
 
@@ -426,8 +437,10 @@ class TransactionManager:
                 self._refuse(error)
             case Ruling.ABORTABLE if self.state is State.INITIALIZING:
                 self._refuse(error)
-            case Ruling.ABORTABLE if self.state is not State.ABORTING:
+            case Ruling.ABORTABLE if self.state in (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED):
                 self._spoil(error)
+            case Ruling.ABORTABLE if errand.kind is not ErrandKind.END:
+                pass  # it is being aborted, or can only be, already
             case Ruling.FENCED:
                 self._fence(error)
             case Ruling.FATAL | Ruling.REFUSED | Ruling.ABORTABLE:
@@ -436,7 +449,10 @@ class TransactionManager:
                 assert_never(ruling)
         return False
 
-    def _take_id(self, answer: Any) -> None:
+    def _take_id(self, answer: Any, now: float) -> None:
+        if answer.producer_id < 0 or answer.producer_epoch < 0:
+            self._try_again(ProtocolError("an answer to InitProducerId has no id"), now)
+            return
         self._sequences.begin_epoch(ProducerId(id=answer.producer_id, epoch=answer.producer_epoch))
         self._needs_new_epoch = False
         self._level = _UNUSED

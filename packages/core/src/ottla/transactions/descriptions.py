@@ -33,7 +33,7 @@ def described(asked: Asking, transactional_id: str) -> TransactionState | None:
     def one() -> TransactionState | None:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         answer = asked.ask(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS, lambda _version: request)
-        return next(iter(answer.transaction_states), None)
+        return next((each for each in answer.transaction_states if each.transactional_id == transactional_id), None)
 
     found = asked.until_answered(transactional_id, one, code)
     if code(found) in GONE:
@@ -48,7 +48,7 @@ def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
     def content(version: int) -> ListTransactionsRequest:
         request = ListTransactionsRequest(state_filters=[ONGOING])
         if version >= _FIRST_WITH_PATTERN and prefix:
-            request.transactional_id_pattern = _quoted(prefix) + ".*"
+            request.transactional_id_pattern = quoted(prefix) + ".*"
         return request
 
     def one() -> ListTransactionsResponse:
@@ -60,7 +60,7 @@ def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
     return [state.transactional_id for state in answer.transaction_states if state.transactional_id.startswith(prefix)]
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A pattern of RE2 that matches just this."""
     return "".join(letter if letter.isalnum() or letter == "_" else f"\\x{{{ord(letter):x}}}" for letter in text)
 

@@ -35,6 +35,7 @@ class SimulatedNetwork:
         self.slow_names: set[str] = set()
         self.black_holes: set[str] = set()
         self.holding = False  # answers are on their way, and do not come
+        self.held: set[int] = set()  # those of these brokers do not
         self.waits: list[float] = []
         self.wakeups = 0
         self._links: dict[int, _Link] = {}
@@ -110,7 +111,7 @@ class SimulatedNetwork:
         self.received = [
             (node, memoryview(link.answers.popleft()))
             for node, link in self._links.items()
-            if link.answers and not self.holding
+            if link.answers and not self.holding and link.broker.id not in self.held
         ]
         if not (self.disconnected or self.sent or self.connected or self.received or self._woken):
             assert timeout < 1e8, "nothing would ever end this wait"
