@@ -773,7 +773,7 @@ def test_on_old_brokers_what_may_be_written_yet_leaves_a_producer_that_can_only_
 @pytest.mark.parametrize("ended", ["commit_transaction", "abort_transaction"])
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_COORDINATOR])
 def test_an_answer_that_comes_when_its_transaction_has_failed_already_spoils_nothing_more(
-    code: ErrorCode, ended: str
+    code: ErrorCode, ended: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with simulated(cluster=cluster_of(1), transactional_id="x") as world:
         producer = begun(world)
@@ -797,6 +797,7 @@ def test_an_answer_that_comes_when_its_transaction_has_failed_already_spoils_not
             producer.send("t", b"next", partition=0)
 
         assert committed(world) == [b"next"]
+    assert not [line for line in caplog.messages if "completing" in line]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE])
