@@ -16,6 +16,7 @@ import attrs
 from ottla.errors import ConnectionFailed, ErrorCode
 from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.network import SimulatedNetwork
@@ -101,11 +102,12 @@ class StormyNetwork(SimulatedNetwork):
     def _too_harsh(self, frame: bytes) -> bool:
         """Whether no producer could survive this, had it come late.
 
-        InitProducerId fences whoever asked again, and before KIP-890 EndTxn ends the transaction after its own.
+        InitProducerId fences whoever asked again, and before KIP-890 EndTxn ends the transaction after its own, and
+        TxnOffsetCommit takes that one's offsets back.
         """
         key = int.from_bytes(frame[:2], "big")
         old = self.cluster.transaction_version < NEW_GENERATION
-        return key == INIT_PRODUCER_ID.key or (old and key == END_TXN.key)
+        return key == INIT_PRODUCER_ID.key or (old and key in (END_TXN.key, TXN_OFFSET_COMMIT.key))
 
     def _in_order(self, node: int, answer: bytes | None) -> bytes | None:
         """Hold an answer back, perhaps; never past the next one of its connection."""
