@@ -178,6 +178,20 @@ def test_an_id_that_cannot_be_had_for_now_is_asked_for_again() -> None:
         assert asked(world, "InitProducerId") == 3
 
 
+def test_a_record_that_expires_without_an_id_tells_why_there_was_none() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].errand_codes["InitProducerId"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000)
+    with simulated(cluster=cluster, delivery_timeout_ms=2_000, request_timeout_ms=1_000) as world:
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+        error = delivery.exception()
+        assert isinstance(error, DeliveryTimeout)
+        assert isinstance(error.__cause__, BrokerError)
+        assert error.__cause__.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 def test_used_up_epochs_bring_a_new_id() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         owner = numbers(world).owner

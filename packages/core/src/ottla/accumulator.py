@@ -312,6 +312,8 @@ class RecordAccumulator:
         with self._lock:
             late = self._backlog.take_while(lambda batch: batch.created_at + self._delivery_timeout <= now)
         for batch in late:
+            if batch.last_error is None and self._sequences is not None:
+                batch.last_error = self._sequences.obstacle
             self.settle(batch, Failed(error=expired(batch, now)))
         return bool(late)
 

@@ -79,6 +79,7 @@ class Idempotence:
             return
         if code is ErrorCode.NONE:
             self._failures = 0
+            self._sequences.obstacle = None
             self._sequences.begin_epoch(ProducerId(id=answer.producer_id, epoch=answer.producer_epoch))
             logger.debug("%s: %s", self._client_id, self._sequences.owner)
             return
@@ -95,6 +96,7 @@ class Idempotence:
         """Ask again after a while."""
         self._under_way = False
         logger.debug("%s: no producer id yet: %s", self._client_id, error)
+        self._sequences.obstacle = error
         self._retry_at = now + self._backoff.delay(self._failures)
         self._failures += 1
 

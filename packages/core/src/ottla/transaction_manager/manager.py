@@ -426,7 +426,7 @@ class TransactionManager:
         match ruling:
             case Ruling.DONE:
                 self._failures = 0
-                self._last_error = None
+                self._last_error = self._sequences.obstacle = None
                 return True
             case Ruling.RETRY:
                 self._try_again(error, now)
@@ -515,7 +515,7 @@ class TransactionManager:
         delay = self._backoff.delay(self._failures)
         if isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
             delay = min(delay, SECONDS_AFTER_ANOTHER)
-        self._last_error = error
+        self._last_error = self._sequences.obstacle = error
         self._failures += 1
         self._retry_at = self._due_at = now + delay
         logger.debug("%s: will ask again for %r: %s", self._client_id, self.transactional_id, error)

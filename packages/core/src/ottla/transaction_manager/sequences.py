@@ -82,6 +82,8 @@ class Sequences:
         """Writing to a partition makes it a member, from now to the transaction's end."""
         self.failure: OttlaError | None = None
         """Why a record of the open transaction was given up, the first of them."""
+        self.obstacle: OttlaError | None = None
+        """Why there is no id yet, or why partitions are no members: what an expired record was waiting for."""
         self.uncertain = False
         """Something that was given up may be written yet: this epoch is no good for another transaction."""
         self._partitions: dict[tuple[str, int], _Numbers] = {}

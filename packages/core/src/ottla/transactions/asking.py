@@ -167,6 +167,9 @@ class Asking:
     def _pass(self, why: str) -> None:
         """Let bytes move for a moment."""
         now = self._clock()
+        hopeless = self._metadata.hopeless
+        if hopeless is not None:
+            raise TransactionError(f"no broker can be asked: {hopeless}") from hopeless
         if now >= self._deadline:
             last = f"; last error: {self._last_error}" if self._last_error is not None else ""
             raise TransactionTimeout(f"not done within {self._timeout:g} s: {why}{last}; the same call may be repeated")
