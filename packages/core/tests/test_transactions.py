@@ -23,11 +23,18 @@ from ottla.errors import (
     WrongCall,
 )
 from ottla.producer import Producer
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from ottla.recordbatch.stamp import ProducerId
 from ottla.transaction_manager.manager import TransactionManager
 from ottla.transaction_manager.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.transaction_manager.prepared import PreparedTransaction
 from ottla.transaction_manager.rulings import RULINGS, ErrandKind, Ruling
 from ottla.transaction_manager.states import MOVES, NEXT_STEPS, State
+from ottla.transaction_manager.transaction_errands import add_partitions
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
 
@@ -838,3 +845,30 @@ def test_an_answer_that_comes_after_the_end_of_all_changes_nothing(caplog: pytes
         with pytest.raises(ProducerFenced):
             producer.commit_transaction()
     assert not [line for line in caplog.messages if "completing" in line]
+
+
+@pytest.mark.parametrize(
+    ("codes", "after"),
+    [
+        ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), State.IN_TRANSACTION),
+        ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED), State.ABORTABLE_ERROR),
+        ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.OPERATION_NOT_ATTEMPTED), State.ABORTABLE_ERROR),
+        ((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.PRODUCER_FENCED), State.FATAL_ERROR),
+        ((ErrorCode.NONE,), State.ABORTABLE_ERROR),
+    ],
+)
+def test_of_several_partitions_the_one_that_is_the_reason_decides(codes: tuple[ErrorCode, ...], after: State) -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
+        begun(world)
+        partitions = [("t", 0), ("t", 1)]
+        errand = add_partitions("x", ProducerId(id=1, epoch=0), partitions)
+        results = [
+            AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
+            for number, code in enumerate(codes)
+        ]
+        topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=results)
+        manager(world).answer(errand, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]), world.clock())
+
+        assert manager(world).state is after
+        if after is State.ABORTABLE_ERROR and ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes:
+            assert "TOPIC_AUTHORIZATION_FAILED" in str(manager(world).cause)

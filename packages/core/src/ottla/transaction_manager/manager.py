@@ -486,8 +486,9 @@ class TransactionManager:
             for each in topic.results_by_partition
         }
         codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in errand.partitions]
-        code = max(codes, key=lambda code: _WEIGHTS[RULINGS[errand.kind][code]])
-        if self._rule(errand, code, now):
+        # What was not attempted, was not because of another one.
+        telling = [code for code in codes if code is not ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
+        if self._rule(errand, max(telling, key=lambda code: _WEIGHTS[RULINGS[errand.kind][code]]), now):
             sequences = self._sequences
             for partition in errand.partitions:
                 sequences.wanted.pop(partition, None)
