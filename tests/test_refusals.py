@@ -27,24 +27,18 @@ def test_every_problem_of_a_configuration_is_told_at_once() -> None:
             lingr_ms=3,
             acks="two",
             batch_size=-1,
-            transactional_id="t",
+            enable_idempotence="t",
             security_protocol="SSL",
         )
 
     told = str(caught.value)
     assert len(caught.value.problems) == 5
-    assert all(key in told for key in ("lingr.ms", "acks", "batch.size", "transactional.id", "ottla-transport-ssl"))
+    assert all(key in told for key in ("lingr.ms", "acks", "batch.size", "enable.idempotence", "ottla-transport-ssl"))
 
 
 def test_a_protocol_without_its_plugin_says_what_to_install() -> None:
     with pytest.raises(PluginMissing, match=r"pip install ottla-transport-ssl .*installed: plaintext"):
         Producer(bootstrap_servers=NOBODY, security_protocol="SSL")
-
-
-@pytest.mark.parametrize(("key", "value"), [("enable.idempotence", True), ("transactional.id", "t")])
-def test_what_this_version_cannot_do_is_refused_and_never_ignored(key: str, value: object) -> None:
-    with pytest.raises(ConfigError, match=f"{key}: .* not in this version; leave it out"):
-        Producer({"bootstrap.servers": NOBODY, key: value})
 
 
 @pytest.mark.kafka

@@ -19,6 +19,8 @@ from ottla.config import ConfigDraft, ProducerConfig
 from ottla.io_thread import IoThread
 from ottla.plugin_choice import Plugins, choose
 from ottla.registry import Registry
+from ottla.transacting import Transactions
+from ottla.transaction_manager.pending import Pending
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
@@ -37,16 +39,41 @@ class ThreadOfTheTest(IoThread):
         return True
 
 
+@attrs.frozen(kw_only=True)
+class TransactionsOfTheTest(Transactions):
+    """Runs rounds where a caller would wait for the I/O thread."""
+
+    world: Simulated
+
+    def _wait(self, pending: Pending, timeout: float | None) -> None:
+        end = self.world.clock() + (self.max_block if timeout is None else timeout)
+        for _ in range(10_000):
+            if pending.ended or self.world.clock() >= end:
+                super()._wait(pending, 0.0)
+                return
+            self.world.round(until=end)
+        raise AssertionError("ten thousand rounds, and neither has it ended nor time passed")
+
+
 class Simulated:
     """A producer of a cluster with topic t, which it knows already."""
 
     def __init__(
-        self, *leaders: int, plugins: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None
+        self,
+        *leaders: int,
+        plugins: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        cluster: SimulatedCluster | None = None,
+        network: Callable[[SimulatedCluster, ManualClock], SimulatedNetwork] = SimulatedNetwork,
+        clock: ManualClock | None = None,
+        know: bool = True,
     ) -> None:
-        self.cluster = SimulatedCluster.of(*sorted(set(leaders)))
-        self.cluster.create("t", *leaders)
-        self.clock = ManualClock()
-        self.network = SimulatedNetwork(self.cluster, self.clock)
+        if cluster is None:
+            cluster = SimulatedCluster.of(*sorted(set(leaders)))
+            cluster.create("t", *leaders)
+        self.cluster = cluster
+        self.clock = clock or ManualClock()
+        self.network = network(self.cluster, self.clock)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(assembly, "_selector", lambda *_parts: self.network)
             patch.setattr(assembly, "time", SimpleNamespace(monotonic=self.clock))
@@ -54,11 +81,20 @@ class Simulated:
             patch.setattr(assembly, "choose", _choosing(plugins or {}))
             self.producer = Producer({"bootstrap.servers": "seed:9092", "linger.ms": 0, **(config or {})})
         engine = self.producer._engine
+        if engine.transactions is not None:
+            self.producer._transactions = TransactionsOfTheTest(
+                world=self,
+                manager=engine.transactions.manager,
+                accumulator=engine.accumulator,
+                max_block=engine.max_block,
+                wake=self.network.wakeup,
+            )
         self.accumulator, self.metadata = engine.accumulator, engine.metadata
         self.pool = engine.accumulator._pool
         self.thread = engine.io_thread
         self.sender = engine.io_thread._sender
-        self.know("t")
+        if know:
+            self.know("t")
 
     def know(self, topic: str) -> None:
         """Have the producer know a topic before it sends, for nobody could bring the news while it waits."""
@@ -132,10 +168,29 @@ class Calling:
 
 @contextmanager
 def simulated(
-    *leaders: int, plugins: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None, **options: Any
+    *leaders: int,
+    plugins: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+    cluster: SimulatedCluster | None = None,
+    network: Callable[[SimulatedCluster, ManualClock], SimulatedNetwork] = SimulatedNetwork,
+    clock: ManualClock | None = None,
+    know: bool = True,
+    **options: Any,
 ) -> Iterator[Simulated]:
-    """A producer that is closed by force in the end, should it still be open."""
-    made = Simulated(*leaders, plugins=plugins, config={**(config or {}), **_dotted(options)})
+    """A producer that is closed by force in the end, should it still be open.
+
+    *cluster* and *clock* may be shared with others; otherwise the cluster has topic t with these *leaders*. Without
+    *know* the producer has asked nobody for anything yet.
+    """
+    made = Simulated(
+        *leaders,
+        plugins=plugins,
+        config={**(config or {}), **_dotted(options)},
+        cluster=cluster,
+        network=network,
+        clock=clock,
+        know=know,
+    )
     try:
         yield made
     finally:

@@ -95,7 +95,7 @@ def test_a_missing_plugin_and_a_wrong_value_are_told_together() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("enable.idempotence", True), ("transactional.id", "mine")],
+    [("interceptor.classes", "mine")],
 )
 def test_what_is_not_there_yet_is_refused_not_ignored(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=key):

@@ -203,10 +203,6 @@ def test_other_classes_are_refused_with_a_remedy(key: str, name: object, remedy:
 @pytest.mark.parametrize(
     ("key", "written"),
     [
-        ("enable.idempotence", "true"),
-        ("enable.idempotence", True),
-        ("transactional.id", "orders"),
-        ("transaction.two.phase.commit.enable", True),
         ("interceptor.classes", "com.acme.Audit"),
         ("interceptor.classes", [object]),
         ("metric.reporters", ["org.apache.kafka.common.metrics.JmxReporter"]),
@@ -223,10 +219,6 @@ def test_what_this_version_lacks_is_refused_and_never_ignored(key: str, written:
 @pytest.mark.parametrize(
     ("key", "written"),
     [
-        ("enable.idempotence", "false"),
-        ("enable.idempotence", None),
-        ("transactional.id", None),
-        ("transaction.two.phase.commit.enable", False),
         ("interceptor.classes", ""),
         ("metric.reporters", []),
     ],

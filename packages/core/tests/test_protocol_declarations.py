@@ -58,7 +58,8 @@ def test_a_producer_does_not_make_the_classes_of_messages_that_it_never_sends() 
     program = "import sys, ottla.assembly; print(*(name for name in sys.modules if '.messages.' in name))"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
 
-    assert {name.rpartition(".")[2] for name in printed.stdout.split()} == {"api_versions", "metadata", "produce"}
+    needed = {"api_versions", "init_producer_id", "metadata", "produce"}
+    assert {name.rpartition(".")[2] for name in printed.stdout.split()} == needed
 
 
 @every_message

@@ -86,8 +86,7 @@ def test_serializers_are_refused_with_the_reason(part: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("kafka.transactional.id", "job-1", "transactional.id: transactions are not in this version"),
-        ("kafka.enable.idempotence", "true", "enable.idempotence: idempotence is not in this version"),
+        ("kafka.transactional.id", "job-1", "option kafka.transactional.id cannot be set"),
         ("kafka.linger.mss", "1", "did you mean 'linger.ms'?"),
         ("kafka.acks", "2", "acks"),
         ("kafka.compression.type", "zippy", "no compressor is named 'zippy'"),

@@ -260,8 +260,7 @@ def test_overwriting_is_refused(spark: SparkSession, kafka: KafkaCluster) -> Non
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("kafka.transactional.id", "t-1", "transactions are not in this version"),
-        ("kafka.enable.idempotence", "true", "idempotence is not in this version"),
+        ("kafka.transactional.id", "t-1", "option kafka.transactional.id cannot be set"),
         ("kafka.value.serializer", "s", "option kafka.value.serializer cannot be set"),
     ],
 )

@@ -1,3 +1,4 @@
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -5,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla_testkit.free_ports import HOST
-from ottla_testkit.proxy import CuttingProxy, Way
+from ottla_testkit.proxy import Cut, CuttingProxy, Way
 
 WITHIN = 10.0
 
@@ -128,6 +129,56 @@ def test_new_connections_go_where_the_proxy_points_now(
                 assert receive(other, 5) == b"there"
         client.sendall(b"here")
         assert receive(server, 4) == b"here"
+
+
+def received_before_the_reset(end: socket.socket) -> bytes:
+    data = b""
+    with contextlib.suppress(ConnectionResetError):
+        while chunk := end.recv(100):
+            data += chunk
+    return data
+
+
+def test_a_planned_cut_comes_right_behind_its_byte_on_the_way_there(
+    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    client, server = ends
+    proxy.cut_by([Cut(after=6)])
+    server.sendall(b"the other way does not count")
+    receive(client, 28)
+
+    client.sendall(b"four")
+    assert receive(server, 4) == b"four"
+    client.sendall(b"more")
+
+    assert received_before_the_reset(server) == b"mo"
+    assert proxy.cuts == 1
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+def test_planned_cuts_come_one_after_another_and_then_no_more(proxy: CuttingProxy, target: socket.socket) -> None:
+    proxy.cut_by([Cut(after=1), Cut(after=3, from_target=True)])
+    arrived = []
+    for _ in range(3):
+        with socket.create_connection((HOST, proxy.port), WITHIN) as client:
+            server, _address = target.accept()
+            with server, contextlib.suppress(OSError):
+                client.sendall(b"ask")
+                arrived.append(server.recv(3))
+                server.sendall(b"answer")
+                arrived.append(client.recv(6))
+
+    assert arrived == [b"a", b"ask", b"ans", b"ask", b"answer"]
+    assert proxy.cuts == 2
+
+
+def test_a_target_can_be_named_later(target: socket.socket) -> None:
+    with CuttingProxy(HOST, 1) as proxy:
+        proxy.point_to(*target.getsockname())
+        with socket.create_connection((HOST, proxy.port), WITHIN) as client:
+            target.accept()[0].close()
+            assert client.recv(1) == b""
 
 
 def test_new_connections_are_refused_while_others_go_on(

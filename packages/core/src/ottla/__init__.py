@@ -3,6 +3,7 @@
 from ottla.assembly import check_config
 from ottla.delivery import Delivery
 from ottla.errors import (
+    AbortableError,
     BrokerError,
     BufferExhausted,
     ConfigError,
@@ -17,21 +18,29 @@ from ottla.errors import (
     PluginMissing,
     ProducerClosed,
     ProducerFailed,
+    ProducerFenced,
     RecordTooLarge,
     SecurityRefused,
     SerializationFailed,
     TopicUnavailable,
+    TransactionAborted,
+    TransactionError,
+    TransactionFailed,
+    TransactionTimeout,
     UndeliveredError,
 )
 from ottla.producer import Producer
 from ottla.records import RecordMetadata
 from ottla.reports import DeliveryReport, TopicReport
+from ottla.transaction_manager import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction
 from ottla.version import __version__
 
 __all__ = [
+    "AbortableError",
     "BrokerError",
     "BufferExhausted",
     "ConfigError",
+    "ConsumerGroupMetadata",
     "Delivery",
     "DeliveryFailed",
     "DeliveryReport",
@@ -39,19 +48,26 @@ __all__ = [
     "ErrorCode",
     "FlushTimeout",
     "InvalidRecord",
+    "OffsetAndMetadata",
     "OttlaError",
     "PluginBroken",
     "PluginError",
     "PluginMissing",
+    "PreparedTransaction",
     "Producer",
     "ProducerClosed",
     "ProducerFailed",
+    "ProducerFenced",
     "RecordMetadata",
     "RecordTooLarge",
     "SecurityRefused",
     "SerializationFailed",
     "TopicReport",
     "TopicUnavailable",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionFailed",
+    "TransactionTimeout",
     "UndeliveredError",
     "__version__",
     "check_config",

@@ -21,13 +21,16 @@ from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
 from ottla.dealing import Dealer
 from ottla.errors import DeliveryFailed, OttlaError
-from ottla.failures import expired, given_up
+from ottla.failures import dropped, expired, given_up
 from ottla.interfaces import Columns, TopicView
 from ottla.ledger import DeliveryLedger
 from ottla.outcomes import Acknowledged, Dealt, Failed, Split
 from ottla.queues import FOREVER, NEVER, PartitionQueue, TopicQueues
+from ottla.recordbatch.refusals import no_producer_ids
 from ottla.recordbatch.section import Section
+from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
 from ottla.reports import DeliveryReport
+from ottla.transaction_manager.sequences import Sequences
 
 
 def _none(_batch: ProducerBatch) -> None:
@@ -36,15 +39,21 @@ def _none(_batch: ProducerBatch) -> None:
 
 @attrs.frozen(kw_only=True)
 class Ready:
-    """Brokers with something to take now, topics that lack a leader, and when to look again."""
+    """Brokers with something to take now, topics that lack a leader, and when to look again.
+
+    `soon`: brokers with something to take once it has a producer id, or is part of its transaction.
+    """
 
     nodes: frozenset[int]
+    soon: frozenset[int]
     leaderless: frozenset[str]
     look_again_at: float
 
 
 class RecordAccumulator:
     """The queues of a producer. The I/O thread's, but for `append`, `queues`, `flush` and `report`, for any thread.
+
+    *sequences* numbers batches, and says which may leave; *admit* raises when no record may be queued.
 
     Whoever sends may also append to `PartitionQueue.open` directly; it comes here when that has no room.
     """
@@ -61,6 +70,8 @@ class RecordAccumulator:
         columns: Callable[[int], Columns],
         seal: Callable[[ProducerBatch, int], Section],
         dealer: Dealer | None,
+        sequences: Sequences | None = None,
+        admit: Callable[[], object] | None = None,
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> None:
@@ -73,6 +84,8 @@ class RecordAccumulator:
         self._columns = columns
         self._seal = seal
         self._dealer = dealer
+        self._sequences = sequences
+        self._admit = admit
         self._wake = wake
         self._clock = clock
         self._lock = threading.Lock()
@@ -140,6 +153,8 @@ class RecordAccumulator:
         """Put a record on the open batch, with more memory if need be and may be; None: it takes a new batch."""
         if self._refusal is not None:
             raise self._refusal
+        if self._admit is not None:
+            self._admit()
         queue = self._backlog.queue(topic, partition)
         batch = queue.open
         if batch is None:
@@ -207,6 +222,7 @@ class RecordAccumulator:
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Who has something to take, and when that may change without a new record."""
         nodes: set[int] = set()
+        soon: set[int] = set()
         leaderless: set[str] = set()
         look_again_at = FOREVER
         urgent = self._urgent()
@@ -227,11 +243,19 @@ class RecordAccumulator:
                     continue
                 due = self._due(queue, urgent=urgent)
                 if due <= now:
-                    nodes.add(leader)
+                    if self._may_leave(queue.batches[0]):
+                        nodes.add(leader)
+                    else:
+                        soon.add(leader)
                 else:
                     look_again_at = min(look_again_at, due)
             self._look_again_at = look_again_at
-        return Ready(nodes=frozenset(nodes), leaderless=frozenset(leaderless), look_again_at=look_again_at)
+        return Ready(
+            nodes=frozenset(nodes),
+            soon=frozenset(soon),
+            leaderless=frozenset(leaderless),
+            look_again_at=look_again_at,
+        )
 
     def drain(
         self, cluster: Cluster, nodes: Collection[int], *, max_size: int, now: float
@@ -254,6 +278,8 @@ class RecordAccumulator:
                     self._backlog.put_first(batch)
                 room[node] = 0
                 continue
+            if self._sequences is not None and not self._stamp_or_fail(batch, sealed):
+                continue
             room[node] -= sealed.wire_size
             batches.append(batch)
         return drained
@@ -271,6 +297,8 @@ class RecordAccumulator:
             topic = self._backlog.queue_of(batch).topic
             topic.most = min(most, topic.most or most)
             _share_memory(batch, parts)
+            if self._sequences is not None:
+                self._sequences.split(batch, parts)
             self._backlog.replace(batch, parts)
             self._settled(batch)
 
@@ -291,6 +319,8 @@ class RecordAccumulator:
             late = self._backlog.take_while(lambda batch: batch.created_at + self._delivery_timeout <= now)
         for batch in late:
             batch.last_error = obstacle(batch) or batch.last_error
+            if batch.last_error is None and self._sequences is not None:
+                batch.last_error = self._sequences.obstacle
             self.settle(batch, Failed(error=expired(batch, now)))
         return bool(late)
 
@@ -301,6 +331,20 @@ class RecordAccumulator:
         for batch in queued:
             self._give_up(batch, cause)
 
+    def drop_queued(self, cause: OttlaError) -> None:
+        """Fail every batch that is queued, for its transaction cannot be committed; what is in flight goes on."""
+        with self._lock:
+            self._close_open()
+            queued = self._backlog.take_while(lambda _batch: True)
+        for batch in queued:
+            self.settle(batch, Failed(error=dropped(batch, cause, self._clock())))
+
+    def close_open(self) -> None:
+        """Let every queued batch leave; whatever is queued from now on comes after it."""
+        with self._lock:
+            self._close_open()
+        self._wake()
+
     def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
         """Give a batch its outcome, its memory back to the pool, its records to the report; False: it had one.
 
@@ -308,6 +352,11 @@ class RecordAccumulator:
         """
         if not batch.settle(outcome, aside=aside):
             return False
+        if self._sequences is not None:
+            if isinstance(outcome, Acknowledged):
+                self._sequences.acknowledge(batch)
+            else:
+                self._sequences.give_up(batch, outcome.error)
         self._ledger.enter(batch)
         held, batch.held_bytes = batch.held_bytes, 0
         self._pool.release(held)
@@ -354,6 +403,8 @@ class RecordAccumulator:
             with self._lock:
                 if not queue.batches or self._due(queue, urgent=urgent) > now:
                     continue
+                if not self._may_leave(queue.batches[0]):
+                    continue
                 batch = self._backlog.take(queue)
             yield queue, batch
 
@@ -370,6 +421,21 @@ class RecordAccumulator:
             batch.held_bytes -= surplus
             self._pool.release(surplus)
         return sealed
+
+    def _may_leave(self, batch: ProducerBatch) -> bool:
+        return self._sequences is None or self._sequences.may_leave(batch)
+
+    def _stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
+        """Number a batch for its partition; False: its format has no place for that, and it may not go without."""
+        sequences = self._sequences
+        assert sequences is not None
+        if sealed.magic >= FIRST_WITH_STAMP:
+            sequences.stamp(batch)
+        elif batch.stamp is not None or (sequences.required and not sequences.off):
+            cause = no_producer_ids(sealed.magic)
+            self._give_up(batch, cause)
+            return False
+        return True
 
     def _settled(self, batch: ProducerBatch) -> None:
         self._backlog.incomplete.pop(batch, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -14,7 +14,16 @@ from ottla.authentication import Authentication, Helper
 from ottla.backoff import Backoff
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
-from ottla.config import ConfigDraft, ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
+from ottla.config import (
+    ConfigDraft,
+    ConnectionConfig,
+    DnsLookup,
+    Idempotence,
+    ProducerConfig,
+    RecoveryStrategy,
+    TransactionsConfig,
+)
+from ottla.coordination import Coordination
 from ottla.dealing import Dealer
 from ottla.interfaces import Columns, ColumnsKind, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
@@ -30,6 +39,12 @@ from ottla.sealing import Sealer
 from ottla.selector import Selector
 from ottla.sender import Sender
 from ottla.splitting import Splitter
+from ottla.transacting import Transactions
+from ottla.transaction_manager import Agenda, Sequences
+from ottla.transaction_manager import Idempotence as IdempotentAgenda
+
+if TYPE_CHECKING:
+    from ottla.transaction_manager.manager import TransactionManager
 
 MAX_ANSWER_SIZE = 128 * 1024 * 1024
 """No answer to what a producer asks comes near this; a larger one is not Kafka's."""
@@ -54,6 +69,7 @@ class Engine:
     buffer_memory: int
     max_block: float
     delivery_timeout: float
+    transactions: Transactions | None = None
 
 
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry: Registry | None = None) -> Engine:
@@ -71,20 +87,36 @@ def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> 
     choose(ConfigDraft.read(config or {}, options), Registry())
 
 
+@attrs.frozen(kw_only=True)
+class Connections:
+    """What somebody works with who asks brokers on the thread of the caller, and sends no records."""
+
+    client: NetworkClient
+    metadata: Metadata
+    clock: Callable[[], float]
+    backoff: Backoff
+
+
+def connect(settings: Mapping[str, Any]) -> Connections:
+    """Connections by a producer's configuration; none is made yet. Raises ConfigError or PluginError."""
+    config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
+    clock = time.monotonic
+    backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
+    selector = _selector(config.connection, plugins.transport, clock)
+    metadata = _metadata(config, selector.wakeup, backoff, clock)
+    client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
+    authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
+    client = _client(config, selector, metadata, authentication, client_id, clock)
+    return Connections(client=client, metadata=metadata, clock=clock, backoff=backoff)
+
+
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:
     clock = time.monotonic
     batching, delivery = config.batching, config.delivery
     retry_backoff = Backoff(initial=delivery.retry_backoff, maximum=delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport, clock)
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
-    metadata = Metadata(
-        bootstrap=config.connection.bootstrap_servers,
-        max_age=config.metadata.max_age,
-        max_idle=config.metadata.max_idle,
-        refresh_backoff=retry_backoff,
-        wake=selector.wakeup,
-        clock=clock,
-    )
+    metadata = _metadata(config, selector.wakeup, retry_backoff, clock)
     columns = _columns(plugins.encoder)
     client = _client(config, selector, metadata, authentication, client_id, clock)
     sealer = Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE)))
@@ -96,6 +128,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         record_cost=plugins.encoder.record_cost,
     )
     dealer = None if _hashes_quickly(plugins) else _dealer(plugins.partitioner, sizes, columns)
+    exactly = _exactly_once(config.transactions, retry_backoff, client_id)
     accumulator = RecordAccumulator(
         sizes=sizes,
         linger=batching.linger,
@@ -106,6 +139,8 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         columns=columns,
         seal=sealer.seal,
         dealer=dealer,
+        sequences=exactly.sequences,
+        admit=exactly.manager.check_open if exactly.manager is not None else None,
         wake=selector.wakeup,
         clock=clock,
     )
@@ -118,6 +153,11 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         max_block=batching.max_block,
     )
     metadata.on_change = delays.on_change = routes.forget
+    coordination = (
+        None
+        if exactly.agenda is None
+        else Coordination(agenda=exactly.agenda, client=client, metadata=metadata, accumulator=accumulator)
+    )
     sender = Sender(
         accumulator=accumulator,
         client=client,
@@ -131,6 +171,9 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         delivery_timeout=delivery.delivery_timeout,
         keep_order=delivery.max_in_flight == 1,
         client_id=client_id,
+        sequences=exactly.sequences,
+        coordination=coordination,
+        transactions=exactly.manager,
     )
     io_thread = IoThread(
         sender=sender,
@@ -154,6 +197,29 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         buffer_memory=batching.buffer_memory,
         max_block=batching.max_block,
         delivery_timeout=delivery.delivery_timeout,
+        transactions=(
+            None
+            if exactly.manager is None
+            else Transactions(
+                manager=exactly.manager,
+                accumulator=accumulator,
+                max_block=batching.max_block,
+                wake=selector.wakeup,
+            )
+        ),
+    )
+
+
+def _metadata(
+    config: ProducerConfig, wake: Callable[[], object], backoff: Backoff, clock: Callable[[], float]
+) -> Metadata:
+    return Metadata(
+        bootstrap=config.connection.bootstrap_servers,
+        max_age=config.metadata.max_age,
+        max_idle=config.metadata.max_idle,
+        refresh_backoff=backoff,
+        wake=wake,
+        clock=clock,
     )
 
 
@@ -205,6 +271,37 @@ def _client(
 def _hashes_quickly(plugins: Plugins) -> bool:
     """Whether keys find their partitions one by one at no cost, as records are sent."""
     return hasattr(plugins.encoder, "quick_send") and getattr(plugins.partitioner, "hashes", None) == "murmur2"
+
+
+@attrs.frozen(kw_only=True)
+class _ExactlyOnce:
+    """What numbers records, if anything does, and what asks for their ids."""
+
+    sequences: Sequences | None = None
+    agenda: Agenda | None = None
+    manager: TransactionManager | None = None
+
+
+def _exactly_once(config: TransactionsConfig, backoff: Backoff, client_id: str) -> _ExactlyOnce:
+    if config.idempotence is Idempotence.OFF:
+        return _ExactlyOnce()
+    if config.transactional_id is None:
+        sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
+        agenda = IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id)
+        return _ExactlyOnce(sequences=sequences, agenda=agenda)
+    # Here, because the messages of transactions cost every program that has none 10 ms at its start.
+    from ottla.transaction_manager.manager import TransactionManager
+
+    sequences = Sequences(transactional=True, required=True)
+    manager = TransactionManager(
+        transactional_id=config.transactional_id,
+        timeout_ms=config.timeout,
+        two_phase=config.two_phase,
+        sequences=sequences,
+        backoff=backoff,
+        client_id=client_id,
+    )
+    return _ExactlyOnce(sequences=sequences, agenda=manager, manager=manager)
 
 
 def _dealer(partitioner: Partitioner, sizes: BatchSizes, columns: Callable[[int], Columns]) -> Dealer | None:

@@ -17,6 +17,7 @@ from ottla.errors import OttlaError, WrongCall
 from ottla.interfaces import Columns, Facts, Header
 from ottla.outcomes import Acknowledged, Dealt, Failed, Outcome, Split
 from ottla.recordbatch.section import Section
+from ottla.recordbatch.stamp import Stamp
 from ottla.records import RecordMetadata
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class ProducerBatch:
         "queued_bytes",
         "retry_at",
         "sealed",
+        "stamp",
         "topic",
         "undecided",
     )
@@ -95,6 +97,7 @@ class ProducerBatch:
         self.last_node: int | None = None
         self.last_error: OttlaError | None = None
         self.sealed: Section | None = None
+        self.stamp: Stamp | None = None  # for all its tries, unless its broker misses what came before it
         self.outcome: Outcome | None = None
         self._columns = columns
         self._append = columns.append

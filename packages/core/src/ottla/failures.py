@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.batch import ProducerBatch
-from ottla.errors import DeliveryFailed, DeliveryTimeout
+from ottla.errors import DeliveryFailed, DeliveryTimeout, OttlaError, TransactionAborted
 
 
 def given_up(batch: ProducerBatch, why: str, now: float) -> DeliveryFailed:
@@ -17,6 +17,19 @@ def given_up(batch: ProducerBatch, why: str, now: float) -> DeliveryFailed:
         attempts=batch.attempts,
         possibly_persisted=batch.possibly_persisted,
     )
+
+
+def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionAborted:
+    """The error of a batch whose transaction cannot be committed."""
+    error = TransactionAborted(
+        f"{batch.count} record(s) for {batch} were dropped: {cause}" + _history(batch, now),
+        topic=batch.topic,
+        partition=batch.partition,
+        attempts=batch.attempts,
+        possibly_persisted=batch.possibly_persisted,
+    )
+    error.__cause__ = cause
+    return error
 
 
 def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:

@@ -50,6 +50,7 @@ class IoThread:
     def begin_close(self, timeout: float) -> None:
         """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest; returns at once."""
         self._refuse(ProducerClosed("the producer is closed"))  # first, or a record might come after the end
+        self._sender.begin_close()
         deadline = self._clock() + timeout
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
         self._client.wakeup()
@@ -72,12 +73,14 @@ class IoThread:
             self._run_rounds()
             self._confirm()
             self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
+            self._sender.end(ProducerClosed("the producer is closed"))
         except BaseException as cause:
             failure = ProducerFailed(f"the I/O thread {self._name} ended: {cause!r}")
             failure.__cause__ = cause
             logger.critical("%s: the I/O thread cannot go on; every record is failed", self._name, exc_info=True)
             self._refuse(failure)
             self._accumulator.abort(failure)
+            self._sender.end(failure)
         finally:
             self._client.shutdown()
             io_threads.leave()

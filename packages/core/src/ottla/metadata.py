@@ -76,6 +76,11 @@ class Metadata:
         """What went wrong last, since metadata came."""
         return self._error
 
+    @property
+    def hopeless(self) -> OttlaError | None:
+        """Why every server refuses us, for a reason that waiting does not mend; None: it is not so."""
+        return self._hopeless
+
     # For the callers of the producer
 
     def wait_for(self, topic: str, *, partition: int | None, timeout: float) -> Topic:

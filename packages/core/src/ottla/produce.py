@@ -20,6 +20,8 @@ from ottla.sealing import Takes
 NO_ID: Final = bytes(16)
 FIRST_WITH_ZSTD: Final = 7
 LAST_WITH_NAMES: Final = 12
+LAST_THAT_ADDS_NOTHING: Final = 11
+"""Later versions make partitions members of their transaction, for `transaction.version` 2 (KIP-890)."""
 NEWEST_MAGIC: Final = 2
 VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, PRODUCE.max_version)}
 """The versions that carry each record format: 0.9 brokers know 0 and 1, 0.10 ones 2."""
@@ -48,8 +50,13 @@ def produce_request(
     timeout: float,
     topic_ids: Mapping[str, bytes],
     on_complete: Callable[[Completion], object],
+    transactional_id: str | None = None,
+    newest: int = PRODUCE.max_version,
 ) -> Request:
-    """A request that carries sealed batches, at most one of a partition, without copying their records."""
+    """A request that carries sealed batches, at most one of a partition, without copying their records.
+
+    *newest* is the highest version that may be used.
+    """
     by_topic: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
     magic = NEWEST_MAGIC
     zstd = False
@@ -58,14 +65,14 @@ def produce_request(
         assert section is not None, "only sealed batches are sent"
         magic = min(magic, section.magic)
         zstd |= section.codec_id == ZSTD
-        by_topic.setdefault(batch.topic, []).append((batch.partition, section.stamped()))
+        by_topic.setdefault(batch.topic, []).append((batch.partition, section.stamped_with(batch.stamp)))
     floor, ceiling = VERSIONS[magic]
     ids = {topic: topic_ids.get(topic, NO_ID) for topic in by_topic}
 
     def body(version: int) -> Sequence[Buffer]:
         return encode_request(
             version,
-            transactional_id=None,
+            transactional_id=transactional_id,
             acks=acks,
             timeout_ms=int(timeout * 1000),
             topics=[(topic, ids[topic], partitions) for topic, partitions in by_topic.items()],
@@ -76,7 +83,7 @@ def produce_request(
         body=body,
         on_complete=on_complete,
         floor=FIRST_WITH_ZSTD if zstd else floor,
-        ceiling=min(ceiling, LAST_WITH_NAMES) if NO_ID in ids.values() else ceiling,
+        ceiling=min(ceiling, newest, LAST_WITH_NAMES if NO_ID in ids.values() else ceiling),
         answered=acks != 0,
     )
 

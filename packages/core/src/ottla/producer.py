@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import time_ns
 from types import TracebackType
 from typing import Any, Self
@@ -13,8 +14,10 @@ from ottla import assembly, io_threads, lifetime
 from ottla.batch import UNDECIDED, NewRecord, OnDelivery, size_of
 from ottla.delivery import Delivery
 from ottla.errors import (
+    AbortableError,
     FlushTimeout,
     InvalidRecord,
+    OttlaError,
     PluginBroken,
     RecordTooLarge,
     SerializationFailed,
@@ -26,6 +29,8 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.reports import DeliveryReport
 from ottla.routes import Route
+from ottla.transacting import Transactions
+from ottla.transaction_manager import PreparedTransaction
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
@@ -55,6 +60,7 @@ class Producer:
         self._deals = engine.deals
         self._on_new_batch = getattr(engine.partitioner, "on_new_batch", None)
         self._max_record_size = min(engine.max_request_size, engine.buffer_memory)
+        self._transactions = engine.transactions
         self._plain_values = engine.value_serializer is None
         self._plain_keys = engine.key_serializer is None
         self._life = lifetime.begin(engine.io_thread, engine.accumulator, engine.routes, engine.delivery_timeout)
@@ -117,6 +123,85 @@ class Producer:
                 return Delivery(batch, index)
         record = (key, value, checked, timestamp_ms, on_delivery)
         return self._begin_batch(topic, chosen, record, route, asked=partition is None)
+
+    # Transactions
+
+    def init_transactions(
+        self, timeout: float | None = None, *, keep_prepared: bool = False
+    ) -> PreparedTransaction | None:
+        """Take `transactional.id` over: whoever had it before is fenced, and its open transaction aborted.
+
+        Once, before the first transaction. Waits at most `max.block.ms`, or *timeout* seconds, and raises
+        TransactionTimeout then; the same call again waits for the same outcome, as it does for every method here.
+        With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
+        """
+        return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from now on becomes visible together, or not at all."""
+        self._transactional("begin_transaction").begin()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[Any, Any],
+        group_metadata: Any,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit a consumer's positions with the transaction: by (topic, partition) the next offset to read.
+
+        *group_metadata* is the group's id, or better a ConsumerGroupMetadata, so that a consumer that has lost its
+        partitions is refused: then this raises AbortableError.
+        """
+        self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
+
+    def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        """Send what is queued, and make the transaction's records visible.
+
+        Raises AbortableError when a record was given up: call `abort_transaction` then. TransactionFailed, and its
+        ProducerFenced, mean that nothing more can be done with this producer.
+        """
+        return self._transactional("commit_transaction").end(timeout, commit=True)
+
+    def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        """Drop what is queued, and have the rest of the transaction's records never seen by committed readers."""
+        return self._transactional("abort_transaction").end(timeout, commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """A transaction for a `with` block: committed at its end, aborted when it raises."""
+        self.begin_transaction()
+        try:
+            yield self
+        except BaseException as error:
+            self._abort_because_of(error)
+            raise
+        try:
+            self.commit_transaction()
+        except AbortableError as error:
+            self._abort_because_of(error)
+            raise
+
+    def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
+        """Send what is queued, and leave the end of the transaction to `ottla.transactions.complete`, anywhere.
+
+        Raises AbortableError when a record was given up. `commit_transaction` and `abort_transaction` work as well.
+        """
+        return self._transactional("prepare_transaction").prepare(timeout)
+
+    def _transactional(self, method: str) -> Transactions:
+        self._life.check()
+        if self._transactions is None:
+            raise WrongCall(f"{method} needs a producer with a transactional.id")
+        return self._transactions
+
+    def _abort_because_of(self, error: BaseException) -> None:
+        """Abort the transaction, without hiding why."""
+        try:
+            self.abort_transaction()
+        except OttlaError as failure:
+            error.add_note(f"while aborting the transaction: {failure}")
+
+    # Ending
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
         """Send everything queued so far at once, and wait for it, at most *timeout* seconds.
@@ -190,6 +275,8 @@ class Producer:
     def _find_route(self, topic: str) -> Route:
         """The topic's route; waits for metadata when the topic is not known."""
         self._life.check()
+        if self._transactions is not None:
+            self._transactions.manager.check_open()
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
             raise InvalidRecord(f"{topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
         return self._routes.find(topic)

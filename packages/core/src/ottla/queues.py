@@ -44,8 +44,14 @@ class PartitionQueue:
         return batch
 
     def put_first(self, batch: ProducerBatch) -> None:
-        """Put a batch that had left before all others."""
-        self.batches.appendleft(batch)
+        """Put a batch that had left before all others, but for those with a stamp that comes before its own."""
+        place = 0
+        if batch.stamp is not None:
+            for other in self.batches:
+                if other.stamp is None or other.stamp.follows(batch.stamp):
+                    break
+                place += 1
+        self.batches.insert(place, batch)
         self.topic.count(batch, batch.columns.memory())
 
 

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ottla.accumulator import RecordAccumulator
 from ottla.batch import ProducerBatch
+from ottla.coordination import Coordination
 from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, SecurityRefused, UnsupportedVersion
 from ottla.failures import expired, given_up, refused_records
 from ottla.metadata import Metadata
 from ottla.network_client import Completion, NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.outcomes import Acknowledged, Failed, Split
-from ottla.produce import PartitionAnswer, produce_request, read_answer
+from ottla.produce import LAST_THAT_ADDS_NOTHING, PartitionAnswer, produce_request, read_answer
+from ottla.protocol import PRODUCE
 from ottla.splitting import Splitter
-from ottla.verdicts import VERDICTS, WRITTEN_PERHAPS, Verdict
+from ottla.transaction_manager import OrderRefused, Sequences
+from ottla.verdicts import ORDER_REFUSED, VERDICTS, WRITTEN_PERHAPS, Verdict
+
+if TYPE_CHECKING:  # what transactions take to import is for those who have some
+    from ottla.transaction_manager.manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +48,9 @@ class Sender:
         delivery_timeout: float,
         keep_order: bool,
         client_id: str,
+        sequences: Sequences | None = None,
+        coordination: Coordination | None = None,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self._accumulator = accumulator
         self._client = client
@@ -55,6 +64,9 @@ class Sender:
         self._delivery_timeout = delivery_timeout
         self._keep_order = keep_order
         self._client_id = client_id
+        self._sequences = sequences
+        self._coordination = coordination
+        self._transactions = transactions
         self._in_flight: dict[ProducerBatch, None] = {}
         self.late_answers = 0
         """Batches whose answer came after they had been given up."""
@@ -63,11 +75,17 @@ class Sender:
         """One round; waits for as long as nothing is due, and not longer than *until*."""
         if self._expire(now):
             until = now  # somebody may wait for just this, and nothing else be due for long
+        if self._sequences is not None:
+            self._sequences.resolve()
         cluster = self._metadata.cluster
         ready = self._accumulator.ready(cluster, now)
         for topic in ready.leaderless:
             self._metadata.use(topic, now)
             self._metadata.request_update()
+        if self._coordination is not None:
+            until = min(until, self._coordination.run(now))
+            for node in ready.soon:
+                self._client.ready(node, now)  # its connection is made meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
         if not nodes and (unreachable := self._client.unreachable()) is not None:
             self._accumulator.fail_queued(unreachable)
@@ -82,8 +100,18 @@ class Sender:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is queued or in flight."""
-        return not self._accumulator.incomplete
+        """Whether nothing is queued or in flight, and no transaction is being ended."""
+        return not self._accumulator.incomplete and (self._coordination is None or self._coordination.idle)
+
+    def begin_close(self) -> None:
+        """The producer closes: an open transaction is to be aborted. For any thread."""
+        if self._coordination is not None:
+            self._coordination.close()
+
+    def end(self, error: OttlaError) -> None:
+        """No round will follow: whoever waits for one learns of *error*."""
+        if self._coordination is not None:
+            self._coordination.shut(error)
 
     def _look_again_at(self, queued_at: float, wanted: frozenset[int], served: Sequence[int], now: float) -> float:
         """When the next round is due: linger, backoff, expiry, or a broker that may be ready again.
@@ -115,16 +143,21 @@ class Sender:
         for batch in batches:
             batch.leave(node, now)
             self._in_flight[batch] = None
+            if self._sequences is not None:
+                self._sequences.left(batch)
             self._metadata.use(batch.topic, now)
             if self._keep_order:
                 self._accumulator.mute(batch)
         topic_ids = {name: topic.id for name, topic in self._metadata.cluster.topics.items()}
+        transactions = self._transactions
         request = produce_request(
             batches,
             acks=self._acks,
             timeout=self._request_timeout,
             topic_ids=topic_ids,
             on_complete=lambda completion: self._judge(batches, topic_ids, completion),
+            transactional_id=transactions.transactional_id if transactions is not None else None,
+            newest=PRODUCE.max_version if transactions is None or transactions.newest else LAST_THAT_ADDS_NOTHING,
         )
         self._client.send(node, request, now)
 
@@ -135,10 +168,14 @@ class Sender:
         for batch in batches:
             batch.come_back(completion.now)
             self._in_flight.pop(batch, None)
+            if self._sequences is not None:
+                self._sequences.came_back(batch)
             if self._keep_order:
                 self._accumulator.unmute(batch, at=completion.throttled_until)
             if batch.outcome is not None:
                 self.late_answers += 1
+                if answers is not None and self._sequences is not None:
+                    self._note_late(batch, answers.get((batch.topic, batch.partition)))
                 continue
             if error is not None:
                 batch.undecided |= completion.written
@@ -161,6 +198,8 @@ class Sender:
             batch.undecided = True
             self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
             return
+        if self._out_of_order(batch, answer, now):
+            return
         batch.undecided |= answer.code in WRITTEN_PERHAPS
         error = BrokerError(answer.code, answer.message)
         verdict = VERDICTS[answer.code]
@@ -177,6 +216,30 @@ class Sender:
                 self._fail(batch, error, now, answer=answer)
             case _:
                 assert_never(verdict)
+
+    def _note_late(self, batch: ProducerBatch, answer: PartitionAnswer | None) -> None:
+        """Learn of a batch that had been given up that it is written after all."""
+        assert self._sequences is not None
+        if answer is not None and VERDICTS[answer.code] is Verdict.ACKNOWLEDGED:
+            self._sequences.acknowledge(batch)
+
+    def _out_of_order(self, batch: ProducerBatch, answer: PartitionAnswer, now: float) -> bool:
+        """See to a batch that the broker does not take for its number; True: that is what it said.
+
+        One that came too early is tried again as it is. If it is the first, what came before it is lost to the broker:
+        then it is numbered anew in another epoch, or given up where that could write it twice.
+        """
+        sequences = self._sequences
+        if sequences is None or batch.stamp is None or answer.code not in ORDER_REFUSED:
+            return False
+        error = BrokerError(answer.code, answer.message)
+        refused = sequences.refuse_order(batch)
+        if refused is OrderRefused.LOST:
+            self._fail(batch, error, now)
+        else:
+            batch.undecided &= refused is OrderRefused.EARLY
+            self._retry(batch, error, now)
+        return True
 
     def _refresh(self, batch: ProducerBatch, answer: PartitionAnswer) -> bool:
         """See that the batch's leader is found; True: the answer itself names it (KIP-951)."""

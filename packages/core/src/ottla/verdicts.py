@@ -36,6 +36,9 @@ def _verdict(code: ErrorCode) -> Verdict:
 
 VERDICTS: Final[Mapping[ErrorCode, Verdict]] = MappingProxyType({code: _verdict(code) for code in ErrorCode})
 
+ORDER_REFUSED: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+"""Codes that say: what should come before the batch is not there."""
+
 WRITTEN_PERHAPS: Final = frozenset(
     {
         ErrorCode.REQUEST_TIMED_OUT,

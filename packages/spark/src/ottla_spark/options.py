@@ -21,6 +21,7 @@ OWN: Final = {"topic": "topic", "includeheaders": "includeHeaders", "path": "pat
 includeHeaders and has no use for it either, and `path` is what somebody said in `save(...)`."""
 
 SERIALIZERS: Final = ("key.serializer", "value.serializer")
+TRANSACTIONAL_ID: Final = "transactional.id"
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +41,7 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
             settings[name.removeprefix(PREFIX)] = value
         elif name not in OWN:
             problems.append(_unknown(key))
-    producer = with_defaults(_without_serializers(settings, problems))
+    producer = with_defaults(_without_what_is_ours(settings, problems))
     problems += [f"in the kafka.* options, {problem}" for problem in problems_of(producer)]
     return WriteOptions(topic=_topic(options, problems), producer=producer)
 
@@ -55,7 +56,7 @@ def _topic(options: Mapping[str, str], problems: list[str]) -> str | None:
     return topic
 
 
-def _without_serializers(settings: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+def _without_what_is_ours(settings: Mapping[str, str], problems: list[str]) -> dict[str, str]:
     for name in SERIALIZERS:
         if name in settings:
             column = name.partition(".")[0]
@@ -63,7 +64,12 @@ def _without_serializers(settings: Mapping[str, str], problems: list[str]) -> di
                 f"option kafka.{name} cannot be set: the bytes of column {column!r} are sent as they are; "
                 "serialize with DataFrame functions and leave the option out"
             )
-    return {name: value for name, value in settings.items() if name not in SERIALIZERS}
+    if TRANSACTIONAL_ID in settings:
+        problems.append(
+            f"option kafka.{TRANSACTIONAL_ID} cannot be set: tasks run at the same time and again, and one id belongs "
+            "to one producer; leave it out, the rows of a job are written at least once"
+        )
+    return {name: value for name, value in settings.items() if name not in (*SERIALIZERS, TRANSACTIONAL_ID)}
 
 
 def _unknown(key: str) -> str:

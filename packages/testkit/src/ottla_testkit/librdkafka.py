@@ -27,6 +27,7 @@ SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "mock_topic_create": (_INT, (_HANDLE, _TEXT, _INT, _INT)),
     "mock_topic_set_error": (None, (_HANDLE, _TEXT, _INT)),
     "mock_partition_set_leader": (_INT, (_HANDLE, _TEXT, _INT32, _INT32)),
+    "mock_coordinator_set": (_INT, (_HANDLE, _TEXT, _TEXT, _INT32)),
     "mock_broker_set_down": (_INT, (_HANDLE, _INT32)),
     "mock_broker_set_up": (_INT, (_HANDLE, _INT32)),
     "mock_broker_set_rtt": (_INT, (_HANDLE, _INT32, _INT)),

@@ -3,7 +3,7 @@
 For errors, lost connections, moved leaders and counted requests. It checks next to nothing of what it is
 sent: bad checksums, sequence gaps and old epochs are stored, a repeated batch is stored twice. Formats and
 exactly-once want a real broker. Its ApiVersions answers from version 3 on are malformed: clients must fall
-back to version 0.
+back to version 0. Its refusals of FindCoordinator lack a host, without which they cannot be read.
 """
 
 from __future__ import annotations
@@ -84,6 +84,10 @@ class MockCluster:
     def set_leader(self, topic: str, partition: int, broker: int) -> None:
         """Move a partition to a broker; -1 leaves it without a leader."""
         self._ask("mock_partition_set_leader", topic.encode(), partition, broker)
+
+    def set_coordinator(self, kind: str, key: str, broker: int) -> None:
+        """Move the coordinator of a "group" or a "transaction" with this id to a broker."""
+        self._ask("mock_coordinator_set", kind.encode(), key.encode(), broker)
 
     def broker_down(self, broker: int) -> None:
         """Close a broker's connections and refuse new ones."""

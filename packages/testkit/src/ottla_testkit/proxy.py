@@ -1,6 +1,6 @@
 """A TCP proxy on 127.0.0.1 that loses connections, refuses them, or keeps their bytes back, when told.
 
-It counts what it forwards, and may be told to lose connections at a byte.
+It counts what it forwards, and may be told to lose connections at a byte, once or as planned.
 
 A broker's advertised listener goes around it: clients use the proxy for their first connection only, unless
 `advertised.listeners` (the `config` of `KafkaCluster`) names the proxy's port. When one side closes, so does
@@ -16,7 +16,10 @@ import selectors
 import socket
 import struct
 import threading
+from collections.abc import Iterable, Iterator
 from typing import Self
+
+import attrs
 
 from ottla_testkit.free_ports import HOST, free_ports
 
@@ -30,6 +33,14 @@ class Way(enum.Enum):
 
     OUT = "to the target"
     BACK = "to the client"
+
+
+@attrs.frozen(kw_only=True)
+class Cut:
+    """Lose every connection, by a reset, once so many more bytes went one way: to the target, or back from it."""
+
+    after: int
+    from_target: bool = False
 
 
 class CuttingProxy:
@@ -48,6 +59,8 @@ class CuttingProxy:
         self._cut_resets = False
         self._listener: socket.socket | None = None
         self._held = False
+        self._plan: Iterator[Cut] | None = None
+        self._cuts = 0
 
     def __enter__(self) -> Self:
         self._selector = selectors.DefaultSelector()
@@ -99,6 +112,17 @@ class CuttingProxy:
         """Whether what `cut_after` asked for has yet to happen."""
         with self._lock:
             return self._cut_at is not None
+
+    def cut_by(self, plan: Iterable[Cut]) -> None:
+        """Cut in the middle of things, again and again: the bytes of each cut are counted from the one before it."""
+        with self._lock:
+            self._plan = iter(plan)
+            self._turn_to_next_cut()
+
+    @property
+    def cuts(self) -> int:
+        """How many of the planned cuts have come."""
+        return self._cuts
 
     def refuse(self) -> None:
         """Refuse new connections; those that exist go on."""
@@ -162,7 +186,7 @@ class CuttingProxy:
         except OSError:
             closed = True
         if cut_here:
-            self._cut(reset=self._cut_resets)
+            self._cut_as_told()
         elif closed:
             self._lose(end)
         else:
@@ -180,8 +204,23 @@ class CuttingProxy:
             return CHUNK
         return self._cut_at[1] - self._forwarded[way]
 
-    def _cut(self, *, reset: bool) -> None:
+    def _cut_as_told(self) -> None:
         self._cut_at = None
+        self._cut(reset=self._cut_resets)
+        if self._plan is not None:
+            self._cuts += 1
+            self._turn_to_next_cut()
+
+    def _turn_to_next_cut(self) -> None:
+        cut = next(self._plan or iter(()), None)
+        if cut is None:
+            self._plan = None
+            return
+        way = Way.BACK if cut.from_target else Way.OUT
+        self._cut_at = (way, self._forwarded[way] + cut.after)
+        self._cut_resets = True
+
+    def _cut(self, *, reset: bool) -> None:
         if reset:
             for end in self._peers:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

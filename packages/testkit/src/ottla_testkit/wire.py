@@ -1,7 +1,8 @@
 """The few requests that a cluster of tests needs, each on a socket of its own.
 
-So the harness needs no Kafka client. Metadata v1 and ListOffsets v1 are known to every broker from 0.10.1 to 4.x;
-of CreateTopics v1 and v2, which differ in their answer, brokers before 0.11 know only v1 and 4.x ones only v2.
+So the harness needs no Kafka client. Metadata v1 and ListOffsets v1 are known to every broker from 0.10.1 to 4.x,
+FindCoordinator v1 to those from 0.11 on; of CreateTopics v1 and v2, which differ in their answer, brokers before 0.11
+know only v1 and 4.x ones only v2.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ Address = tuple[str, int]
 
 LIST_OFFSETS = 2
 METADATA = 3
+FIND_COORDINATOR = 10
 CREATE_TOPICS = 19
 ANSWER_WITHIN = 20.0  # seconds
 
@@ -54,7 +56,7 @@ class Refusal:
 def metadata(address: Address, *, topic: str | None = None, timeout: float = ANSWER_WITHIN) -> Metadata:
     """What a node knows; `OSError` when it does not answer in time."""
     # -1 is every topic. To ask for one by its name may create it, which a request this old cannot rule out.
-    answer = _Fields(_call(address, METADATA, 1, struct.pack(">i", 0 if topic is None else -1), timeout))
+    answer = Fields(call(address, METADATA, 1, struct.pack(">i", 0 if topic is None else -1), timeout))
     brokers = frozenset(_broker(answer) for _ in range(answer.number("i")))
     controller = answer.number("i")
     topics = dict(_topic(answer) for _ in range(answer.number("i")))
@@ -69,7 +71,7 @@ def create_topic(
     wanted = _string(topic) + struct.pack(">ihii", partitions, replication, 0, len(config)) + settings
     within = struct.pack(">ib", int(ANSWER_WITHIN * 1000), 0)
     body = struct.pack(">i", 1) + wanted + within
-    answer = _Fields(_call(controller, CREATE_TOPICS, api_version, body, 2 * ANSWER_WITHIN))
+    answer = Fields(call(controller, CREATE_TOPICS, api_version, body, 2 * ANSWER_WITHIN))
     if api_version > 1:
         answer.number("i")  # throttle time
     answer.number("i")  # one topic
@@ -86,19 +88,27 @@ def end_offsets(
         return {}
     latest = b"".join(struct.pack(">iq", partition, -1) for partition in partitions)
     body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">i", len(partitions)) + latest
-    answer = _Fields(_call(address, LIST_OFFSETS, 1, body, timeout))
+    answer = Fields(call(address, LIST_OFFSETS, 1, body, timeout))
     answer.number("i")  # one topic
     answer.string()
     found = [_offset(answer) for _ in range(answer.number("i"))]
     return {partition: offset for partition, error, offset in found if not error}
 
 
-def _call(address: Address, api_key: int, version: int, body: bytes, timeout: float) -> bytes:
-    """The body of the answer, past its header v0."""
+def transaction_coordinator(address: Address, transactional_id: str, *, timeout: float = ANSWER_WITHIN) -> int:
+    """The node that coordinates this id's transactions, as a node sees it; -1 while there is none."""
+    answer = Fields(call(address, FIND_COORDINATOR, 1, _string(transactional_id) + b"\x01", timeout))
+    answer.number("i")  # throttle time
+    code, _message = answer.number("h"), answer.string()
+    return -1 if code else answer.number("i")
+
+
+def call(address: Address, api_key: int, version: int, body: bytes, timeout: float) -> bytes:
+    """Ask on a connection of its own, with header v1; the answer's body, past its header v0."""
     request = struct.pack(">hhih", api_key, version, 1, -1) + body
     with socket.create_connection(address, timeout) as connection, connection.makefile("rb") as answers:
         connection.sendall(struct.pack(">i", len(request)) + request)
-        length = _Fields(_exactly(4, answers.read(4))).number("i")
+        length = Fields(_exactly(4, answers.read(4))).number("i")
         return _exactly(length, answers.read(length))[4:]
 
 
@@ -113,7 +123,7 @@ def _string(text: str) -> bytes:
     return struct.pack(">h", len(encoded)) + encoded
 
 
-def _broker(answer: _Fields) -> int:
+def _broker(answer: Fields) -> int:
     number = answer.number("i")
     answer.string()
     answer.number("i")
@@ -121,27 +131,27 @@ def _broker(answer: _Fields) -> int:
     return number
 
 
-def _topic(answer: _Fields) -> tuple[str | None, dict[int, Partition]]:
+def _topic(answer: Fields) -> tuple[str | None, dict[int, Partition]]:
     answer.number("h")
     name = answer.string()
     answer.number("b")
     return name, dict(_partition(answer) for _ in range(answer.number("i")))
 
 
-def _partition(answer: _Fields) -> tuple[int, Partition]:
+def _partition(answer: Fields) -> tuple[int, Partition]:
     answer.number("h")
     number, leader = answer.number("i"), answer.number("i")
     replicas, in_sync = (frozenset(answer.number("i") for _ in range(answer.number("i"))) for _ in range(2))
     return number, Partition(leader=leader, replicas=replicas, in_sync=in_sync)
 
 
-def _offset(answer: _Fields) -> tuple[int, int, int]:
+def _offset(answer: Fields) -> tuple[int, int, int]:
     partition, error = answer.number("i"), answer.number("h")
     answer.number("q")  # timestamp
     return partition, error, answer.number("q")
 
 
-class _Fields:
+class Fields:
     """The big-endian fields of an answer, in turn."""
 
     def __init__(self, data: bytes) -> None:
@@ -159,3 +169,17 @@ class _Fields:
             return None
         self._at += length
         return self._data[self._at - length : self._at].decode()
+
+    def unsigned(self) -> int:
+        """A varint, as flexible versions have them."""
+        value = shift = 0
+        while (byte := self._data[self._at]) & 0x80:
+            value |= (byte & 0x7F) << shift
+            self._at, shift = self._at + 1, shift + 7
+        self._at += 1
+        return value | byte << shift
+
+    def raw(self, count: int) -> bytes:
+        """So many bytes as they are."""
+        self._at += count
+        return self._data[self._at - count : self._at]

@@ -7,6 +7,7 @@ from ottla.config.sections import (
     ConnectionConfig,
     DeliveryConfig,
     DnsLookup,
+    Idempotence,
     MetadataConfig,
     PartitioningConfig,
     ProducerConfig,
@@ -14,6 +15,7 @@ from ottla.config.sections import (
     SecurityProtocol,
     SerializationConfig,
     SerializerChoice,
+    TransactionsConfig,
 )
 from ottla.config.values import PluginValues
 
@@ -23,6 +25,7 @@ __all__ = [
     "ConnectionConfig",
     "DeliveryConfig",
     "DnsLookup",
+    "Idempotence",
     "MetadataConfig",
     "PartitioningConfig",
     "PluginValues",
@@ -32,5 +35,6 @@ __all__ = [
     "SecurityProtocol",
     "SerializationConfig",
     "SerializerChoice",
+    "TransactionsConfig",
     "describe",
 ]

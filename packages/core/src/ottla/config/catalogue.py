@@ -16,6 +16,7 @@ from ottla.config.sections import (
     PartitioningConfig,
     ProducerConfig,
     SerializationConfig,
+    TransactionsConfig,
 )
 from ottla.config.values import PluginValues
 
@@ -24,6 +25,7 @@ SECTIONS: Final[Mapping[str, Any]] = {
     "metadata": MetadataConfig,
     "batching": BatchingConfig,
     "delivery": DeliveryConfig,
+    "transactions": TransactionsConfig,
     "partitioning": PartitioningConfig,
     "serialization": SerializationConfig,
 }

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config.value_types import ValueType, boolean, items, text
+from ottla.config.value_types import ValueType, items
 
 
 @attrs.frozen(kw_only=True)
@@ -31,24 +31,6 @@ class Refusal:
 REFUSED: Final[Mapping[str, Refusal]] = {
     refusal.key: refusal
     for refusal in (
-        Refusal(
-            key="enable.idempotence",
-            type=boolean(),
-            harmless=False,
-            remedy="idempotence is not in this version; leave it out or set it to false",
-        ),
-        Refusal(
-            key="transactional.id",
-            type=text(),
-            harmless=None,
-            remedy="transactions are not in this version; leave it out",
-        ),
-        Refusal(
-            key="transaction.two.phase.commit.enable",
-            type=boolean(),
-            harmless=False,
-            remedy="transactions are not in this version; leave it out or set it to false",
-        ),
         Refusal(
             key="interceptor.classes",
             type=items(),

@@ -6,12 +6,22 @@ cannot follow, or both were set, the user must choose.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
 
 from ottla.config.reading import Reading
+from ottla.config.sections import Idempotence
 from ottla.config.value_types import INT_MAX
+
+IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
+MOST_IN_FLIGHT: Final = 5
+EXACT: Final[tuple[tuple[str, str, Callable[[int], bool]], ...]] = (
+    ("acks", "it takes acks=all", lambda acks: acks != -1),
+    ("retries", "it takes at least 1", lambda retries: retries == 0),
+)
+"""What rules idempotence out: a key, why, and for which of its values."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,8 +51,55 @@ def reconcile(reading: Reading) -> None:
     for rule in AT_MOST:
         if not reading.wrong & {rule.low, rule.high}:
             _keep_at_most(rule, reading)
+    if not reading.wrong & {"enable.idempotence", "transactional.id", "acks", "retries", IN_FLIGHT}:
+        _keep_exact(reading)
+    _keep_two_phase(reading)
     if not reading.wrong & {"delivery.timeout.ms", "linger.ms", "request.timeout.ms"}:
         _keep_delivery_possible(reading)
+
+
+def _keep_exact(reading: Reading) -> None:
+    """Idempotence gives way to what rules it out, unless it was asked for; then the user must choose."""
+    values = reading.values
+    wish = values["enable.idempotence"]
+    transactional = values["transactional.id"] is not None
+    if transactional and wish is Idempotence.OFF:
+        reading.problems.append("transactional.id needs enable.idempotence=true; leave one of them out")
+        return
+    if wish is Idempotence.OFF:
+        return
+    conflicts = [f"{key}={reading.raw[key]} ({why})" for key, why, rules_it_out in EXACT if rules_it_out(values[key])]
+    if transactional or wish is Idempotence.REQUIRED:
+        asked = "transactional.id" if transactional else "enable.idempotence=true"
+        if values[IN_FLIGHT] > MOST_IN_FLIGHT:
+            conflicts.append(f"{IN_FLIGHT}={values[IN_FLIGHT]} (it takes at most {MOST_IN_FLIGHT})")
+        if conflicts:
+            reading.problems.append(f"{asked} cannot go together with {' and '.join(conflicts)}; leave out either")
+        elif transactional:
+            values["enable.idempotence"] = Idempotence.REQUIRED
+    elif conflicts:
+        reading.notes.append(f"enable.idempotence is false, because of {' and '.join(conflicts)}")
+        values["enable.idempotence"] = Idempotence.OFF
+        reading.adjusted.add("enable.idempotence")
+    elif values[IN_FLIGHT] > MOST_IN_FLIGHT:
+        reading.problems.append(
+            f"{IN_FLIGHT}={values[IN_FLIGHT]}: the order is kept with at most {MOST_IN_FLIGHT}; lower it, or set "
+            "enable.idempotence=false"
+        )
+
+
+def _keep_two_phase(reading: Reading) -> None:
+    two_phase = "transaction.two.phase.commit.enable"
+    if reading.wrong & {two_phase, "transactional.id"} or not reading.values[two_phase]:
+        return
+    if reading.values["transactional.id"] is None:
+        reading.problems.append(f"{two_phase}=true needs a transactional.id")
+    if reading.given("transaction.timeout.ms"):
+        reading.problems.append(
+            f"{two_phase}=true and transaction.timeout.ms: such transactions have no time-out; leave out either"
+        )
+    else:
+        reading.values["transaction.timeout.ms"] = INT_MAX
 
 
 def _keep_at_most(rule: AtMost, reading: Reading) -> None:

@@ -279,6 +279,44 @@ class DeliveryConfig:
     )
 
 
+class Idempotence(enum.StrEnum):
+    """Whether a retry may never write a record twice."""
+
+    OFF = "false"
+    REQUIRED = "true"
+    WISHED = "true unless acks, retries or the brokers' age rule it out"
+
+
+@attrs.frozen(kw_only=True)
+class TransactionsConfig:
+    """Records exactly once, and several of them together."""
+
+    idempotence: Idempotence = option(  # noqa: RUF009 - a field, not a default
+        "enable.idempotence",
+        choice({"true": Idempotence.REQUIRED, "false": Idempotence.OFF}),
+        default=Idempotence.WISHED,
+        meaning="Every record is written once and in order, however often its batch is sent.",
+    )
+    transactional_id: str | None = option(
+        "transactional.id",
+        text(),
+        default=None,
+        meaning="The name under which this producer writes transactions; one producer at a time may have it.",
+    )
+    timeout: int = option(
+        "transaction.timeout.ms",
+        integer(least=1),
+        default=60_000,
+        meaning="How long a transaction may stay open before its coordinator aborts it.",
+    )
+    two_phase: bool = option(
+        "transaction.two.phase.commit.enable",
+        boolean(),
+        default=False,
+        meaning="Transactions are ended from outside and have no time-out (KIP-939); brokers have to allow it.",
+    )
+
+
 @attrs.frozen(kw_only=True)
 class PartitioningConfig:
     """How a record without a partition gets one."""
@@ -335,6 +373,7 @@ class ProducerConfig:
     metadata: MetadataConfig = attrs.Factory(MetadataConfig)
     batching: BatchingConfig = attrs.Factory(BatchingConfig)
     delivery: DeliveryConfig = attrs.Factory(DeliveryConfig)
+    transactions: TransactionsConfig = attrs.Factory(TransactionsConfig)
     partitioning: PartitioningConfig = attrs.Factory(PartitioningConfig)
     serialization: SerializationConfig = attrs.Factory(SerializationConfig)
     plugin_values: PluginValues = attrs.Factory(lambda: PluginValues({}))

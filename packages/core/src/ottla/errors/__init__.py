@@ -2,6 +2,7 @@
 
 from ottla.errors.codes import ErrorCode, error_code
 from ottla.errors.exceptions import (
+    AbortableError,
     AuthenticationFailed,
     BrokerError,
     BrokersUnreachable,
@@ -27,6 +28,7 @@ from ottla.errors.exceptions import (
     PluginMissing,
     ProducerClosed,
     ProducerFailed,
+    ProducerFenced,
     ProtocolError,
     RecordTooLarge,
     RequestTimeout,
@@ -35,6 +37,10 @@ from ottla.errors.exceptions import (
     SessionExpired,
     TlsFailed,
     TopicUnavailable,
+    TransactionAborted,
+    TransactionError,
+    TransactionFailed,
+    TransactionTimeout,
     UndeliveredError,
     UnsupportedVersion,
     WrongCall,
@@ -42,6 +48,7 @@ from ottla.errors.exceptions import (
 )
 
 __all__ = [
+    "AbortableError",
     "AuthenticationFailed",
     "BrokerError",
     "BrokersUnreachable",
@@ -68,6 +75,7 @@ __all__ = [
     "PluginMissing",
     "ProducerClosed",
     "ProducerFailed",
+    "ProducerFenced",
     "ProtocolError",
     "RecordTooLarge",
     "RequestTimeout",
@@ -76,6 +84,10 @@ __all__ = [
     "SessionExpired",
     "TlsFailed",
     "TopicUnavailable",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionFailed",
+    "TransactionTimeout",
     "UndeliveredError",
     "UnsupportedVersion",
     "WrongCall",

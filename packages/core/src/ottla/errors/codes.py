@@ -91,7 +91,10 @@ class ErrorCode(enum.IntEnum):
     INVALID_PRODUCER_EPOCH = 47, "The producer's epoch is old."
     INVALID_TXN_STATE = 48, "The transaction is not in a state for this."
     INVALID_PRODUCER_ID_MAPPING = 49, "The producer id does not belong to this transactional id."
-    INVALID_TRANSACTION_TIMEOUT = 50, "The transaction time-out is above the broker's maximum."
+    INVALID_TRANSACTION_TIMEOUT = (
+        50,
+        "The time-out (transaction.timeout.ms) is above the brokers' transaction.max.timeout.ms.",
+    )
     CONCURRENT_TRANSACTIONS = 51, "The last transaction of this id is still being ended.", True
     TRANSACTION_COORDINATOR_FENCED = 52, "The coordinator that wrote this has been replaced."
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "This user may not use the transactional id."

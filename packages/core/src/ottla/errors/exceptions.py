@@ -4,6 +4,7 @@ Raised by `send`, before the record was queued: `InvalidRecord`, `RecordTooLarge
 `TopicUnavailable`, `SecurityRefused`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`.
 The outcome of a record that was queued: `DeliveryFailed`, `DeliveryTimeout`.
 While assembling a producer: `ConfigError`, `PluginError`.
+By the methods for transactions: `TransactionError`, or one of its kinds.
 """
 
 from __future__ import annotations
@@ -195,3 +196,27 @@ class FlushTimeout(OttlaError, TimeoutError):
     def __init__(self, report: DeliveryReport, message: str) -> None:
         self.report = report
         super().__init__(message)
+
+
+class TransactionError(OttlaError):
+    """Something is wrong with a transaction; the message says which state it is in and what may be done next."""
+
+
+class AbortableError(TransactionError):
+    """The transaction cannot be committed; `abort_transaction` helps, then another one may be begun."""
+
+
+class TransactionFailed(TransactionError):
+    """The transactional producer can do nothing more; close it and make a new one."""
+
+
+class ProducerFenced(TransactionFailed):
+    """Another producer has taken the transactional id over; this one's open transaction was aborted by it."""
+
+
+class TransactionTimeout(TransactionError, TimeoutError):
+    """The answer did not come in time; call the same method again to wait for the same outcome."""
+
+
+class TransactionAborted(DeliveryFailed):
+    """The record was dropped because its transaction was aborted, or could only be."""

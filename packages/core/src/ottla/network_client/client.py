@@ -32,7 +32,7 @@ from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connections import Connections
 from ottla.network_client.endings import level, told, wordless
 from ottla.network_client.logins import Logins
-from ottla.network_client.negotiation import api_versions_request, offered_versions
+from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
 from ottla.network_client.upkeep import metadata_request, read_answer
 from ottla.protocol import (
@@ -80,6 +80,8 @@ class NetworkClient:
         self._connections = Connections(max_in_flight=max_in_flight)
         self._requests = 0
         self._metadata_asked = False
+        self.features = Features()
+        """What the cluster has agreed on, as the brokers told when we connected."""
         self._logins = Logins(authentication, self) if authentication is not None else None
         self._accepted = False  # by any server, ever, a login included
         self._reached = False  # any broker at the address that it advertises, ever
@@ -119,6 +121,26 @@ class NetworkClient:
             return now
         at = connection.retry_at if connection.stage is Stage.DISCONNECTED else connection.throttled_until
         return at if at > now else float("inf")
+
+    def down(self, node: int) -> bool:
+        """Whether the last try to reach a broker failed, and the next one has not begun."""
+        connection = self._connections.get(node)
+        return connection is not None and connection.stage is Stage.DISCONNECTED
+
+    def least_loaded(self, now: float) -> int | None:
+        """The least busy broker that takes a request now; a connection is begun where there is none."""
+        connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
+        if connection is None:
+            return None
+        if connection.may_connect(now):
+            self._connect(connection, now)
+        may_send = not self._metadata_due(now) and self._takes(connection, now)
+        return connection.broker.id if may_send else None
+
+    def next_try(self, now: float) -> float:
+        """When a broker may be tried again or asked again, if none takes a request now."""
+        changes = (max(c.retry_at, c.throttled_until) for c in self._connections)
+        return min((at for at in changes if at > now), default=float("inf"))
 
     def unreachable(self) -> ConnectionFailed | None:
         """Why nothing can be sent to any broker, although the bootstrap servers answer; None: it is not so.
@@ -433,6 +455,7 @@ class NetworkClient:
             self._ask_for_versions(connection, offer.ask_again_with, now)
             return
         connection.versions = dict(offer.versions)
+        self.features = self.features.newer(offer.features)
         if self._logins is None:
             self.admit(connection, now)
             return

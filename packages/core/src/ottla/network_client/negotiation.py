@@ -13,10 +13,23 @@ from ottla.version import __version__
 
 
 @attrs.frozen(kw_only=True)
+class Features:
+    """The levels of features that the whole cluster has agreed on; `epoch` counts the agreements, -1: none is known."""
+
+    levels: Mapping[str, int] = attrs.Factory(dict)
+    epoch: int = -1
+
+    def newer(self, other: Features) -> Features:
+        """The one of both that is of the later agreement."""
+        return other if other.epoch > self.epoch else self
+
+
+@attrs.frozen(kw_only=True)
 class Offer:
     """What a broker offers, or the version of ApiVersions to ask it with again."""
 
     versions: Mapping[int, tuple[int, int]]
+    features: Features = attrs.Factory(Features)
     ask_again_with: int | None = None
 
 
@@ -50,4 +63,10 @@ def offered_versions(version: int, body: memoryview) -> Offer:
         if version == 0:
             raise
         return Offer(versions={}, ask_again_with=0)  # librdkafka's mock cluster garbles the flexible versions
-    return Offer(versions={api.api_key: (api.min_version, api.max_version) for api in answer.api_keys})
+    return Offer(
+        versions={api.api_key: (api.min_version, api.max_version) for api in answer.api_keys},
+        features=Features(
+            levels={feature.name: feature.max_version_level for feature in answer.finalized_features},
+            epoch=answer.finalized_features_epoch,
+        ),
+    )

@@ -14,6 +14,7 @@ from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.recordbatch.codecs import NONE, ZSTD
 from ottla.recordbatch.messages import OVERHEADS, wrapper
 from ottla.recordbatch.refusals import no_producer_ids, no_transactions, no_zstd
+from ottla.recordbatch.stamp import Stamp
 from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
 
 
@@ -45,6 +46,17 @@ class Section:
     def wire_size(self) -> int:
         """What `stamped` takes in a request."""
         return self.size + (HEADER_SIZE if self.magic == 2 else 0)
+
+    def stamped_with(self, stamp: Stamp | None) -> Sequence[Buffer]:
+        """The same, with what a stamp says; None: without one."""
+        if stamp is None:
+            return self.stamped()
+        return self.stamped(
+            producer_id=stamp.owner.id,
+            epoch=stamp.owner.epoch,
+            sequence=stamp.sequence,
+            transactional=stamp.transactional,
+        )
 
     def stamped(
         self, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool = False

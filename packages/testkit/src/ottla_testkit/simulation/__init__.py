@@ -3,5 +3,15 @@
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
+from ottla_testkit.simulation.storm import StormyNetwork, Weather
 
-__all__ = ["Session", "SimulatedBroker", "SimulatedCluster", "SimulatedLogin", "SimulatedNetwork", "SimulatedTopic"]
+__all__ = [
+    "Session",
+    "SimulatedBroker",
+    "SimulatedCluster",
+    "SimulatedLogin",
+    "SimulatedNetwork",
+    "SimulatedTopic",
+    "StormyNetwork",
+    "Weather",
+]

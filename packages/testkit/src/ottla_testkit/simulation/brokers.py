@@ -1,14 +1,14 @@
-"""Brokers that exist only in a test and speak Kafka's bytes: ApiVersions, Metadata, Produce.
+"""Brokers that exist only in a test and speak Kafka's bytes: ApiVersions, Metadata, Produce, transactions.
 
 They do what the test scripted: refuse, stay silent, answer with an error code. What is produced is parsed and kept.
-What they leave out: acks other than "answer or not", quotas, idempotence, transactions, sizes of topics.
+What they leave out: acks other than "answer or not", quotas, sizes of topics.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -20,6 +20,7 @@ from ottla.protocol import (
     PRODUCE,
     ApiVersion,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
     LeaderIdAndEpoch,
     Message,
     MetadataResponse,
@@ -32,10 +33,18 @@ from ottla.protocol import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.recordbatch.parse import Record, parse_batches
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
+from ottla_testkit.simulation.coordinating import COORDINATING, coordinate
 from ottla_testkit.simulation.login import Session, SimulatedLogin
+from ottla_testkit.simulation.producers import PartitionProducers
+from ottla_testkit.simulation.transactions import TransactionCoordinator
 
-MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in (PRODUCE, METADATA, API_VERSIONS)}
+ALL: Sequence[Message[Any, Any]] = (PRODUCE, METADATA, API_VERSIONS, *COORDINATING)
+MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in ALL}
+
+FIRST_THAT_ADDS = 12
+"""From this version on Produce makes partitions members of the transaction (KIP-890)."""
 
 
 @attrs.define(kw_only=True)
@@ -47,24 +56,63 @@ class SimulatedTopic:
     leaders: list[int]
     epoch: int = 0
     log: dict[int, list[Record]] = attrs.field(factory=dict)
+    producers: dict[int, PartitionProducers] = attrs.field(factory=dict)
+    undecided: dict[int, dict[int, list[int]]] = attrs.field(factory=dict)  # places in the log by producer id
+    aborted: dict[int, set[int]] = attrs.field(factory=dict)
+
+    def committed(self, partition: int) -> list[bytes | None]:
+        """The values that a read_committed consumer gets, were it to look behind open transactions."""
+        hidden = set(self.aborted.get(partition, ()))
+        hidden.update(*self.undecided.get(partition, {}).values())
+        log = self.log.get(partition, [])
+        return [record.value for place, record in enumerate(log) if place not in hidden]
+
+    def append(self, partition: int, batch: RecordBatch) -> tuple[ErrorCode, int]:
+        """Write a batch unless its sequence forbids it; where it is."""
+        log = self.log.setdefault(partition, [])
+        producers = self.producers.setdefault(partition, PartitionProducers())
+        code, repeated = producers.judge(batch)
+        if code is not ErrorCode.NONE or repeated is not None:
+            return code, -1 if repeated is None else repeated
+        base_offset = len(log)
+        log.extend(batch.records)
+        producers.append(batch, base_offset)
+        if batch.transactional:
+            places = self.undecided.setdefault(partition, {}).setdefault(batch.producer_id, [])
+            places.extend(range(base_offset, len(log)))
+        return ErrorCode.NONE, base_offset
+
+    def mark(self, partition: int, producer_id: int, epoch: int, committed: bool) -> None:
+        """Write the marker of a transaction's end."""
+        places = self.undecided.get(partition, {}).pop(producer_id, [])
+        if not committed:
+            self.aborted.setdefault(partition, set()).update(places)
+        self.producers.setdefault(partition, PartitionProducers()).mark(producer_id, epoch)
 
 
 @attrs.define(kw_only=True, slots=False)
 class SimulatedBroker:
-    """One broker. `codes` are answered to Produce one after the other, then NONE; None: no answer at all."""
+    """One broker. `codes` are answered to Produce one after the other, then NONE; None: no answer at all.
+
+    `errand_codes` are the same for other requests, by name: what they ask for is then not done.
+    """
 
     cluster: SimulatedCluster
     id: int
     up: bool = True
     silent: bool = False
     codes: deque[ErrorCode | None] = attrs.field(factory=deque)
+    errand_codes: dict[str, deque[ErrorCode]] = attrs.field(factory=dict)
     requests: list[tuple[str, int]] = attrs.field(factory=list)
     throttle_ms: int = 0
+    produce_version: int = -1  # of the last Produce request
     hints: bool = False  # say in Produce answers who leads (KIP-951)
     magics: list[int] = attrs.field(factory=list)
     login: SimulatedLogin | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
-        factory=lambda: {m.key: (m.min_version, m.max_version) for m in MESSAGES.values()}
+        factory=lambda: {
+            m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in MESSAGES.values()
+        }
     )
 
     def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
@@ -98,6 +146,13 @@ class SimulatedBroker:
         if message is METADATA:
             tags = bytes(message.flexible(version))
             return prefix + tags + METADATA.response(version).encode(self.cluster.metadata())
+        if message in COORDINATING:
+            codes = self.errand_codes.get(message.name)
+            code = codes.popleft() if codes else ErrorCode.NONE
+            content = coordinate(self.cluster, self.id, message, message.request(version).decode(body), version, code)
+            tags = bytes(message.flexible(version))
+            return prefix + tags + message.response(version).encode(content)
+        self.produce_version = version
         request = PRODUCE.request(version).decode(body)
         response = self._produce(request)
         if response is None or request.acks == 0:
@@ -109,7 +164,15 @@ class SimulatedBroker:
         return ApiVersionsResponse(
             api_keys=[
                 ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions.items()
-            ]
+            ],
+            finalized_features_epoch=self.cluster.features_epoch,
+            finalized_features=[
+                FinalizedFeatureKey(
+                    name="transaction.version",
+                    max_version_level=self.cluster.transaction_version,
+                    min_version_level=self.cluster.transaction_version,
+                )
+            ],
         )
 
     def _produce(self, request: ProduceRequest) -> ProduceResponse | None:
@@ -122,13 +185,15 @@ class SimulatedBroker:
                 answered = code
                 if answered is ErrorCode.NONE and topic.leaders[data.index] != self.id:
                     answered = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                log = topic.log.setdefault(data.index, [])
                 base_offset = -1
                 if answered in (ErrorCode.NONE, None):
-                    base_offset = len(log)
                     for batch in parse_batches(data.records or b"", compressors={}):
                         self.magics.append(batch.magic)
-                        log.extend(batch.records)
+                        refusal = self._admit(request.transactional_id, (topic.name, data.index), batch)
+                        if refusal is ErrorCode.NONE:
+                            refusal, offset = topic.append(data.index, batch)
+                            base_offset = offset if base_offset < 0 else base_offset
+                        answered = refusal or answered
                 told = self.hints and answered is ErrorCode.NOT_LEADER_OR_FOLLOWER
                 hint = LeaderIdAndEpoch(leader_id=topic.leaders[data.index], leader_epoch=topic.epoch)
                 partitions.append(
@@ -149,6 +214,15 @@ class SimulatedBroker:
             responses=responses, throttle_time_ms=self.throttle_ms, node_endpoints=nodes if self.hints else []
         )
 
+    def _admit(self, transactional_id: str | None, partition: tuple[str, int], batch: RecordBatch) -> ErrorCode:
+        """Whether the open transaction may write to this partition."""
+        if not batch.transactional:
+            return ErrorCode.NONE
+        coordinator = self.cluster.transactions
+        check = coordinator.add if self.produce_version >= FIRST_THAT_ADDS else coordinator.is_member
+        code = check(transactional_id or "", batch.producer_id, batch.epoch, partition)
+        return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
+
 
 @attrs.define
 class SimulatedCluster:
@@ -159,6 +233,22 @@ class SimulatedCluster:
     seed: int | None = None  # the broker behind the bootstrap server's name; None: the first
     metadata_code: ErrorCode = ErrorCode.NONE
     address: tuple[str, int] | None = None  # what every broker advertises; None: a name of its own
+    transaction_version: int = 2
+    features_epoch: int = 1
+    coordinator: int | None = None  # the broker that coordinates all transactions and groups; None: the first
+    transactions: TransactionCoordinator = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.transactions = TransactionCoordinator(
+            lambda partition, producer_id, epoch, committed: self.topics[partition[0]].mark(
+                partition[1], producer_id, epoch, committed
+            )
+        )
+
+    @property
+    def coordinates(self) -> int:
+        """The broker that coordinates."""
+        return next(iter(self.brokers)) if self.coordinator is None else self.coordinator
 
     @classmethod
     def of(cls, *ids: int) -> SimulatedCluster:

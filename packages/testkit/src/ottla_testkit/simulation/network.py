@@ -38,6 +38,8 @@ class SimulatedNetwork:
         self.black_holes: set[str] = set()
         self.untrusted: dict[str, OttlaError] = {}
         self.connects = 0
+        self.holding = False  # answers are on their way, and do not come
+        self.held: set[int] = set()  # those of these brokers do not
         self.waits: list[float] = []
         self.wakeups = 0
         self._links: dict[int, _Link] = {}
@@ -107,7 +109,7 @@ class SimulatedNetwork:
         for node in self.sent:
             link = self._links[node]
             try:
-                answer = link.broker.converse(link.session, self._outbox.pop(node), self.clock())
+                answer = self.take(node, link.broker, self._outbox.pop(node))
             except HangUp:
                 self._to_close[node] = ConnectionFailed(f"broker {link.broker.id} closed the connection")
                 continue
@@ -119,13 +121,19 @@ class SimulatedNetwork:
             assert broker is not None
             self._links[node] = _Link(broker)
         self.received = [
-            (node, memoryview(link.answers.popleft())) for node, link in self._links.items() if link.answers
+            (node, memoryview(link.answers.popleft()))
+            for node, link in self._links.items()
+            if link.answers and not self.holding and link.broker.id not in self.held
         ]
         if not (self.disconnected or self.sent or self.connected or self.received or self._woken):
             assert timeout < 1e8, "nothing would ever end this wait"
             self.waits.append(timeout)
             self.clock.advance(timeout)
         self._woken = False
+
+    def take(self, node: int, broker: SimulatedBroker, frame: bytes) -> bytes | None:
+        """A broker gets a request; what it answers at once."""
+        return broker.converse(self._links[node].session, frame, self.clock())
 
     def wakeup(self) -> None:
         self._woken = True

@@ -1,0 +1,93 @@
+"""A consumer's positions, to be committed together with a transaction's records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import attrs
+
+from ottla.errors import InvalidRecord
+
+
+@attrs.frozen
+class OffsetAndMetadata:
+    """The next offset to read of a partition, a note beside it, and the leader's term if it is known."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+@attrs.frozen
+class ConsumerGroupMetadata:
+    """A consumer's membership of its group, so that one that was replaced is refused (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class OffsetsToSend:
+    """The positions of one group, checked."""
+
+    group: ConsumerGroupMetadata
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+
+    @classmethod
+    def checked(cls, offsets: Mapping[object, object], group: object) -> OffsetsToSend:
+        """From what a caller may write; also takes the objects of other Kafka clients. Raises InvalidRecord."""
+        if isinstance(group, str):
+            group = ConsumerGroupMetadata(group)
+        elif not isinstance(group, ConsumerGroupMetadata):
+            group = _group(group)
+        if not group.group_id:
+            raise InvalidRecord("group_metadata needs a group id: the consumer's group.id")
+        checked = {_partition(partition): _position(position) for partition, position in offsets.items()}
+        return cls(group=group, offsets=checked)
+
+
+def _group(group: object) -> ConsumerGroupMetadata:
+    try:
+        return ConsumerGroupMetadata(
+            group.group_id,  # type: ignore[attr-defined]  # somebody else's object of the same shape
+            group.generation_id,  # type: ignore[attr-defined]
+            group.member_id,  # type: ignore[attr-defined]
+            getattr(group, "group_instance_id", None),
+        )
+    except AttributeError:
+        raise InvalidRecord(
+            f"group_metadata is a group id or a ConsumerGroupMetadata, not {type(group).__name__}"
+        ) from None
+
+
+def _partition(partition: object) -> TopicPartition:
+    if not isinstance(partition, tuple) and hasattr(partition, "topic") and hasattr(partition, "partition"):
+        partition = (partition.topic, partition.partition)
+    match partition:
+        case (str(topic), int(number)) if topic and number >= 0:
+            return topic, number
+    raise InvalidRecord(f"offsets are by (topic, partition), not by {partition!r}")
+
+
+def _position(position: object) -> OffsetAndMetadata:
+    match position:
+        case OffsetAndMetadata():
+            found = position
+        case int():
+            found = OffsetAndMetadata(position)
+        case _ if isinstance(getattr(position, "offset", None), int):
+            found = OffsetAndMetadata(
+                position.offset,  # type: ignore[attr-defined]  # somebody else's object of the same shape
+                getattr(position, "metadata", None) or "",
+            )
+        case _:
+            raise InvalidRecord(f"an offset is an int or an OffsetAndMetadata, not {position!r}")
+    if isinstance(found.offset, bool) or found.offset < 0:
+        raise InvalidRecord(f"an offset is at least 0, not {found.offset!r}")
+    return found

@@ -1,0 +1,55 @@
+"""The states of a transactional producer, which moves are legal, and what a caller may do in each: tables."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+
+class State(enum.Enum):
+    """Where a producer stands; the value is how errors call it."""
+
+    UNINITIALIZED = "not initialized"
+    INITIALIZING = "being initialized"
+    READY = "ready, no transaction open"
+    IN_TRANSACTION = "in a transaction"
+    PREPARED = "holding a prepared transaction"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    ABORTABLE_ERROR = "in a transaction that failed"
+    FATAL_ERROR = "failed for good"
+
+
+MOVES: Final[Mapping[State, frozenset[State]]] = MappingProxyType(
+    {
+        State.UNINITIALIZED: frozenset({State.INITIALIZING, State.FATAL_ERROR}),
+        State.INITIALIZING: frozenset({State.READY, State.PREPARED, State.UNINITIALIZED, State.FATAL_ERROR}),
+        State.READY: frozenset({State.IN_TRANSACTION, State.UNINITIALIZED, State.FATAL_ERROR}),
+        State.IN_TRANSACTION: frozenset(
+            {State.COMMITTING, State.ABORTING, State.PREPARED, State.ABORTABLE_ERROR, State.FATAL_ERROR}
+        ),
+        State.PREPARED: frozenset({State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR, State.FATAL_ERROR}),
+        State.COMMITTING: frozenset({State.READY, State.ABORTABLE_ERROR, State.FATAL_ERROR}),
+        State.ABORTING: frozenset({State.READY, State.FATAL_ERROR}),
+        State.ABORTABLE_ERROR: frozenset({State.ABORTING, State.FATAL_ERROR}),
+        State.FATAL_ERROR: frozenset(),
+    }
+)
+"""From each state to those that may follow it."""
+
+NEXT_STEPS: Final[Mapping[State, str]] = MappingProxyType(
+    {
+        State.UNINITIALIZED: "call init_transactions first",
+        State.INITIALIZING: "call init_transactions again to wait for it",
+        State.READY: "call begin_transaction",
+        State.IN_TRANSACTION: "send, or call commit_transaction or abort_transaction",
+        State.PREPARED: "call commit_transaction or abort_transaction, or complete it from elsewhere",
+        State.COMMITTING: "call commit_transaction again to wait for it",
+        State.ABORTING: "call abort_transaction again to wait for it",
+        State.ABORTABLE_ERROR: "call abort_transaction, then begin another one",
+        State.FATAL_ERROR: "close this producer; a new one can go on",
+    }
+)
+"""What a caller may do next."""

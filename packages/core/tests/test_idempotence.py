@@ -1,0 +1,448 @@
+"""Numbers and ids of an idempotent producer, against a simulated cluster; what may go wrong one by one."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+
+from ottla.config import ConfigDraft, Idempotence
+from ottla.delivery import Delivery
+from ottla.errors import BrokerError, ConfigError, DeliveryFailed, DeliveryTimeout, ErrorCode, UnsupportedVersion
+from ottla.outcomes import Failed
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.recordbatch.stamp import SEQUENCES, ProducerId
+from ottla.transaction_manager.sequences import LAST_EPOCH, Sequences
+from ottla_testkit.simulation import SimulatedCluster
+from simulated_producer import Simulated, simulated
+
+SERVERS = {"bootstrap.servers": "kafka:9092"}
+ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
+"""Each record is a batch."""
+
+
+def numbers(world: Simulated) -> Sequences:
+    found = world.sender._sequences
+    assert found is not None
+    return found
+
+
+def stamps(world: Simulated, partition: int = 0) -> list[tuple[int, int, int]]:
+    """Epoch, first and last sequence of what the partition remembers of our batches."""
+    entries = world.cluster.topics["t"].producers[partition].entries
+    return [(entry.epoch, first, last) for entry in entries.values() for first, last, _ in entry.batches]
+
+
+def fly(world: Simulated, *values: bytes) -> list[Delivery]:
+    """Have records under way whose answers have not come yet; up to five requests at once."""
+    world.network.holding = True
+    deliveries = [world.producer.send("t", value) for value in values]
+    world.run_until(lambda: sum(delivery._batch.in_flight for delivery in deliveries) == len(values), time_passes=False)
+    world.network.holding = False
+    return deliveries
+
+
+def asked(world: Simulated, name: str) -> int:
+    return sum(request == name for broker in world.cluster.brokers.values() for request, _ in broker.requests)
+
+
+# When it is on
+
+
+def test_it_is_on_unless_something_is_said() -> None:
+    assert ConfigDraft.read(SERVERS).finish().transactions.idempotence is Idempotence.WISHED
+
+
+@pytest.mark.parametrize(("key", "value"), [("acks", 1), ("acks", 0), ("retries", 0)])
+def test_a_setting_that_rules_it_out_turns_it_off_with_one_line(
+    key: str, value: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="ottla.config"):
+        config = ConfigDraft.read({**SERVERS, key: value}).finish()
+
+    [line] = caplog.messages
+    assert config.transactions.idempotence is Idempotence.OFF
+    assert line.startswith(f"enable.idempotence is false, because of {key}={value}")
+
+
+def test_saying_what_it_needs_anyway_keeps_it_on() -> None:
+    config = ConfigDraft.read({**SERVERS, "acks": "all", "retries": 3, "max.in.flight.requests.per.connection": 5})
+
+    assert config.finish().transactions.idempotence is Idempotence.WISHED
+
+
+@pytest.mark.parametrize("asking", [{"enable.idempotence": True}, {"transactional.id": "orders"}])
+def test_asking_for_it_against_other_settings_is_one_error_that_names_all(asking: dict[str, object]) -> None:
+    against = {"acks": 1, "retries": 0, "max.in.flight.requests.per.connection": 6}
+    with pytest.raises(ConfigError) as caught:
+        ConfigDraft.read({**SERVERS, **against, **asking}).finish()
+
+    [problem] = caught.value.problems
+    assert all(name in problem for name in [*asking, "acks=1", "retries=0", "max.in.flight.requests.per.connection=6"])
+
+
+def test_more_in_flight_than_keep_their_order_takes_saying_no() -> None:
+    many = {**SERVERS, "max.in.flight.requests.per.connection": 6}
+    with pytest.raises(ConfigError, match=r"max\.in\.flight.*at most 5.*enable\.idempotence=false"):
+        ConfigDraft.read(many).finish()
+
+    assert ConfigDraft.read({**many, "enable.idempotence": False}).finish().delivery.max_in_flight == 6
+
+
+def test_a_transactional_id_without_it_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"transactional\.id needs enable\.idempotence=true"):
+        ConfigDraft.read({**SERVERS, "transactional.id": "x", "enable.idempotence": False}).finish()
+
+
+def test_two_phases_need_an_id_and_have_no_time_out() -> None:
+    two_phase = {**SERVERS, "transaction.two.phase.commit.enable": True}
+    with pytest.raises(ConfigError, match=r"needs a transactional\.id"):
+        ConfigDraft.read(two_phase).finish()
+    with pytest.raises(ConfigError, match=r"no time-out"):
+        ConfigDraft.read({**two_phase, "transactional.id": "x", "transaction.timeout.ms": 5}).finish()
+
+    assert ConfigDraft.read({**two_phase, "transactional.id": "x"}).finish().transactions.timeout == 2**31 - 1
+
+
+def old_cluster() -> SimulatedCluster:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    del cluster.brokers[1].versions[INIT_PRODUCER_ID.key]
+    return cluster
+
+
+def test_old_brokers_turn_it_off_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="ottla"), simulated(cluster=old_cluster()) as world:
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+    assert delivery.result().offset == 0
+    assert [line for line in caplog.messages if "idempotence is off" in line] != []
+    assert stamps(world) == []
+
+
+def test_old_brokers_fail_who_insists() -> None:
+    with simulated(cluster=old_cluster(), enable_idempotence=True) as world:
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+        error = delivery.exception()
+        assert isinstance(error, DeliveryFailed)
+        assert isinstance(error.__cause__, UnsupportedVersion)
+        assert "enable.idempotence=true needs brokers of 0.11" in str(error)
+
+
+# Ids
+
+
+def test_an_id_is_asked_for_once_and_before_the_first_record() -> None:
+    with simulated(1, 1) as world:
+        for partition in (0, 1, 0, 1):
+            world.producer.send("t", b"v", partition=partition)
+            world.settle()
+
+        assert asked(world, "InitProducerId") == 1
+        assert stamps(world, 0) == stamps(world, 1) == [(0, 0, 0), (0, 1, 1)]
+
+
+def test_a_refused_id_fails_what_is_queued_and_is_asked_for_again_with_what_comes() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    codes = cluster.brokers[1].errand_codes
+    codes["InitProducerId"] = deque([ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2)
+    with simulated(cluster=cluster) as world:
+        first = world.producer.send("t", b"1")
+        world.settle()
+        second = world.producer.send("t", b"2")
+        world.settle()
+
+        error = first.exception()
+        assert isinstance(error, DeliveryFailed)
+        assert isinstance(error.__cause__, BrokerError)
+        assert "enable.idempotence=false does without" in str(error)
+        assert second.result().offset == 0
+
+
+def test_an_id_that_cannot_be_had_for_now_is_asked_for_again() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
+    cluster.brokers[1].errand_codes["InitProducerId"] = deque(codes)
+    with simulated(cluster=cluster) as world:
+        delivery = world.producer.send("t", b"1")
+        world.settle()
+
+        assert delivery.result().offset == 0
+        assert asked(world, "InitProducerId") == 3
+
+
+def test_a_record_that_expires_without_an_id_tells_why_there_was_none() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].errand_codes["InitProducerId"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000)
+    with simulated(cluster=cluster, delivery_timeout_ms=2_000, request_timeout_ms=1_000) as world:
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+        error = delivery.exception()
+        assert isinstance(error, DeliveryTimeout)
+        assert isinstance(error.__cause__, BrokerError)
+        assert error.__cause__.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_used_up_epochs_bring_a_new_id() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        owner = numbers(world).owner
+        assert owner is not None
+        numbers(world).owner = ProducerId(id=owner.id, epoch=LAST_EPOCH)
+        world.producer.send("t", b"0")
+        world.settle()
+        world.cluster.brokers[1].codes.append(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        delivery = world.producer.send("t", b"1")
+        world.settle()
+
+        assert delivery.result().offset == 1
+        new = numbers(world).owner
+        assert new is not None
+        assert (new.id != owner.id, new.epoch) == (True, 0)
+        assert asked(world, "InitProducerId") == 2
+
+
+# Order and repetition
+
+
+@pytest.mark.rule("accumulator.drain.stamp")
+def test_a_repeated_batch_has_the_numbers_it_had_and_is_written_once() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.cluster.brokers[1].codes.append(None)  # written, and never answered
+        delivery = world.producer.send("t", b"v")
+        world.run_until(lambda: world.log() == [b"v"])
+        world.network.cut(1)
+        world.settle()
+
+        assert delivery.result().offset == 0
+        assert world.log() == [b"v"]
+        assert stamps(world) == [(0, 0, 0)]
+
+
+@pytest.mark.rule("accumulator.put-back.sequence")
+@pytest.mark.parametrize("refused", range(1, 5))
+def test_whichever_of_five_in_flight_is_refused_the_order_stays(refused: int) -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        world.cluster.brokers[1].codes += [ErrorCode.NONE] * (refused - 1) + [ErrorCode.NOT_ENOUGH_REPLICAS]
+        deliveries = fly(world, b"0", b"1", b"2", b"3", b"4")
+        world.settle()
+
+        assert world.log() == [b"first", b"0", b"1", b"2", b"3", b"4"]
+        assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5]
+        assert {epoch for epoch, _, _ in stamps(world)} == {0}
+
+
+def test_the_first_batch_travels_alone_for_a_broker_without_state_takes_any_number() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+        world.network.holding = True
+        world.producer.send("t", b"0")
+        world.producer.send("t", b"1")
+        world.pass_time(0.5)
+        assert asked(world, "Produce") == 1
+        world.network.holding = False
+        world.settle()
+
+        assert world.log() == [b"0", b"1"]
+
+
+@pytest.mark.rule("accumulator.order.sequence")
+def test_while_one_is_tried_again_nothing_behind_it_leaves() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+        deliveries = fly(world, b"0", b"1")
+        world.run_until(lambda: not any(delivery._batch.in_flight for delivery in deliveries), time_passes=False)
+        world.producer.send("t", b"new")
+        before = asked(world, "Produce")
+        world.pass_time(0.05)
+
+        assert asked(world, "Produce") == before
+        world.settle()
+        assert world.log() == [b"first", b"0", b"1", b"new"]
+
+
+def test_a_duplicate_is_a_success() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+        assert delivery.result().offset == -1
+
+
+def test_numbers_go_round() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"0")
+        world.settle()
+        partition = numbers(world)._partitions["t", 0]
+        partition.last_acknowledged, partition.next = SEQUENCES - 2, SEQUENCES - 1
+        [entry] = world.cluster.topics["t"].producers[0].entries.values()
+        entry.batches.clear()
+        entry.batches.append((SEQUENCES - 2, SEQUENCES - 2, 0))
+        deliveries = [world.producer.send("t", b"%d" % number) for number in range(1, 4)]
+        world.settle()
+
+        assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3]
+        assert stamps(world)[-3:] == [(0, SEQUENCES - 1, SEQUENCES - 1), (0, 0, 0), (0, 1, 1)]
+
+
+def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
+    with simulated(1, linger_ms=10, batch_size=1000) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        deliveries = [world.producer.send("t", bytes(100)) for _ in range(6)]
+        world.settle()
+
+        assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5, 6]
+        found = stamps(world)
+        assert [first for _, first, _ in found[1:]] == [last + 1 for _, _, last in found[:-1]]
+        assert found[-1][2] == 6
+
+
+# Losses
+
+
+@pytest.mark.rule("sender.answer.sequence")
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_a_leader_that_lost_what_it_had_gets_everything_in_another_epoch(code: ErrorCode) -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        world.cluster.brokers[1].codes.append(code)
+        deliveries = fly(world, b"0", b"1", b"2")
+        world.settle()
+
+        assert [delivery.exception() for delivery in deliveries] == [None] * 3
+        assert world.log() == [b"first", b"0", b"1", b"2"]
+        assert stamps(world) == [(1, 0, 0), (1, 1, 1), (1, 2, 2)]
+        assert asked(world, "InitProducerId") == 1  # an epoch is counted up without asking
+
+
+@pytest.mark.rule("sender.retry.corrects")
+def test_the_numbers_of_what_a_broker_refused_for_good_are_used_again() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        refused = world.producer.send("t", b"refused")
+        world.settle()
+        delivery = world.producer.send("t", b"second")
+        world.settle()
+
+        assert refused.exception() is not None
+        assert delivery.result().offset == 1
+        assert stamps(world) == [(0, 0, 0), (0, 1, 1)]
+
+
+def test_what_was_under_way_behind_a_refused_batch_arrives_in_its_order() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        deliveries = fly(world, b"0", b"1", b"2", b"3")
+        world.settle()
+
+        assert deliveries[0].exception() is not None
+        assert world.log() == [b"first", b"1", b"2", b"3"]
+
+
+def lost_and_expired(world: Simulated, *, written: bool) -> Callable[[], object]:
+    """A first record is there; a second one has expired without an answer, and perhaps is there, too."""
+    world.producer.send("t", b"first")
+    world.settle()
+    broker = world.cluster.brokers[1]
+    if written:
+        broker.codes.append(None)
+    else:
+        broker.silent = True
+    lost = world.producer.send("t", b"lost")
+    world.pass_time(2.5)
+    broker.silent = False
+    return lambda: lost.exception()
+
+
+EXPIRING = {**ONE_BY_ONE, "delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900}
+
+
+@pytest.mark.rule("accumulator.expire.sequence")
+def test_a_gap_that_nobody_can_see_into_is_left_behind_by_another_epoch() -> None:
+    with simulated(1, config=EXPIRING) as world:
+        error = lost_and_expired(world, written=False)
+        delivery = world.producer.send("t", b"next")
+        world.settle()
+
+        assert isinstance(error(), DeliveryTimeout)
+        assert delivery.result().offset == 1
+        assert world.log() == [b"first", b"next"]
+        assert stamps(world) == [(1, 0, 0)]
+
+
+@pytest.mark.rule("sender.retry.stamp")
+def test_behind_a_gap_what_may_be_written_is_given_up_and_not_numbered_anew() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        world.cluster.brokers[1].silent = True
+        world.network.holding = True
+        lost, behind = (world.producer.send("t", value) for value in (b"lost", b"behind"))
+        world.run_until(lambda: lost._batch.in_flight and behind._batch.in_flight, time_passes=False)
+        give_up(world, lost)
+        world.cluster.brokers[1].silent = world.network.holding = False
+        world.network.cut(1)
+        after = world.producer.send("t", b"after")
+        world.settle()
+
+        error = behind.exception()
+        assert isinstance(error, DeliveryFailed)
+        assert error.possibly_persisted
+        assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in str(error)
+        assert after.result().offset == 1
+        assert world.log() == [b"first", b"after"]
+
+
+@pytest.mark.rule("sender.retry.stamp")
+def test_behind_a_gap_what_was_only_ever_refused_is_numbered_anew() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+        lost, behind = fly(world, b"lost", b"behind")
+        give_up(world, lost)
+        world.settle()
+
+        assert behind.result().offset == 1
+        assert stamps(world) == [(1, 0, 0)]
+
+
+def give_up(world: Simulated, delivery: Delivery) -> None:
+    """As if its time had run out while it was in flight."""
+    error = DeliveryTimeout("too late", topic="t", partition=0, attempts=1, possibly_persisted=True)
+    world.accumulator.settle(delivery._batch, Failed(error=error))
+
+
+def test_an_answer_that_comes_after_the_end_closes_the_gap() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        [late] = fly(world, b"late")
+        give_up(world, late)
+        assert numbers(world)._partitions["t", 0].missing
+        delivery = world.producer.send("t", b"next")
+        world.settle()
+
+        assert isinstance(late.exception(), DeliveryTimeout)
+        assert delivery.result().offset == 2
+        assert stamps(world) == [(0, 0, 0), (0, 1, 1), (0, 2, 2)]

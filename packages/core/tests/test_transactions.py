@@ -1,0 +1,874 @@
+"""States, moves and errors of a transactional producer, against a simulated cluster."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+
+from ottla.errors import (
+    AbortableError,
+    ErrorCode,
+    InvalidRecord,
+    OttlaError,
+    ProducerClosed,
+    ProducerFenced,
+    TransactionAborted,
+    TransactionError,
+    TransactionFailed,
+    TransactionTimeout,
+    UndeliveredError,
+    UnsupportedVersion,
+    WrongCall,
+)
+from ottla.producer import Producer
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transaction_manager.manager import TransactionManager
+from ottla.transaction_manager.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.transaction_manager.prepared import PreparedTransaction
+from ottla.transaction_manager.rulings import RULINGS, ErrandKind, Ruling
+from ottla.transaction_manager.states import MOVES, NEXT_STEPS, State
+from ottla.transaction_manager.transaction_errands import add_partitions
+from ottla_testkit.simulation import SimulatedCluster
+from simulated_producer import Simulated, simulated
+
+VERSIONS = pytest.mark.parametrize("version", [0, 1, 2])
+ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
+
+
+def cluster_of(version: int = 2, *, partitions: int = 2) -> SimulatedCluster:
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.create("t", *(1 + n % 2 for n in range(partitions)))
+    cluster.transaction_version = version
+    return cluster
+
+
+def begun(world: Simulated) -> Producer:
+    world.producer.init_transactions()
+    world.producer.begin_transaction()
+    return world.producer
+
+
+def manager(world: Simulated) -> TransactionManager:
+    assert world.producer._transactions is not None
+    return world.producer._transactions.manager
+
+
+def committed(world: Simulated, partition: int = 0) -> list[bytes | None]:
+    return world.cluster.topics["t"].committed(partition)
+
+
+def refuse(world: Simulated, request: str, *codes: ErrorCode) -> None:
+    for broker in world.cluster.brokers.values():
+        broker.errand_codes[request] = deque(codes)
+
+
+def requests(world: Simulated) -> list[str]:
+    return [name for broker in world.cluster.brokers.values() for name, _ in broker.requests]
+
+
+# Their ordinary course
+
+
+@VERSIONS
+@pytest.mark.rule("producer.transactions")
+def test_records_become_visible_together(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
+        producer = begun(world)
+        for partition in (0, 1):
+            producer.send("t", b"v", partition=partition)
+        producer.send_offsets_to_transaction({("in", 0): 5}, "g")
+        world.pass_time(1.0)
+        assert (committed(world, 0), committed(world, 1)) == ([], [])
+        report = producer.commit_transaction()
+
+        assert report.acknowledged == 2
+        assert (committed(world, 0), committed(world, 1)) == ([b"v"], [b"v"])
+        assert world.cluster.transactions.committed_offsets == {("g", "in", 0): 5}
+
+
+@VERSIONS
+def test_the_requests_are_those_of_the_clusters_generation(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        producer.send_offsets_to_transaction({("in", 0): 5}, "g")
+        producer.commit_transaction()
+        newest = {name: number for broker in world.cluster.brokers.values() for name, number in broker.requests}
+
+        assert ("AddPartitionsToTxn" in newest, "AddOffsetsToTxn" in newest) == (version < 2, version < 2)
+        assert (newest["Produce"], newest["EndTxn"], newest["TxnOffsetCommit"]) == (
+            (13, 5, 5) if version == 2 else (11, 4, 4)
+        )
+
+
+@VERSIONS
+def test_what_is_aborted_is_never_visible(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"no", partition=0)
+        world.settle()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"yes", partition=0)
+
+        assert world.log() == [b"no", b"yes"]
+        assert committed(world) == [b"yes"]
+
+
+@VERSIONS
+def test_a_transaction_of_nothing_asks_nobody(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
+        producer = begun(world)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        producer.abort_transaction()
+
+        assert "EndTxn" not in requests(world)
+
+
+@pytest.mark.rule("accumulator.ready.transaction")
+def test_a_commit_does_not_wait_for_linger() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
+        producer = begun(world)
+        before = world.clock()
+        producer.send("t", b"v", key=b"k")
+        producer.commit_transaction()
+
+        assert world.clock() - before < 5
+        assert committed(world, 0) + committed(world, 1) == [b"v"]
+
+
+@pytest.mark.rule("accumulator.abort.undrained")
+def test_an_abort_drops_what_waits_and_does_not_wait_for_it() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
+        producer = begun(world)
+        before = world.clock()
+        delivery = producer.send("t", b"v", partition=0)
+        report = producer.abort_transaction()
+
+        assert world.clock() - before < 5
+        assert isinstance(delivery.exception(), TransactionAborted)
+        assert report.failed == 1
+        assert world.log() == []
+        producer.close()  # the abort has answered for it
+
+
+@VERSIONS
+@pytest.mark.rule("accumulator.drain.transaction", "sender.round.transaction")
+def test_nothing_is_written_to_a_partition_before_it_is_a_member(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
+        producer = begun(world)
+        refuse(world, "AddPartitionsToTxn", *[ErrorCode.CONCURRENT_TRANSACTIONS] * 5)
+        producer.send("t", b"v", partition=0)
+        world.run_until(lambda: "AddPartitionsToTxn" in requests(world) or world.log())
+        assert (world.log() == []) == (version < 2)
+        producer.commit_transaction()
+
+        assert committed(world) == [b"v"]
+
+
+def test_an_epoch_of_its_own_for_each_transaction_in_the_new_generation() -> None:
+    with simulated(cluster=cluster_of(2), transactional_id="x", config=ONE_BY_ONE) as world:
+        producer = begun(world)
+        stamps = []
+        for _ in range(3):
+            for _ in range(2):
+                producer.send("t", b"v", partition=0)
+            world.settle()
+            [entry] = world.cluster.topics["t"].producers[0].entries.values()
+            stamps.append((entry.epoch, [first for first, _, _ in entry.batches]))
+            producer.commit_transaction()
+            producer.begin_transaction()
+
+        assert stamps == [(0, [0, 1]), (1, [0, 1]), (2, [0, 1])]
+
+
+def test_numbers_go_on_from_one_transaction_to_the_next_in_the_old_generation() -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x", config=ONE_BY_ONE) as world:
+        producer = begun(world)
+        for _ in range(3):
+            producer.send("t", b"v", partition=0)
+            producer.commit_transaction()
+            producer.begin_transaction()
+        [entry] = world.cluster.topics["t"].producers[0].entries.values()
+
+        assert (entry.epoch, [first for first, _, _ in entry.batches]) == (0, [0, 1, 2])
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (0, 1)])
+def test_a_cluster_that_changes_its_generation_is_followed_from_the_next_transaction_on(
+    before: int, after: int
+) -> None:
+    with simulated(cluster=cluster_of(before), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"1", partition=0)
+        world.settle()
+        world.cluster.transaction_version, world.cluster.features_epoch = after, 2
+        world.network.cut(1)  # what the cluster has agreed on is told to who connects
+        world.network.cut(2)
+        world.pass_time(1.0)
+        producer.commit_transaction()
+        for value in (b"2", b"3"):
+            with producer.transaction():
+                producer.send("t", value, partition=0)
+        assert committed(world) == [b"1", b"2", b"3"]
+        bumped = world.cluster.transactions.ids["x"].epoch
+
+        # From old to new the id is asked for once more: something of the old transaction may be under way in its epoch.
+        assert requests(world).count("InitProducerId") == (2 if (before, after) == (1, 2) else 1)
+        assert bumped == {(1, 2): 3, (2, 1): 1, (0, 1): 0}[before, after]
+
+
+# Wrong moments
+
+CALLS: dict[str, Callable[[Producer], object]] = {
+    "init_transactions": lambda producer: producer.init_transactions(),
+    "begin_transaction": lambda producer: producer.begin_transaction(),
+    "send": lambda producer: producer.send("t", b"v"),
+    "send_offsets_to_transaction": lambda producer: producer.send_offsets_to_transaction({("in", 0): 1}, "g"),
+    "prepare_transaction": lambda producer: producer.prepare_transaction(),
+    "commit_transaction": lambda producer: producer.commit_transaction(),
+    "abort_transaction": lambda producer: producer.abort_transaction(),
+}
+ALLOWED = {
+    State.UNINITIALIZED: {"init_transactions"},
+    State.READY: {"begin_transaction"},
+    State.IN_TRANSACTION: {
+        "send",
+        "send_offsets_to_transaction",
+        "prepare_transaction",
+        "commit_transaction",
+        "abort_transaction",
+    },
+    State.PREPARED: {"commit_transaction", "abort_transaction"},
+}
+
+
+def bring(world: Simulated, state: State) -> None:
+    steps = {
+        State.UNINITIALIZED: [],
+        State.READY: ["init_transactions"],
+        State.IN_TRANSACTION: ["init_transactions", "begin_transaction"],
+        State.PREPARED: ["init_transactions", "begin_transaction", "prepare_transaction"],
+    }[state]
+    for step in steps:
+        CALLS[step](world.producer)
+    assert manager(world).state is state
+
+
+@pytest.mark.parametrize("state", ALLOWED, ids=lambda state: state.name)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_at_the_wrong_moment_says_where_the_producer_stands_and_what_to_call(state: State, call: str) -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        bring(world, state)
+        if call in ALLOWED[state]:
+            CALLS[call](world.producer)
+            return
+        with pytest.raises(WrongCall) as caught:
+            CALLS[call](world.producer)
+
+        told = str(caught.value)
+        assert told.startswith(f"{call} cannot be called now: the producer with transactional.id 'x' is {state.value}")
+        assert NEXT_STEPS[state] in told
+        assert world.accumulator.incomplete == 0
+
+
+def test_every_state_has_its_moves_and_its_advice() -> None:
+    assert set(MOVES) == set(NEXT_STEPS) == set(State)
+    assert all(State.FATAL_ERROR in moves for state, moves in MOVES.items() if state is not State.FATAL_ERROR)
+    assert MOVES[State.FATAL_ERROR] == frozenset()
+
+
+@pytest.mark.parametrize("call", [name for name in CALLS if name != "send"])
+def test_without_an_id_there_are_no_transactions(call: str) -> None:
+    with simulated(1) as world, pytest.raises(WrongCall, match=rf"{call} needs a producer with a transactional\.id"):
+        CALLS[call](world.producer)
+
+
+def test_after_close_every_call_is_refused() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        begun(world)
+        world.producer.close()
+        for call in CALLS.values():
+            with pytest.raises(ProducerClosed):
+                call(world.producer)
+
+
+@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction", "prepare_transaction"])
+def test_a_call_that_would_wait_for_itself_is_refused(call: str) -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        producer = begun(world)
+        raised: list[BaseException] = []
+
+        def on_delivery(_metadata: object, _error: object) -> None:
+            try:
+                CALLS[call](producer)
+            except OttlaError as error:
+                raised.append(error)
+
+        producer.send("t", b"v", on_delivery=on_delivery)
+        world.settle()
+
+        assert [type(error) for error in raised] == [WrongCall]
+        producer.commit_transaction()
+
+
+# What goes wrong
+
+
+def test_every_code_has_a_ruling_for_every_request() -> None:
+    assert {kind: set(table) for kind, table in RULINGS.items()} == {kind: set(ErrorCode) for kind in ErrandKind}
+    assert all(table[ErrorCode.NONE] is Ruling.DONE for table in RULINGS.values())
+    assert all(table[ErrorCode.CONCURRENT_TRANSACTIONS] is Ruling.RETRY for table in RULINGS.values())
+
+
+@VERSIONS
+@pytest.mark.rule("sender.transaction.fatal")
+def test_a_record_that_is_given_up_leaves_only_the_abort(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x", linger_ms=100) as world:
+        producer = begun(world)
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        refused = producer.send("t", b"v", partition=0)
+        world.run_until(lambda: manager(world).state is State.ABORTABLE_ERROR)
+        with pytest.raises(AbortableError):
+            producer.send("t", b"v", partition=0)
+        with pytest.raises(AbortableError, match="call abort_transaction") as caught:
+            producer.commit_transaction()
+        assert "INVALID_RECORD" in str(caught.value)
+        assert refused.exception() is caught.value.__cause__
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"next", partition=0)
+
+        assert committed(world) == [b"next"]
+
+
+def test_a_commit_under_way_learns_of_a_record_that_is_given_up() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
+        producer = begun(world)
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(AbortableError):
+            producer.commit_transaction()
+        assert world.cluster.transactions.ends == []
+        producer.abort_transaction()
+
+        assert [how for _, _, how in world.cluster.transactions.ends] == [False]
+
+
+@VERSIONS
+def test_an_expired_record_spoils_its_transaction_and_the_next_one_has_an_epoch_of_its_own(version: int) -> None:
+    config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}
+    with simulated(cluster=cluster_of(version), transactional_id="x", config=config) as world:
+        producer = begun(world)
+        producer.send("t", b"first", partition=0)
+        world.settle()
+        world.cluster.brokers[1].silent = True
+        producer.send("t", b"lost", partition=0)
+        world.pass_time(2.5)
+        world.cluster.brokers[1].silent = False
+        with pytest.raises(AbortableError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"next", partition=0)
+
+        assert committed(world) == [b"next"]
+        assert world.cluster.transactions.ids["x"].epoch >= 1
+
+
+def fence(world: Simulated) -> None:
+    world.cluster.transactions.initialize("x", None)
+
+
+@VERSIONS
+def test_a_fenced_producer_can_do_nothing_more(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        world.settle()
+        fence(world)
+        with pytest.raises(ProducerFenced, match=r"'x'.*close this producer"):
+            producer.commit_transaction()
+        for call in CALLS.values():
+            with pytest.raises(ProducerFenced):
+                call(producer)
+
+        assert committed(world) == []
+        producer.close()
+
+
+@pytest.mark.rule("producer.send.fatal-state")
+def test_writing_tells_a_fenced_producer_of_the_new_generation_to_abort_and_the_abort_tells_why() -> None:
+    with simulated(cluster=cluster_of(2), transactional_id="x") as world:
+        producer = begun(world)
+        fence(world)
+        delivery = producer.send("t", b"v", partition=0)
+        world.settle()
+        assert "INVALID_PRODUCER_EPOCH" in str(delivery.exception())
+        with pytest.raises(ProducerFenced):
+            producer.abort_transaction()
+        with pytest.raises(ProducerFenced):
+            producer.send("t", b"v")
+
+
+def test_an_id_that_is_refused_may_be_asked_for_again() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        refuse(world, "InitProducerId", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        with pytest.raises(TransactionError, match="call init_transactions again") as caught:
+            world.producer.init_transactions()
+        assert not isinstance(caught.value, TransactionFailed)
+        refuse(world, "InitProducerId")
+        world.producer.init_transactions()
+
+        assert manager(world).state is State.READY
+
+
+@pytest.mark.parametrize(
+    ("call", "request_name"),
+    [
+        ("commit_transaction", "EndTxn"),
+        ("abort_transaction", "EndTxn"),
+        ("prepare_transaction", "Produce"),
+        ("send_offsets_to_transaction", "TxnOffsetCommit"),
+    ],
+)
+@pytest.mark.parametrize("done_meanwhile", [True, False])
+def test_after_a_time_out_the_same_call_waits_for_the_same_outcome(
+    call: str, request_name: str, done_meanwhile: bool
+) -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        if request_name != "Produce":
+            world.settle()
+        for broker in world.cluster.brokers.values():
+            broker.silent = True
+        with pytest.raises(TransactionTimeout, match=rf"{call} was not done within .*; call it again to wait"):
+            CALLS[call](producer)
+        for broker in world.cluster.brokers.values():
+            broker.silent = False
+        world.network.cut(1)
+        world.network.cut(2)
+        if done_meanwhile:
+            world.pass_time(5.0)
+        for _ in range(40):
+            try:
+                CALLS[call](producer)
+                break
+            except TransactionTimeout:
+                continue
+
+        assert manager(world).state in (State.READY, State.PREPARED, State.IN_TRANSACTION)
+
+
+def test_an_outcome_that_nobody_asked_for_again_is_not_passed_over() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        world.settle()
+        world.network.holding = True
+        with pytest.raises(TransactionTimeout):
+            producer.commit_transaction()
+        world.network.holding = False
+        world.pass_time(1.0)
+        with pytest.raises(WrongCall, match="commit_transaction ran out of time; call it again first"):
+            producer.begin_transaction()
+        producer.commit_transaction()
+        producer.begin_transaction()
+
+        assert committed(world) == [b"v"]
+
+
+@VERSIONS
+def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        world.settle()
+        world.cluster.coordinator = 2
+        producer.commit_transaction()
+
+        assert committed(world) == [b"v"]
+        assert requests(world).count("FindCoordinator") == 2
+
+
+def test_servers_that_refuse_us_all_are_told_at_once() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", know=False) as world:
+        world.network.strangers.add("seed")
+        with pytest.raises(TransactionError, match="TLS alert"):
+            world.producer.init_transactions()
+
+        assert world.clock() < 1.0
+
+
+def test_brokers_without_transactions_are_told_apart() -> None:
+    cluster = cluster_of()
+    for broker in cluster.brokers.values():
+        for key in (22, 24, 25, 26, 28):
+            del broker.versions[key]
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        with pytest.raises(TransactionError, match=r"transactions need brokers of 0\.11 or later") as caught:
+            world.producer.init_transactions()
+        assert isinstance(caught.value.__cause__, UnsupportedVersion)
+
+
+def test_two_phases_on_brokers_without_them_are_refused_with_the_reason() -> None:
+    config = {"transaction.two.phase.commit.enable": True}
+    with (
+        simulated(cluster=cluster_of(), transactional_id="x", config=config) as world,
+        pytest.raises(TransactionError, match="KIP-939"),
+    ):
+        world.producer.init_transactions()
+
+
+# Blocks and ends
+
+
+def divide(world: Simulated, before: Callable[[], object]) -> None:
+    """A block that writes something, and then raises."""
+    with world.producer.transaction() as producer:
+        producer.send("t", b"no", partition=0)
+        world.settle()
+        before()
+        raise ZeroDivisionError
+
+
+def test_a_block_commits_at_its_end_and_aborts_when_it_raises() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        world.producer.init_transactions()
+        with world.producer.transaction() as producer:
+            producer.send("t", b"yes", partition=0)
+        with pytest.raises(ZeroDivisionError):
+            divide(world, lambda: None)
+
+        assert committed(world) == [b"yes"]
+        assert manager(world).state is State.READY
+
+
+def test_a_block_whose_commit_fails_is_aborted_and_its_error_raised() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        world.producer.init_transactions()
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        with pytest.raises(AbortableError), world.producer.transaction() as producer:
+            producer.send("t", b"no", partition=0)
+
+        assert manager(world).state is State.READY
+
+
+def test_a_block_never_hides_its_own_exception() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        world.producer.init_transactions()
+        with pytest.raises(ZeroDivisionError) as caught:
+            divide(world, lambda: fence(world))
+
+        assert "while aborting the transaction" in caught.value.__notes__[0]
+
+
+@VERSIONS
+@pytest.mark.rule("producer.close.abort-transaction")
+def test_closing_aborts_what_is_open(version: int) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        world.settle()
+        producer.close()
+
+        assert world.cluster.transactions.ends == [("x", 1, False)]
+
+
+def test_closing_tells_of_what_the_abort_drops() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(UndeliveredError):
+            producer.close()
+
+
+def test_closing_leaves_a_prepared_transaction_as_it_is() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        prepared = producer.prepare_transaction()
+        producer.close()
+
+        assert world.cluster.transactions.ends == []
+        assert (prepared.transactional_id, prepared.epoch, prepared.level, prepared.written) == ("x", 0, 2, True)
+
+
+def test_closing_finishes_a_commit_under_way() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=0) as world:
+        with pytest.raises(TransactionTimeout):
+            world.producer.init_transactions()
+        world.pass_time(1.0)
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(TransactionTimeout):
+            producer.commit_transaction()
+        producer.close()
+
+        assert world.cluster.transactions.ends == [("x", 1, True)]
+
+
+# Prepared
+
+
+def test_a_prepared_transaction_travels_as_bytes() -> None:
+    prepared = PreparedTransaction(transactional_id="é", producer_id=2**62, epoch=7, level=2)
+
+    assert PreparedTransaction.from_bytes(prepared.to_bytes()) == prepared
+    assert PreparedTransaction.from_string(str(prepared)) == prepared
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b"1" * 5000, b'{"form": 1, "epoch": "1"}'])
+def test_bytes_of_something_else_are_refused(data: bytes) -> None:
+    with pytest.raises(InvalidRecord, match="no prepared transaction"):
+        PreparedTransaction.from_bytes(data)
+
+
+def test_nothing_is_prepared_when_a_record_was_given_up() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
+        producer = begun(world)
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(AbortableError):
+            producer.prepare_transaction()
+        producer.abort_transaction()
+
+
+def test_in_the_old_generation_a_prepared_transactions_epoch_is_never_used_again() -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=0)
+        prepared = producer.prepare_transaction()
+        producer.commit_transaction()
+        with producer.transaction():
+            producer.send("t", b"w", partition=0)
+
+        assert prepared.epoch == 0
+        assert world.cluster.transactions.ids["x"].epoch == 1
+
+
+# Offsets
+
+
+class Foreign:
+    """An object of another client's."""
+
+    def __init__(self, **fields: object) -> None:
+        self.__dict__.update(fields)
+
+
+@pytest.mark.parametrize(
+    ("partition", "position"),
+    [
+        (("in", 0), 5),
+        (("in", 0), OffsetAndMetadata(5, "note")),
+        (Foreign(topic="in", partition=0), Foreign(offset=5, metadata=None)),
+    ],
+)
+@pytest.mark.parametrize(
+    "group",
+    ["g", ConsumerGroupMetadata("g", 3, "m", "i"), Foreign(group_id="g", generation_id=1, member_id="m")],
+)
+def test_offsets_may_be_written_in_several_ways(partition: object, position: object, group: object) -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send_offsets_to_transaction({partition: position}, group)
+        producer.commit_transaction()
+
+        assert world.cluster.transactions.committed_offsets == {("g", "in", 0): 5}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "group"),
+    [
+        ({("in", 0): -1}, "g"),
+        ({("in", 0): True}, "g"),
+        ({("in", 0): "5"}, "g"),
+        ({"in": 5}, "g"),
+        ({("in", -1): 5}, "g"),
+        ({("in", 0): 5}, ""),
+        ({("in", 0): 5}, None),
+    ],
+)
+def test_offsets_that_are_none_are_refused_and_the_transaction_goes_on(
+    offsets: dict[object, object], group: object
+) -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        producer = begun(world)
+        with pytest.raises(InvalidRecord):
+            producer.send_offsets_to_transaction(offsets, group)
+
+        assert manager(world).state is State.IN_TRANSACTION
+
+
+def test_a_consumer_that_lost_its_partitions_is_refused() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as world:
+        producer = begun(world)
+        refuse(world, "TxnOffsetCommit", ErrorCode.ILLEGAL_GENERATION)
+        with pytest.raises(AbortableError, match="ILLEGAL_GENERATION"):
+            producer.send_offsets_to_transaction({("in", 0): 1}, ConsumerGroupMetadata("g", 1, "m"))
+        producer.abort_transaction()
+
+        assert world.cluster.transactions.committed_offsets == {}
+
+
+# Epochs
+
+
+def old_brokers(world: Simulated) -> None:
+    """They cannot give a producer another epoch (before 2.5)."""
+    for broker in world.cluster.brokers.values():
+        broker.versions[22] = (0, 2)
+
+
+def test_on_old_brokers_what_was_refused_for_good_is_aborted_and_the_next_transaction_goes_on() -> None:
+    cluster = cluster_of(0)
+    with simulated(cluster=cluster, transactional_id="x", config=ONE_BY_ONE, know=False) as world:
+        old_brokers(world)
+        world.know("t")
+        producer = begun(world)
+        producer.send("t", b"first", partition=0)
+        world.settle()
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        world.network.holding = True
+        deliveries = [producer.send("t", value, partition=0) for value in (b"refused", b"behind")]
+        world.run_until(lambda: all(delivery._batch.in_flight for delivery in deliveries), time_passes=False)
+        world.network.holding = False
+        with pytest.raises(AbortableError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"next", partition=0)
+
+        assert committed(world) == [b"next"]
+
+
+def test_on_old_brokers_what_may_be_written_yet_leaves_a_producer_that_can_only_be_closed() -> None:
+    cluster = cluster_of(0)
+    config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}
+    with simulated(cluster=cluster, transactional_id="x", config=config, know=False) as world:
+        old_brokers(world)
+        world.know("t")
+        producer = begun(world)
+        producer.send("t", b"first", partition=0)
+        world.settle()
+        world.cluster.brokers[1].silent = True
+        producer.send("t", b"lost", partition=0)
+        world.pass_time(2.5)
+        world.cluster.brokers[1].silent = False
+        with pytest.raises(AbortableError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"next", partition=0)
+        with pytest.raises(TransactionFailed, match=r"another epoch now, which brokers before 2\.5"):
+            producer.commit_transaction()
+
+
+# Two things at once
+
+
+@pytest.mark.parametrize("ended", ["commit_transaction", "abort_transaction"])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_COORDINATOR])
+def test_an_answer_that_comes_when_its_transaction_has_failed_already_spoils_nothing_more(
+    code: ErrorCode, ended: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=1)
+        world.settle()
+        world.cluster.brokers[2].codes.append(ErrorCode.INVALID_RECORD)
+        refuse(world, "AddPartitionsToTxn", code)
+        before = requests(world).count("AddPartitionsToTxn")
+        world.network.held = {1}  # the coordinator
+        producer.send("t", b"v", partition=0)
+        world.run_until(lambda: requests(world).count("AddPartitionsToTxn") > before, time_passes=False)
+        producer.send("t", b"refused", partition=1)
+        world.run_until(lambda: manager(world).state is State.ABORTABLE_ERROR, time_passes=False)
+        world.network.held = set()
+        world.round(until=world.clock())
+        if ended == "commit_transaction":
+            with pytest.raises(AbortableError):
+                producer.commit_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"next", partition=0)
+
+        assert committed(world) == [b"next"]
+    assert not [line for line in caplog.messages if "completing" in line]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE])
+def test_an_answer_that_comes_while_aborting_is_no_further_failure(code: ErrorCode) -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x", max_block_ms=0) as world:
+        with pytest.raises(TransactionTimeout):
+            world.producer.init_transactions()
+        world.pass_time(1.0)
+        producer = begun(world)
+        refuse(world, "AddPartitionsToTxn", code)
+        world.network.holding = True
+        producer.send("t", b"v", partition=0)
+        world.run_until(lambda: "AddPartitionsToTxn" in requests(world), time_passes=False)
+        with pytest.raises(TransactionTimeout):
+            producer.abort_transaction()
+        world.network.holding = False
+        world.pass_time(1.0)
+        producer.abort_transaction()
+
+        assert manager(world).state is State.READY
+
+
+def test_an_answer_that_comes_after_the_end_of_all_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
+        producer = begun(world)
+        producer.send("t", b"v", partition=1)
+        world.settle()
+        world.cluster.brokers[2].codes.append(ErrorCode.PRODUCER_FENCED)
+        refuse(world, "AddPartitionsToTxn", ErrorCode.PRODUCER_FENCED)
+        before = requests(world).count("AddPartitionsToTxn")
+        world.network.held = {1}  # the coordinator
+        producer.send("t", b"v", partition=0)
+        world.run_until(lambda: requests(world).count("AddPartitionsToTxn") > before, time_passes=False)
+        producer.send("t", b"fenced", partition=1)
+        world.run_until(lambda: manager(world).state is State.FATAL_ERROR, time_passes=False)
+        world.network.held = set()
+        world.pass_time(1.0)
+        with pytest.raises(ProducerFenced):
+            producer.commit_transaction()
+    assert not [line for line in caplog.messages if "completing" in line]
+
+
+@pytest.mark.parametrize(
+    ("codes", "after"),
+    [
+        ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), State.IN_TRANSACTION),
+        ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED), State.ABORTABLE_ERROR),
+        ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.OPERATION_NOT_ATTEMPTED), State.ABORTABLE_ERROR),
+        ((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.PRODUCER_FENCED), State.FATAL_ERROR),
+        ((ErrorCode.NONE,), State.ABORTABLE_ERROR),
+    ],
+)
+def test_of_several_partitions_the_one_that_is_the_reason_decides(codes: tuple[ErrorCode, ...], after: State) -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
+        begun(world)
+        partitions = [("t", 0), ("t", 1)]
+        errand = add_partitions("x", ProducerId(id=1, epoch=0), partitions)
+        results = [
+            AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
+            for number, code in enumerate(codes)
+        ]
+        topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=results)
+        manager(world).answer(errand, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]), world.clock())
+
+        assert manager(world).state is after
+        if after is State.ABORTABLE_ERROR and ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes:
+            assert "TOPIC_AUTHORIZATION_FAILED" in str(manager(world).cause)

@@ -1,0 +1,59 @@
+"""What the end of a prepared transaction is called, and how ids are looked for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError
+from ottla.transactions import Outcome, PreparedTransaction, complete
+from ottla.transactions.completion import outcome_of
+from ottla.transactions.descriptions import quoted
+
+
+@pytest.mark.parametrize(
+    ("code", "commit", "open_before", "outcome"),
+    [
+        (ErrorCode.NONE, True, True, Outcome.COMMITTED),
+        (ErrorCode.NONE, False, True, Outcome.ABORTED),
+        (ErrorCode.NONE, True, False, Outcome.ALREADY_COMMITTED),
+        (ErrorCode.NONE, False, False, Outcome.ALREADY_ABORTED),
+        (ErrorCode.INVALID_TXN_STATE, True, False, Outcome.ALREADY_ABORTED),
+        (ErrorCode.INVALID_TXN_STATE, False, False, Outcome.ALREADY_COMMITTED),
+        (ErrorCode.PRODUCER_FENCED, True, False, Outcome.FENCED),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, False, False, Outcome.FENCED),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True, True, Outcome.UNKNOWN),
+        (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, False, True, Outcome.UNKNOWN),
+    ],
+)
+def test_what_a_coordinator_says_is_an_outcome(
+    code: ErrorCode, commit: bool, open_before: bool, outcome: Outcome
+) -> None:
+    assert outcome_of(code, commit=commit, open_before=open_before) is outcome
+
+
+def test_a_refusal_is_no_outcome() -> None:
+    with pytest.raises(TransactionError, match="it is as it was") as caught:
+        outcome_of(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, commit=True, open_before=True)
+
+    assert isinstance(caught.value.__cause__, BrokerError)
+
+
+def test_only_two_outcomes_are_visible() -> None:
+    assert [outcome for outcome in Outcome if outcome.committed] == [Outcome.COMMITTED, Outcome.ALREADY_COMMITTED]
+
+
+@pytest.mark.parametrize(("commit", "outcome"), [(True, Outcome.COMMITTED), (False, Outcome.ABORTED)])
+def test_for_a_transaction_of_nothing_nobody_is_asked(commit: bool, outcome: Outcome) -> None:
+    nothing = PreparedTransaction(transactional_id="x", producer_id=1, epoch=0, level=2, written=False)
+
+    assert complete({"bootstrap.servers": "127.0.0.1:9"}, nothing, commit=commit) is outcome
+
+
+@pytest.mark.parametrize("text", ["orders", "a.b*c", "ü(1)[2]{3}", "a\\Eb", "x y\n", "^$|?+"])
+def test_a_prefix_is_looked_for_as_it_is_written(text: str) -> None:
+    pattern = re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: re.escape(chr(int(found[1], 16))), quoted(text))
+
+    assert re.fullmatch(pattern, text)
+    assert re.sub(r"\\x\{[0-9a-f]+\}|\w", "", quoted(text)) == ""

@@ -1,0 +1,66 @@
+"""What a simulated partition knows of its producers: the last batches of each, to tell repeats and gaps (KIP-98).
+
+As a real broker it takes any first sequence of a producer that it holds no state of, remembers five batches, and
+wants a new epoch to begin at 0.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import attrs
+
+from ottla.errors import ErrorCode
+from ottla.recordbatch.parse import RecordBatch
+
+REMEMBERED = 5
+SEQUENCES = 1 << 31
+
+
+@attrs.define
+class ProducerEntry:
+    """One producer's last batches, as (first sequence, last sequence, base offset)."""
+
+    epoch: int
+    batches: deque[tuple[int, int, int]] = attrs.field(factory=lambda: deque(maxlen=REMEMBERED))
+
+
+@attrs.define
+class PartitionProducers:
+    """The producers of one partition, by id."""
+
+    entries: dict[int, ProducerEntry] = attrs.field(factory=dict)
+
+    def judge(self, batch: RecordBatch) -> tuple[ErrorCode, int | None]:
+        """Whether the batch may be appended; with a base offset, that it is there already."""
+        entry = self.entries.get(batch.producer_id)
+        if batch.producer_id < 0 or entry is None:
+            return ErrorCode.NONE, None
+        if batch.epoch < entry.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH, None
+        if batch.epoch > entry.epoch:
+            return (ErrorCode.NONE if batch.sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
+        for first, last, offset in entry.batches:
+            if (first, last) == (batch.sequence, _last(batch)):
+                return ErrorCode.NONE, offset
+        expected = (entry.batches[-1][1] + 1) % SEQUENCES if entry.batches else 0
+        return (ErrorCode.NONE if batch.sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
+
+    def append(self, batch: RecordBatch, base_offset: int) -> None:
+        """Remember a batch that was written."""
+        if batch.producer_id < 0:
+            return
+        entry = self.entries.get(batch.producer_id)
+        if entry is None or entry.epoch != batch.epoch:
+            entry = self.entries[batch.producer_id] = ProducerEntry(batch.epoch)
+        entry.batches.append((batch.sequence, _last(batch), base_offset))
+
+    def mark(self, producer_id: int, epoch: int) -> None:
+        """A transaction's marker was written: older epochs are fenced."""
+        entry = self.entries.get(producer_id)
+        if entry is None or entry.epoch < epoch:
+            self.entries[producer_id] = ProducerEntry(epoch)
+
+
+def _last(batch: RecordBatch) -> int:
+    return (batch.sequence + len(batch.records) - 1) % SEQUENCES

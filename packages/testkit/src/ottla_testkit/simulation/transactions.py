@@ -1,0 +1,137 @@
+"""A simulated transaction coordinator: who owns a transactional id, what its open transaction holds, how it ended.
+
+Both generations (KIP-890): up to `transaction.version` 1 partitions are added by requests and the epoch stays;
+from 2 on writing adds them, and every end brings a new epoch. A marker is written at once; `ErrorCode`s for
+everything that takes time in reality are scripted by the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from ottla.errors import ErrorCode
+
+NEW_GENERATION = 2
+
+
+@attrs.define
+class Ownership:
+    """One transactional id. `last` is how its last transaction ended, and `before` the epoch that it had."""
+
+    producer_id: int
+    epoch: int
+    ongoing: bool = False
+    partitions: set[tuple[str, int]] = attrs.field(factory=set)
+    offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
+    last: bool | None = None
+    before: int | None = None
+    timed_out: bool = False
+    replaced: int | None = None  # the epoch that its owner asked to replace by the one it has
+
+
+@attrs.define
+class TransactionCoordinator:
+    """All transactional ids of a cluster. *mark* writes a marker: partition, producer id, epoch, committed."""
+
+    mark: Callable[[tuple[str, int], int, int, bool], None]
+    ids: dict[str, Ownership] = attrs.field(factory=dict)
+    committed_offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
+    ends: list[tuple[str, int, bool]] = attrs.field(factory=list)
+    next_id: int = 1000
+
+    def new_id(self) -> int:
+        self.next_id += 1
+        return self.next_id
+
+    def initialize(self, transactional_id: str, current: tuple[int, int] | None) -> tuple[ErrorCode, int, int]:
+        """Give an id and epoch; who comes without *current*, or with the valid one, fences all others."""
+        owned = self.ids.get(transactional_id)
+        if owned is None:
+            owned = self.ids[transactional_id] = Ownership(self.new_id(), 0)
+            return ErrorCode.NONE, owned.producer_id, owned.epoch
+        if current is not None and current == (owned.producer_id, owned.replaced):
+            return ErrorCode.NONE, owned.producer_id, owned.epoch  # the answer to the first try was lost
+        if current is not None and current != (owned.producer_id, owned.epoch):
+            return ErrorCode.PRODUCER_FENCED, -1, -1
+        if owned.ongoing:
+            self._end(transactional_id, owned, commit=False)
+        owned.replaced = None if current is None else owned.epoch
+        owned.epoch += 1
+        owned.last = owned.before = None
+        return ErrorCode.NONE, owned.producer_id, owned.epoch
+
+    def add(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int] | None) -> ErrorCode:
+        """Make a partition, or with None only the transaction itself, part of what is open."""
+        code = self._check(transactional_id, producer_id, epoch)
+        if code is ErrorCode.NONE:
+            owned = self.ids[transactional_id]
+            owned.ongoing = True
+            owned.replaced = None
+            if partition is not None:
+                owned.partitions.add(partition)
+        return code
+
+    def is_member(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]) -> ErrorCode:
+        """Whether something may be written to a partition that must have been added before."""
+        code = self._check(transactional_id, producer_id, epoch)
+        if code is ErrorCode.NONE and partition not in self.ids[transactional_id].partitions:
+            return ErrorCode.INVALID_TXN_STATE
+        return code
+
+    def add_offset(
+        self, transactional_id: str, producer_id: int, epoch: int, key: tuple[str, str, int], offset: int
+    ) -> ErrorCode:
+        """Keep a group's position until the end of the transaction."""
+        code = self._check(transactional_id, producer_id, epoch)
+        if code is ErrorCode.NONE:
+            self.ids[transactional_id].offsets[key] = offset
+        return code
+
+    def end(
+        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, newest: bool
+    ) -> tuple[ErrorCode, int, int]:
+        """End what is open; the same request once more is answered as before."""
+        owned = self.ids.get(transactional_id)
+        if owned is None or owned.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, -1, -1
+        repeated = owned.before == epoch and not owned.ongoing
+        if repeated and owned.last is commit:
+            return ErrorCode.NONE, owned.producer_id if newest else -1, owned.epoch if newest else -1
+        if repeated and owned.timed_out:
+            return ErrorCode.INVALID_TXN_STATE, -1, -1
+        if owned.epoch != epoch:
+            return ErrorCode.PRODUCER_FENCED, -1, -1
+        if not owned.ongoing and (commit or not newest):
+            return ErrorCode.INVALID_TXN_STATE, -1, -1
+        owned.before = epoch
+        if newest:
+            owned.epoch += 1
+        self._end(transactional_id, owned, commit=commit)
+        return ErrorCode.NONE, owned.producer_id if newest else -1, owned.epoch if newest else -1
+
+    def time_out(self, transactional_id: str) -> None:
+        """Abort what is open, as if its time had run out; its producer's epoch is old then."""
+        owned = self.ids[transactional_id]
+        owned.before = owned.epoch
+        owned.epoch += 1
+        self._end(transactional_id, owned, commit=False)
+        owned.timed_out = True
+
+    def _check(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
+        owned = self.ids.get(transactional_id)
+        if owned is None or owned.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return ErrorCode.NONE if owned.epoch == epoch else ErrorCode.PRODUCER_FENCED
+
+    def _end(self, transactional_id: str, owned: Ownership, *, commit: bool) -> None:
+        for partition in sorted(owned.partitions):
+            self.mark(partition, owned.producer_id, owned.epoch, commit)
+        if commit:
+            self.committed_offsets.update(owned.offsets)
+        self.ends.append((transactional_id, len(owned.partitions), commit))
+        owned.ongoing = owned.timed_out = False
+        owned.last = commit
+        owned.partitions.clear()
+        owned.offsets.clear()

@@ -1,0 +1,69 @@
+"""A broker of each generation of transactions, shared by the tests that run on all of them.
+
+A generation is a version of Kafka, and for today's also the level of the feature transaction.version: from 2 on,
+writing alone makes a partition a member. `OTTLA_SOAK` adds the brokers before 2.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.features import TRANSACTION_VERSION, set_feature
+from ottla_testkit.jars import KAFKA_VERSION
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import go_without
+from transactions_kit import LONG, new_id
+
+TIMED_OUT_LOOK_MS = 200
+
+
+@attrs.frozen
+class Generation:
+    """A version of the broker, and the level of transaction.version where it knows the feature."""
+
+    version: str
+    level: int | None = None
+
+    def __str__(self) -> str:
+        return self.version if self.level is None else f"{self.version} at {self.level}"
+
+
+TODAYS = [Generation(KAFKA_VERSION, level) for level in (2, 1, 0)]
+OLD = [Generation(version) for version in ("3.9.1", "2.8.2", *(("2.0.1", "1.1.1", "0.11.0.3") if LONG else ()))]
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[dict[str, KafkaCluster]]:
+    """The brokers that were needed so far, by version."""
+    running: dict[str, KafkaCluster] = {}
+    yield running
+    for cluster in running.values():
+        cluster.close()
+
+
+@pytest.fixture(params=[*TODAYS, *OLD], ids=str)
+def broker(request: pytest.FixtureRequest, clusters: dict[str, KafkaCluster]) -> KafkaCluster:
+    """A broker of each generation, which looks often whether a transaction has lasted too long."""
+    generation: Generation = request.param
+    if generation.version not in clusters:
+        config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": TIMED_OUT_LOOK_MS}
+        try:
+            clusters[generation.version] = KafkaCluster(version=generation.version, config=config).__enter__()
+        except KafkaUnavailable as error:
+            go_without(error)
+    kafka = clusters[generation.version]
+    if generation.level is not None:
+        set_feature(kafka.address(1), TRANSACTION_VERSION, generation.level)
+    return kafka
+
+
+@pytest.fixture
+def topic(broker: KafkaCluster) -> str:
+    """A topic of three partitions."""
+    name = new_id()
+    broker.create_topic(name, partitions=3)
+    return name

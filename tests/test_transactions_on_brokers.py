@@ -1,0 +1,306 @@
+"""Transactions on real brokers, of the old protocol and the new, told by readers that are not ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from ottla import ErrorCode, Producer
+from ottla.errors import AbortableError, BrokerError, ProducerFenced, TransactionAborted, TransactionError, WrongCall
+from ottla_testkit.kafka_cluster import KafkaCluster
+from transactions_kit import (
+    UNCOMMITTED,
+    WAIT,
+    await_true,
+    committed,
+    finished,
+    group_offsets,
+    new_id,
+    numbered,
+    program,
+    read,
+    said,
+    send,
+    transactional,
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+MANY = 60
+
+
+def test_what_is_committed_is_there_from_the_commit_on_and_only_then(broker: KafkaCluster, topic: str) -> None:
+    servers = broker.bootstrap_servers
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        for round_ in range(2):
+            with producer.transaction():
+                send(producer, topic, numbered(range(10 * round_, 10 * round_ + 10)))
+                producer.flush(WAIT)
+                before = read(servers, topic, partitions=3, settled=False)
+                open_ones = read(servers, topic, partitions=3, isolation=UNCOMMITTED, settled=False)
+            after = committed(broker, topic)
+
+            assert before == [numbered(range(10 * round_))] * 3
+            assert open_ones == after == [numbered(range(10 * round_ + 10))] * 3
+
+
+def test_what_is_aborted_is_never_there_for_who_reads_what_is_committed(broker: KafkaCluster, topic: str) -> None:
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        for number in range(6):
+            producer.begin_transaction()
+            send(producer, topic, [b"%d" % number])
+            if number % 2:
+                producer.flush(WAIT)
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+
+    assert committed(broker, topic) == [numbered([0, 2, 4])] * 3
+    assert read(broker.bootstrap_servers, topic, partitions=3, isolation=UNCOMMITTED) == [numbered(range(6))] * 3
+
+
+def test_what_was_queued_when_it_was_aborted_is_dropped_and_told_as_that(broker: KafkaCluster, topic: str) -> None:
+    with transactional(broker, linger_ms=60_000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        dropped = producer.send(topic, b"dropped", partition=0)
+        producer.abort_transaction()
+        with producer.transaction():
+            kept = producer.send(topic, b"kept", partition=0)
+
+        assert isinstance(dropped.exception(WAIT), TransactionAborted)
+        assert kept.result(WAIT).partition == 0
+    assert committed(broker, topic) == [[b"kept"], [], []]
+    assert read(broker.bootstrap_servers, topic, isolation=UNCOMMITTED) == [[b"kept"]]
+
+
+def test_a_block_that_raises_is_aborted_and_its_own_error_comes_out(broker: KafkaCluster, topic: str) -> None:
+    class OnPurpose(Exception):
+        """The body's own."""
+
+    def spoil(producer: Producer) -> None:
+        with producer.transaction():
+            send(producer, topic, [b"no"])
+            producer.flush(WAIT)
+            raise OnPurpose
+
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        with pytest.raises(OnPurpose):
+            spoil(producer)
+        with producer.transaction():
+            send(producer, topic, [b"yes"])
+
+    assert committed(broker, topic) == [[b"yes"]] * 3
+
+
+def test_empty_transactions_end_either_way(broker: KafkaCluster, topic: str) -> None:
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        for number in range(3):
+            with producer.transaction():
+                pass
+            producer.begin_transaction()
+            producer.abort_transaction()
+            with producer.transaction():
+                send(producer, topic, [b"%d" % number])
+
+    assert committed(broker, topic) == [numbered(range(3))] * 3
+
+
+def test_many_partitions_are_committed_together_and_aborted_together(broker: KafkaCluster) -> None:
+    topic = new_id()
+    broker.create_topic(topic, partitions=MANY)
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        for number in range(4):
+            producer.begin_transaction()
+            send(producer, topic, [b"%d" % number], partitions=MANY)
+            if number == 2:
+                producer.flush(WAIT)
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+
+    assert read(broker.bootstrap_servers, topic, partitions=MANY) == [numbered([0, 1, 3])] * MANY
+
+
+def test_offsets_are_committed_with_the_records_and_aborted_with_them(broker: KafkaCluster, topic: str) -> None:
+    group = new_id()
+    seen = []
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        for number, ends_well in enumerate([True, False, True], start=1):
+            producer.begin_transaction()
+            send(producer, topic, [b"%d" % number])
+            producer.send_offsets_to_transaction({(topic, 0): number, (topic, 2): 10 * number}, group)
+            if ends_well:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+            seen.append(group_offsets(broker.bootstrap_servers, group, topic, partitions=3))
+
+    assert seen == [[1, -1, 10], [1, -1, 10], [3, -1, 30]]
+    assert committed(broker, topic) == [numbered([1, 3])] * 3
+
+
+def test_offsets_without_records_are_a_transaction_too(broker: KafkaCluster, topic: str) -> None:
+    group = new_id()
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send_offsets_to_transaction({(topic, 1): 7}, group)
+
+    assert group_offsets(broker.bootstrap_servers, group, topic, partitions=3) == [-1, 7, -1]
+
+
+KILLED_IN_THE_MIDDLE = """
+    import sys
+    from ottla import Producer
+    servers, topic, name = sys.argv[1:]
+    producer = Producer(bootstrap_servers=servers, transactional_id=name)
+    producer.init_transactions()
+    producer.begin_transaction()
+    for partition in range(3):
+        producer.send(topic, b"lost", partition=partition)
+    producer.flush(60)
+    print("flushed")
+    sys.stdin.readline()
+"""
+
+
+def test_what_a_killed_program_had_not_committed_is_gone_once_its_successor_begins(
+    broker: KafkaCluster, topic: str
+) -> None:
+    name = new_id()
+    with program(KILLED_IN_THE_MIDDLE, broker.bootstrap_servers, topic, name) as child:
+        said(child, "flushed")
+        child.kill()
+    with transactional(broker, name) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            send(producer, topic, [b"kept"])
+
+    assert committed(broker, topic) == [[b"kept"]] * 3
+    assert read(broker.bootstrap_servers, topic, partitions=3, isolation=UNCOMMITTED) == [[b"lost", b"kept"]] * 3
+
+
+def test_a_second_producer_of_an_id_fences_the_first_for_good(broker: KafkaCluster, topic: str) -> None:
+    name = new_id()
+    with transactional(broker, name) as first, transactional(broker, name) as second:
+        first.init_transactions()
+        first.begin_transaction()
+        send(first, topic, [b"fenced"])
+        first.flush(WAIT)
+        second.init_transactions()
+        with second.transaction():
+            send(second, topic, [b"kept"])
+
+        with pytest.raises(ProducerFenced, match=name):
+            first.commit_transaction()
+        with pytest.raises(ProducerFenced):
+            first.begin_transaction()
+        with second.transaction():
+            send(second, topic, [b"again"])
+
+    assert committed(broker, topic) == [[b"kept", b"again"]] * 3
+
+
+def test_a_fenced_producer_cannot_even_write(broker: KafkaCluster, topic: str) -> None:
+    name = new_id()
+    with transactional(broker, name) as first, transactional(broker, name) as second:
+        first.init_transactions()
+        first.begin_transaction()
+        first.send(topic, b"before", partition=0).result(WAIT)
+        second.init_transactions()
+        error = first.send(topic, b"after", partition=0).exception(WAIT)
+
+        assert error is not None
+        with pytest.raises(TransactionError):
+            first.commit_transaction()
+
+    assert committed(broker, topic) == [[], [], []]
+    assert read(broker.bootstrap_servers, topic, isolation=UNCOMMITTED) == [[b"before"]]
+
+
+def test_the_coordinator_aborts_what_lasts_too_long_and_the_error_tells_how_to_go_on(
+    broker: KafkaCluster, topic: str
+) -> None:
+    name = new_id()
+    with transactional(broker, name, transaction_timeout_ms=1_000) as slow:
+        slow.init_transactions()
+        slow.begin_transaction()
+        send(slow, topic, [b"too slow"])
+        slow.flush(WAIT)
+        await_true(lambda: read(broker.bootstrap_servers, topic, partitions=3) == [[], [], []])  # settled: marked
+
+        with pytest.raises(TransactionError) as caught:
+            slow.commit_transaction()
+        if isinstance(caught.value, AbortableError):
+            slow.abort_transaction()
+            with slow.transaction():
+                send(slow, topic, [b"kept"])
+    if not isinstance(caught.value, AbortableError):
+        with transactional(broker, name) as next_one:
+            next_one.init_transactions()
+            with next_one.transaction():
+                send(next_one, topic, [b"kept"])
+
+    assert committed(broker, topic) == [[b"kept"]] * 3
+
+
+def test_a_timeout_above_the_brokers_maximum_is_refused_with_the_settings_that_disagree(broker: KafkaCluster) -> None:
+    with (
+        transactional(broker, transaction_timeout_ms=1_000_000) as producer,
+        pytest.raises(TransactionError, match=r"transaction\.timeout\.ms") as caught,
+    ):
+        producer.init_transactions()
+
+    assert isinstance(caught.value.__cause__, BrokerError)
+    assert caught.value.__cause__.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_sending_outside_of_a_transaction_is_refused_and_harms_nothing(broker: KafkaCluster, topic: str) -> None:
+    with transactional(broker) as producer:
+        with pytest.raises((WrongCall, TransactionError), match="init_transactions"):
+            producer.begin_transaction()
+        producer.init_transactions()
+        with pytest.raises((WrongCall, TransactionError), match="begin_transaction"):
+            producer.send(topic, b"outside", partition=0)
+        with producer.transaction():
+            send(producer, topic, [b"inside"])
+
+    assert committed(broker, topic) == [[b"inside"]] * 3
+
+
+def test_a_frozen_program_that_wakes_up_after_its_successor_took_over_changes_nothing(
+    broker: KafkaCluster, topic: str
+) -> None:
+    name = new_id()
+    zombie = (
+        KILLED_IN_THE_MIDDLE
+        + """
+    try:
+        producer.commit_transaction()
+    except Exception as error:
+        print(type(error).__name__)
+    """
+    )
+    with program(zombie, broker.bootstrap_servers, topic, name) as child:
+        said(child, "flushed")
+        os.kill(child.pid, signal.SIGSTOP)
+        with transactional(broker, name) as producer:
+            producer.init_transactions()
+            with producer.transaction():
+                send(producer, topic, [b"kept"])
+            os.kill(child.pid, signal.SIGCONT)
+            assert child.stdin is not None
+            child.stdin.write("\n")
+            words = finished(child).split()
+
+    assert words == ["ProducerFenced"]
+    assert committed(broker, topic) == [[b"kept"]] * 3

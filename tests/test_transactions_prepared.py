@@ -1,0 +1,259 @@
+"""Transactions ended from outside: by another process after a crash, twice, too late, or as somebody's leftovers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla import transactions
+from ottla.errors import AbortableError, TransactionFailed, UnsupportedVersion
+from ottla.transactions import Outcome, PreparedTransaction
+from ottla_testkit.features import TRANSACTION_VERSION, feature_level
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.release import release
+from transactions_kit import (
+    WAIT,
+    await_true,
+    committed,
+    finished,
+    group_offsets,
+    new_id,
+    program,
+    read,
+    said,
+    send,
+    transactional,
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PREPARES = """
+    import sys
+    from ottla import Producer
+    servers, topic, name = sys.argv[1:]
+    producer = Producer(bootstrap_servers=servers, transactional_id=name)
+    producer.init_transactions()
+    producer.begin_transaction()
+    for partition in range(3):
+        producer.send(topic, b"prepared", partition=partition)
+    producer.send_offsets_to_transaction({(topic, 0): 42}, name)
+    print(producer.prepare_transaction())
+    print("prepared")
+    sys.stdin.readline()
+"""
+COMPLETES = """
+    import sys
+    from ottla import transactions
+    servers, prepared, commit = sys.argv[1:]
+    prepared = transactions.PreparedTransaction.from_string(prepared)
+    print(transactions.complete({"bootstrap.servers": servers}, prepared, commit=commit == "commit").value)
+"""
+
+
+def tells(kafka: KafkaCluster) -> bool:
+    """Whether its coordinators say what state a transaction is in."""
+    return release(kafka.version) >= (3, 0)
+
+
+def newest(kafka: KafkaCluster) -> bool:
+    """Whether every transaction has an epoch of its own, so that coordinators know a late end from a wrong one."""
+    return release(kafka.version) >= (4, 0) and feature_level(kafka.address(1), TRANSACTION_VERSION) >= 2
+
+
+def need_new_epochs(kafka: KafkaCluster) -> None:
+    """Skip where a producer cannot be given a new epoch, which keeps a late end from the next transaction."""
+    if release(kafka.version) < (2, 5):
+        pytest.skip("brokers before 2.5 give a producer no new epoch: after this it has to be made anew")
+
+
+def left_prepared(kafka: KafkaCluster, topic: str, name: str) -> PreparedTransaction:
+    """What a program prepared that was killed then."""
+    with program(PREPARES, kafka.bootstrap_servers, topic, name) as child:
+        assert child.stdout is not None
+        prepared = child.stdout.readline()
+        said(child, "prepared")
+        child.kill()
+    return PreparedTransaction.from_string(prepared)
+
+
+def complete(kafka: KafkaCluster, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
+    """End it, with connections of its own."""
+    return transactions.complete({"bootstrap.servers": kafka.bootstrap_servers}, prepared, commit=commit, timeout=WAIT)
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_what_a_killed_program_had_prepared_is_ended_by_another_process(
+    broker: KafkaCluster, topic: str, commit: bool
+) -> None:
+    name = new_id()
+    prepared = left_prepared(broker, topic, name)
+    before = read(broker.bootstrap_servers, topic, partitions=3, settled=False)
+
+    with program(COMPLETES, broker.bootstrap_servers, str(prepared), "commit" if commit else "abort") as child:
+        outcome = finished(child).strip()
+
+    assert before == [[], [], []]
+    assert outcome == ("committed" if commit else "aborted")
+    assert committed(broker, topic) == [[b"prepared"] if commit else []] * 3
+    assert group_offsets(broker.bootstrap_servers, name, topic) == [42 if commit else -1]
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_repeating_an_end_is_safe_and_so_is_asking_for_the_other_one(
+    broker: KafkaCluster, topic: str, commit: bool
+) -> None:
+    prepared = left_prepared(broker, topic, new_id())
+    first, again = [complete(broker, prepared, commit=commit) for _ in range(2)]
+    other = complete(broker, prepared, commit=not commit)
+    at_last = complete(broker, prepared, commit=commit)
+
+    done = Outcome.COMMITTED if commit else Outcome.ABORTED
+    already = Outcome.ALREADY_COMMITTED if commit else Outcome.ALREADY_ABORTED
+    assert first is done
+    assert again is at_last is (already if tells(broker) else done)
+    assert other is already
+    assert committed(broker, topic) == [[b"prepared"] if commit else []] * 3
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_whoever_prepared_a_transaction_may_end_it_too_and_go_on(
+    broker: KafkaCluster, topic: str, commit: bool
+) -> None:
+    need_new_epochs(broker)
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"prepared"])
+        producer.prepare_transaction()
+        if commit:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+        with producer.transaction():
+            send(producer, topic, [b"next"])
+
+    assert committed(broker, topic) == [[b"prepared", b"next"] if commit else [b"next"]] * 3
+
+
+def test_an_end_repeated_late_does_not_touch_the_next_transaction_of_its_producer(
+    broker: KafkaCluster, topic: str
+) -> None:
+    need_new_epochs(broker)
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"prepared"])
+        prepared = producer.prepare_transaction()
+        outcome = complete(broker, prepared, commit=True)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        send(producer, topic, [b"next"])
+        producer.flush(WAIT)
+
+        late = complete(broker, prepared, commit=True)
+        visible = read(broker.bootstrap_servers, topic, partitions=3, settled=False)
+        producer.abort_transaction()
+
+    assert outcome is Outcome.COMMITTED
+    assert late is Outcome.FENCED
+    assert visible == committed(broker, topic) == [[b"prepared"]] * 3
+
+
+def test_a_transaction_that_its_own_successor_aborted_is_told_as_fenced(broker: KafkaCluster, topic: str) -> None:
+    name = new_id()
+    prepared = left_prepared(broker, topic, name)
+    with transactional(broker, name) as successor:
+        successor.init_transactions()
+        outcomes = [complete(broker, prepared, commit=commit) for commit in (True, False)]
+        with successor.transaction():
+            send(successor, topic, [b"next"])
+
+    assert outcomes == [Outcome.FENCED] * 2
+    assert committed(broker, topic) == [[b"next"]] * 3
+
+
+def test_a_transaction_whose_time_ran_out_is_never_told_as_committed(broker: KafkaCluster, topic: str) -> None:
+    with transactional(broker, transaction_timeout_ms=1_000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"too late"])
+        prepared = producer.prepare_transaction()
+        await_true(lambda: read(broker.bootstrap_servers, topic, partitions=3) == [[], [], []])  # settled: marked
+        outcomes = [complete(broker, prepared, commit=commit) for commit in (True, False)]
+        with pytest.raises(TransactionFailed):
+            producer.commit_transaction()
+
+    late = Outcome.ALREADY_ABORTED if newest(broker) else Outcome.FENCED
+    assert outcomes == [late] * 2
+    assert committed(broker, topic) == [[], [], []]
+
+
+def test_a_transaction_with_a_record_that_was_refused_cannot_be_prepared(broker: KafkaCluster) -> None:
+    need_new_epochs(broker)
+    topic = new_id()
+    broker.create_topic(topic, config={"max.message.bytes": 1_000})
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        refused = producer.send(topic, b"x" * 10_000, partition=0)
+        with pytest.raises(AbortableError, match="MESSAGE_TOO_LARGE"):
+            producer.prepare_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send(topic, b"small", partition=0)
+
+    assert refused.exception(WAIT) is not None
+    assert read(broker.bootstrap_servers, topic) == [[b"small"]]
+
+
+def test_an_empty_transaction_is_prepared_and_ended_either_way(broker: KafkaCluster) -> None:
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        prepared = producer.prepare_transaction()
+        outcomes = [complete(broker, prepared, commit=commit) for commit in (True, False)]
+        producer.commit_transaction()
+
+    assert outcomes == [Outcome.COMMITTED, Outcome.ABORTED]
+
+
+def test_leftovers_of_a_prefix_are_found_and_aborted_and_nobody_elses(broker: KafkaCluster, topic: str) -> None:
+    config, prefix = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
+    if not tells(broker):
+        with pytest.raises(UnsupportedVersion, match="ListTransactions"):
+            transactions.leftovers(config, prefix)
+        return
+    mine = [left_prepared(broker, topic, f"{prefix}.{number}") for number in range(2)]
+    with transactional(broker) as other:
+        other.init_transactions()
+        other.begin_transaction()
+        send(other, topic, [b"other"])
+        other.flush(WAIT)
+        found = transactions.leftovers(config, prefix)
+        outcomes = [transactions.abort(config, leftover) for leftover in found]
+        left = transactions.leftovers(config, prefix)
+        other.commit_transaction()
+
+    assert sorted(leftover.transactional_id for leftover in found) == [each.transactional_id for each in mine]
+    assert {partition for leftover in found for partition in leftover.partitions} >= {(topic, p) for p in range(3)}
+    assert outcomes == [Outcome.ABORTED] * 2
+    assert left == []
+    assert committed(broker, topic) == [[b"other"]] * 3
+
+
+def test_a_program_whose_leftover_was_aborted_can_write_no_more(broker: KafkaCluster, topic: str) -> None:
+    if not tells(broker):
+        pytest.skip("these brokers do not tell what is open")
+    config, name = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
+    with transactional(broker, name) as slow:
+        slow.init_transactions()
+        slow.begin_transaction()
+        send(slow, topic, [b"aborted"])
+        slow.flush(WAIT)
+        [leftover] = transactions.leftovers(config, name)
+        transactions.abort(config, leftover)
+        late = slow.send(topic, b"late", partition=0)
+        error = late.exception(WAIT)
+
+        assert error is not None
+
+    assert committed(broker, topic) == [[], [], []]

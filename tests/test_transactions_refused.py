@@ -1,0 +1,318 @@
+"""What each refusal of each transactional request does to a transaction: retried, abortable or fatal, as in Java.
+
+The brokers are librdkafka's mocks, which speak the protocol of transaction.version 0. The tables say what Java's
+producer of 4.3 makes of each code; where this producer differs on purpose, the table says so and why.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import attrs
+import pytest
+
+from ottla import Delivery, ErrorCode, Producer
+from ottla.errors import AbortableError, ProducerFenced, TransactionError, TransactionFailed
+from ottla.protocol import PRODUCE, Message
+from ottla.protocol.messages.add_offsets_to_txn import ADD_OFFSETS_TO_TXN
+from ottla.protocol.messages.add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from ottla.protocol.messages.end_txn import END_TXN
+from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
+from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
+from transactions_kit import WAIT, chance, new_id
+
+_C = ErrorCode
+AnyMessage: TypeAlias = Message[Any, Any]
+
+
+class Fate(enum.Enum):
+    """What becomes of a producer whose request was refused."""
+
+    RETRIED = "nobody notices"
+    REFUSED = "init_transactions fails, and may be called again"
+    ABORTABLE = "the transaction can only be aborted; the next one works"
+    FATAL = "nothing more can be done with this producer"
+    FENCED = "fatal, and told as what it is"
+
+
+RETRIABLE = [
+    _C.COORDINATOR_LOAD_IN_PROGRESS,
+    _C.CONCURRENT_TRANSACTIONS,
+    _C.REQUEST_TIMED_OUT,
+    _C.UNKNOWN_TOPIC_OR_PARTITION,
+    _C.NOT_ENOUGH_REPLICAS,
+    _C.KAFKA_STORAGE_ERROR,
+]
+MOVED = [_C.COORDINATOR_NOT_AVAILABLE, _C.NOT_COORDINATOR]
+FENCED = [_C.INVALID_PRODUCER_EPOCH, _C.PRODUCER_FENCED]
+
+TABLE: dict[AnyMessage, dict[Fate, list[ErrorCode]]] = {
+    INIT_PRODUCER_ID: {
+        Fate.RETRIED: RETRIABLE + MOVED,
+        # Java calls the first three abortable: to abort, and to initialize again. Here it is only the latter.
+        # INVALID_TRANSACTION_TIMEOUT is fatal there, though a broker's setting can be mended.
+        Fate.REFUSED: [
+            _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            _C.CLUSTER_AUTHORIZATION_FAILED,
+            _C.INVALID_TRANSACTION_TIMEOUT,
+        ],
+        Fate.FATAL: [_C.UNSUPPORTED_VERSION, _C.INVALID_REQUEST, _C.UNKNOWN_SERVER_ERROR, _C.INVALID_TXN_STATE],
+        Fate.FENCED: FENCED,
+    },
+    ADD_PARTITIONS_TO_TXN: {
+        Fate.RETRIED: RETRIABLE + MOVED,
+        Fate.ABORTABLE: [
+            _C.TOPIC_AUTHORIZATION_FAILED,
+            _C.OPERATION_NOT_ATTEMPTED,
+            _C.TRANSACTION_ABORTABLE,
+            _C.UNKNOWN_PRODUCER_ID,
+            _C.UNKNOWN_SERVER_ERROR,
+            _C.INVALID_REQUEST,
+        ],
+        Fate.FATAL: [
+            _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            _C.INVALID_TXN_STATE,
+            _C.INVALID_PRODUCER_ID_MAPPING,
+        ],
+        Fate.FENCED: FENCED,
+    },
+    ADD_OFFSETS_TO_TXN: {
+        Fate.RETRIED: RETRIABLE + MOVED,
+        Fate.ABORTABLE: [_C.GROUP_AUTHORIZATION_FAILED, _C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID],
+        Fate.FATAL: [
+            _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            _C.INVALID_TXN_STATE,
+            _C.INVALID_PRODUCER_ID_MAPPING,
+            _C.UNKNOWN_SERVER_ERROR,
+        ],
+        Fate.FENCED: FENCED,
+    },
+    TXN_OFFSET_COMMIT: {
+        Fate.RETRIED: RETRIABLE + MOVED,
+        Fate.ABORTABLE: [
+            _C.GROUP_AUTHORIZATION_FAILED,
+            _C.FENCED_INSTANCE_ID,
+            _C.TRANSACTION_ABORTABLE,
+            _C.UNKNOWN_MEMBER_ID,
+            _C.ILLEGAL_GENERATION,
+            _C.STALE_MEMBER_EPOCH,  # fatal in Java: to the new group protocol it is what ILLEGAL_GENERATION is
+        ],
+        Fate.FATAL: [
+            _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            _C.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            _C.INVALID_TXN_STATE,
+            _C.UNKNOWN_SERVER_ERROR,
+        ],
+        Fate.FENCED: FENCED,
+    },
+    END_TXN: {
+        Fate.RETRIED: RETRIABLE + MOVED,
+        Fate.ABORTABLE: [_C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID],
+        Fate.FATAL: [
+            _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            _C.INVALID_TXN_STATE,
+            _C.INVALID_PRODUCER_ID_MAPPING,
+            _C.UNKNOWN_SERVER_ERROR,
+        ],
+        Fate.FENCED: FENCED,
+    },
+    PRODUCE: {
+        Fate.RETRIED: [_C.NOT_LEADER_OR_FOLLOWER, _C.NOT_ENOUGH_REPLICAS, _C.REQUEST_TIMED_OUT],
+        Fate.ABORTABLE: [
+            _C.INVALID_RECORD,
+            _C.TOPIC_AUTHORIZATION_FAILED,
+            _C.INVALID_TXN_STATE,
+            _C.INVALID_PRODUCER_EPOCH,
+            _C.TRANSACTION_ABORTABLE,
+            _C.UNKNOWN_SERVER_ERROR,
+        ],
+        Fate.FATAL: [
+            _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            _C.CLUSTER_AUTHORIZATION_FAILED,
+            _C.INVALID_PRODUCER_ID_MAPPING,
+        ],
+        Fate.FENCED: [_C.PRODUCER_FENCED],
+    },
+}
+
+
+@attrs.frozen
+class Case:
+    """One line of the table."""
+
+    request: AnyMessage
+    code: ErrorCode
+    fate: Fate
+
+    def __str__(self) -> str:
+        return f"{self.request.name} {self.code.name}"
+
+
+def cases(*requests: AnyMessage) -> list[Case]:
+    """The lines of these requests."""
+    return [Case(each, code, fate) for each in requests for fate, codes in TABLE[each].items() for code in codes]
+
+
+@pytest.fixture
+def cluster(mock_cluster: MockCluster) -> MockCluster:
+    """Three brokers with a topic."""
+    mock_cluster.create_topic("t", partitions=2)
+    return mock_cluster
+
+
+@contextmanager
+def producing(cluster: MockCluster, **settings: Any) -> Iterator[Producer]:
+    """A producer that tries again soon."""
+    usual = {
+        "retry.backoff.ms": 1,
+        "retry.backoff.max.ms": 10,
+        "reconnect.backoff.ms": 1,
+        "reconnect.backoff.max.ms": 10,
+        "max.block.ms": int(WAIT * 1000),
+        "transactional.id": new_id(),
+    }
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers} | usual | settings) as producer:
+        yield producer
+
+
+def transact(producer: Producer) -> None:
+    """Records and offsets in a transaction, and its commit; the records know how it went."""
+    producer.begin_transaction()
+    sent = [producer.send("t", b"v", partition=partition) for partition in range(2)]
+    try:
+        producer.send_offsets_to_transaction({("t", 0): 5}, "group")
+        producer.commit_transaction()
+    except AbortableError:
+        producer.abort_transaction()
+        _look_at(sent)
+        raise
+    except TransactionFailed:
+        _look_at(sent)
+        raise
+    for delivery in sent:
+        delivery.result(WAIT)
+
+
+def _look_at(sent: list[Delivery]) -> None:
+    """What nobody looked at is told again when the producer closes."""
+    for delivery in sent:
+        delivery.exception(WAIT)
+
+
+def fate_of(producer: Producer) -> Fate:
+    """Run a transaction, and one after it if it may be; what became of the first."""
+    try:
+        transact(producer)
+    except AbortableError:
+        transact(producer)
+        return Fate.ABORTABLE
+    except TransactionFailed as error:
+        with pytest.raises(TransactionFailed):
+            producer.begin_transaction()
+        return Fate.FENCED if isinstance(error, ProducerFenced) else Fate.FATAL
+    transact(producer)
+    return Fate.RETRIED
+
+
+def fate_of_beginning(producer: Producer) -> Fate:
+    """Initialize, and once more if it may be."""
+    try:
+        producer.init_transactions()
+    except TransactionFailed as error:
+        with pytest.raises(TransactionFailed):
+            producer.init_transactions()
+        return Fate.FENCED if isinstance(error, ProducerFenced) else Fate.FATAL
+    except TransactionError:
+        producer.init_transactions()
+        transact(producer)
+        return Fate.REFUSED
+    transact(producer)
+    return Fate.RETRIED
+
+
+@pytest.mark.parametrize(
+    "case", cases(ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE), ids=str
+)
+def test_a_refusal_in_a_transaction_has_the_fate_that_java_gives_it(cluster: MockCluster, case: Case) -> None:
+    with producing(cluster) as producer:
+        producer.init_transactions()
+        cluster.push_errors(case.request.key, [case.code])
+
+        assert fate_of(producer) is case.fate
+
+
+@pytest.mark.parametrize("case", cases(INIT_PRODUCER_ID), ids=str)
+def test_a_refusal_of_the_beginning_has_the_fate_that_java_gives_it(cluster: MockCluster, case: Case) -> None:
+    with producing(cluster) as producer:
+        cluster.push_errors(case.request.key, [case.code])
+
+        assert fate_of_beginning(producer) is case.fate
+
+
+def test_a_coordinator_that_cannot_be_told_is_asked_for_again(cluster: MockCluster) -> None:
+    """The mock's refusals lack the host that even a refusal has: what they ask for cannot be read."""
+    with producing(cluster) as producer:
+        cluster.push_errors(FIND_COORDINATOR.key, [_C.COORDINATOR_NOT_AVAILABLE] * 3)
+        assert fate_of_beginning(producer) is Fate.RETRIED
+
+        cluster.push_errors(FIND_COORDINATOR.key, [_C.COORDINATOR_NOT_AVAILABLE] * 3)
+        transact(producer)
+
+
+def test_coordinators_that_move_at_every_step_are_followed(cluster: MockCluster) -> None:
+    random, name = chance("coordinators"), new_id()
+    stop = threading.Event()
+
+    def move() -> None:
+        while not stop.wait(random.uniform(0, 0.02)):
+            cluster.set_coordinator("transaction", name, random.choice(cluster.brokers))
+            cluster.set_coordinator("group", "group", random.choice(cluster.brokers))
+
+    mover = threading.Thread(target=move)
+    with producing(cluster, **{"transactional.id": name}) as producer:
+        cluster.start_tracking()
+        mover.start()
+        try:
+            producer.init_transactions()
+            for _ in range(200):
+                transact(producer)
+        finally:
+            stop.set()
+            mover.join()
+    assert cluster.request_count(FIND_COORDINATOR.key) > 2
+
+
+@pytest.mark.parametrize("times", [1, 5])
+@pytest.mark.parametrize(
+    "request_", [ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE], ids=lambda r: r.name
+)
+def test_a_connection_lost_instead_of_an_answer_is_noticed_by_nobody(
+    cluster: MockCluster, request_: AnyMessage, times: int
+) -> None:
+    with producing(cluster) as producer:
+        producer.init_transactions()
+        cluster.push_errors(request_.key, [DISCONNECT] * times)
+
+        assert fate_of(producer) is Fate.RETRIED
+
+
+@pytest.mark.parametrize("request_", [FIND_COORDINATOR, INIT_PRODUCER_ID], ids=lambda request: request.name)
+def test_a_connection_lost_at_the_beginning_is_noticed_by_nobody(cluster: MockCluster, request_: AnyMessage) -> None:
+    with producing(cluster) as producer:
+        cluster.push_errors(request_.key, [DISCONNECT] * 3)
+
+        assert fate_of_beginning(producer) is Fate.RETRIED
+
+
+def test_an_idempotent_producer_without_an_id_rides_out_the_same(cluster: MockCluster) -> None:
+    """InitProducerId goes to any broker then, and records wait for it."""
+    with producing(cluster, **{"transactional.id": None}) as producer:
+        cluster.push_errors(INIT_PRODUCER_ID.key, [DISCONNECT, *RETRIABLE, _C.NOT_COORDINATOR])
+
+        assert producer.send("t", b"v", partition=0).result(WAIT).offset == 0
