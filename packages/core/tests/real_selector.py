@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ottla.errors import OttlaError
-from ottla.interfaces import Target, Transport
+from ottla.interfaces import Buffer, Target, Transport
 from ottla.selector import Selector
 from ottla_transport_plaintext import PlaintextTransport
 
@@ -25,6 +25,11 @@ class Events:
         self.sent: list[int] = []
         self.received: list[tuple[int, bytes]] = []
         self.disconnected: dict[int, OttlaError] = {}
+
+    def send(self, node: int, chunks: Sequence[Buffer]) -> None:
+        """Send, and note it if that is all."""
+        if self._selector.send(node, chunks):
+            self.sent.append(node)
 
     def poll(self, timeout: float = 0.2) -> None:
         """One more poll."""

@@ -51,7 +51,7 @@ def test_a_large_send_goes_out_whole_through_a_slow_reader(selector: Selector, l
 
     reader = threading.Thread(target=drain)
     reader.start()
-    selector.send(1, chunks)
+    events.send(1, chunks)
     events.until(lambda: events.sent)
     reader.join(HANG_GUARD)
     peer.close()

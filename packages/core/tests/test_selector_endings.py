@@ -55,7 +55,7 @@ def test_a_write_that_fails_ends_the_connection_after_what_had_arrived(
     with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
         peer.sendall(b"".join(map(framed, (b"one", b"two", b"three"))) + framed(b"half")[:6])
-        selector.send(1, [b"request"])
+        events.send(1, [b"request"])
         events.until(lambda: events.disconnected)
         peer.close()
 
@@ -69,7 +69,7 @@ def test_a_connection_whose_write_failed_ends_without_waiting_for_its_socket(lis
     selector = make_selector(transport=FailingWrites(BrokenPipeError()))
     with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
-        selector.send(1, [b"request"])
+        events.send(1, [b"request"])
         events.poll(HANG_GUARD)
         events.poll(HANG_GUARD)
         peer.close()
@@ -113,7 +113,7 @@ def test_an_end_at_any_byte_of_a_second_answer_leaves_the_first(selector: Select
 @pytest.mark.rule("selector.close.reset")
 def test_a_reset_while_a_send_is_unfinished_ends_the_connection(selector: Selector, listener: socket.socket) -> None:
     events, peer = connect(selector, listener)
-    selector.send(1, [bytes(5_000_000)])
+    events.send(1, [bytes(5_000_000)])
     events.poll()
     peer.recv(1_000)
     reset(peer)
@@ -132,7 +132,7 @@ def test_a_send_to_a_connection_that_is_being_closed_ends_as_a_disconnection(
     reason = ConnectionFailed("it was told to")
 
     selector.close(1, reason)
-    selector.send(1, [b"request"])
+    events.send(1, [b"request"])
     events.poll()
 
     assert events.disconnected == {1: reason}

@@ -31,7 +31,7 @@ class Selectable(Protocol):
 
     @property
     def sent(self) -> Sequence[int]:
-        """Connections whose send was completely written."""
+        """Connections whose send was completely written by this `poll`."""
 
     @property
     def received(self) -> Sequence[tuple[int, memoryview]]:
@@ -53,8 +53,11 @@ class Selectable(Protocol):
         Raises ConnectionFailed when there is no socket for it.
         """
 
-    def send(self, node: int, chunks: Sequence[Buffer]) -> None:
-        """Send one framed request; the one before it must have been written."""
+    def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
+        """Send one framed request; the one before it must have been written.
+
+        True: it is completely written already, and `sent` will not tell of it.
+        """
 
     def close(self, node: int, reason: NetworkError) -> None:
         """End a connection at once; the next `poll` tells of it with *reason*."""

@@ -30,7 +30,7 @@ from ottla.interfaces import Buffer
 from ottla.metadata import Metadata
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connections import Connections
-from ottla.network_client.endings import level, told, wordless
+from ottla.network_client.endings import level, told, unheard, wordless
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
@@ -86,6 +86,7 @@ class NetworkClient:
         self._accepted = False  # by any server, ever, a login included
         self._reached = False  # any broker at the address that it advertises, ever
         self._completions: list[tuple[Request, Completion]] = []
+        self._written: list[int] = []  # nodes whose request wants no answer, and is written
 
     def ready(self, node: int, now: float) -> bool:
         """Whether a broker takes a request now; if not, a connection is begun where none is.
@@ -176,7 +177,8 @@ class NetworkClient:
         """
         if not self._completions:
             self._ask_for_metadata(now)
-            self._selector.poll(max(0.0, min(timeout, self._due_at(now) - now)))
+            patience = 0.0 if self._written else min(timeout, self._due_at(now) - now)
+            self._selector.poll(max(0.0, patience))
             now = self._clock()
             self._note_sent(now)
             self._take_answers(now)
@@ -360,7 +362,11 @@ class NetworkClient:
             )
         )
         connection.writing = True
-        self._selector.send(connection.broker.id, [size.to_bytes(4, "big") + header, *body])
+        if self._selector.send(connection.broker.id, [size.to_bytes(4, "big") + header, *body]):
+            if request.answered:
+                connection.writing = False
+            else:
+                self._written.append(connection.broker.id)  # what that completes is not the sender's to see in here
 
     def _complete(
         self,
@@ -390,7 +396,8 @@ class NetworkClient:
     # What a poll brought
 
     def _note_sent(self, now: float) -> None:
-        for node in self._selector.sent:
+        written, self._written = self._written, []
+        for node in (*written, *self._selector.sent):
             connection = self._connections[node]
             connection.writing = False
             if connection.in_flight and not connection.in_flight[-1].request.answered:
@@ -436,6 +443,7 @@ class NetworkClient:
         # As in Java, nobody looks behind an answer: librdkafka's mock cluster adds a byte to Metadata version 13.
         answer = message.response(sent.version).decode(body, exact=False)
         connection.in_flight.popleft()
+        connection.heard = True
         connection.failures = 0
         connection.confirm(sent)
         throttle = getattr(answer, "throttle_time_ms", 0) / 1000
@@ -466,6 +474,7 @@ class NetworkClient:
         """A connection is ready: it was greeted, and is logged in where that is asked for."""
         connection.stage = Stage.READY
         connection.refusal = connection.told = None
+        connection.heard = False
         self._accepted = connection.reached = True
         self._reached |= connection.broker.id >= 0
         connection.addresses = ()
@@ -484,7 +493,9 @@ class NetworkClient:
             return error
         if connection.stage is Stage.NEGOTIATING:
             return wordless(error)
-        return error if self._logins is None else self._logins.end_of(connection, error, now)
+        if self._logins is not None:
+            return self._logins.end_of(connection, error, now)
+        return error if connection.heard else unheard(error)
 
     def _greet_connected(self, now: float) -> None:
         for node in self._selector.connected:

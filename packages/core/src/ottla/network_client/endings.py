@@ -30,3 +30,13 @@ def wordless(error: ConnectionFailed) -> ConnectionFailed:
     )
     guess.__cause__ = error
     return guess
+
+
+def unheard(error: ConnectionFailed) -> ConnectionFailed:
+    """The end of a connection whose peer told its versions, and hung up on the first thing that we asked."""
+    guess = ConnectionFailed(
+        f"{error}; it had answered nothing but its versions: a listener that wants a login does that "
+        "(security.protocol=SASL_SSL or SASL_PLAINTEXT), and so does a broker that is just ending"
+    )
+    guess.__cause__ = error
+    return guess

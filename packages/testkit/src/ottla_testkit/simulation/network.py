@@ -84,12 +84,13 @@ class SimulatedNetwork:
         else:
             self._to_close[node] = ConnectionFailed(f"could not connect to {host}:{port}: ECONNREFUSED")
 
-    def send(self, node: int, chunks: Sequence[Buffer]) -> None:
+    def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         assert node in self._links
         assert node not in self._outbox, "one send at a time"
         frame = b"".join(chunks)
         assert len(frame) - 4 == int.from_bytes(frame[:4], "big")
         self._outbox[node] = frame[4:]
+        return False
 
     def close(self, node: int, reason: NetworkError) -> None:
         if node in self._links or node in self._connecting:
