@@ -26,7 +26,12 @@ def test_a_topic_of_an_older_format_takes_what_is_sent(
     now = time.time_ns() // 1_000_000
     sent = [(b"key %d" % n if n % 3 else None, b"value %d " % n * 20 if n % 4 else None, now - n) for n in range(100)]
 
-    with Producer(bootstrap_servers=old_kafka.bootstrap_servers, compression_type=codec, linger_ms=50) as producer:
+    with Producer(
+        bootstrap_servers=old_kafka.bootstrap_servers,
+        compression_type=codec,
+        linger_ms=50,
+        enable_idempotence=False,  # these formats have no place for it
+    ) as producer:
         deliveries = [producer.send(topic, value, key, timestamp_ms=moment) for key, value, moment in sent]
         offsets = [delivery.result(WAIT).offset for delivery in deliveries]
 
@@ -35,3 +40,15 @@ def test_a_topic_of_an_older_format_takes_what_is_sent(
     assert [(record.key, record.value) for record in found] == [(key, value) for key, value, _ in sent]
     assert [record.timestamp_ms for record in found] == [moment if magic else 0 for _, _, moment in sent]
     assert f"magic: {magic} " in old_kafka.dump_log(topic)
+
+
+@on_brokers(since="2.8", before="3.0")
+def test_a_topic_that_cannot_hold_a_producers_numbers_says_what_to_set(
+    old_kafka: KafkaCluster, make_old_topic: MakeTopic
+) -> None:
+    topic = make_old_topic(message_format_version="0.10.0")
+
+    with Producer(bootstrap_servers=old_kafka.bootstrap_servers) as producer:
+        error = producer.send(topic, b"value").exception(WAIT)
+
+    assert "enable.idempotence=false" in str(error)

@@ -213,7 +213,7 @@ class Sender:
             case Verdict.TOO_LARGE:
                 self._split(batch, error, now)
             case Verdict.FAIL:
-                self._fail(batch, error, now, answer=answer)
+                self._fail(batch, error, now, why=_remedy(batch, answer, error), answer=answer)
             case _:
                 assert_never(verdict)
 
@@ -314,3 +314,10 @@ class Sender:
         for each in (error, *named.values()):
             each.__cause__ = cause
         self._accumulator.settle(batch, Failed(error=error, record_errors=named))
+
+
+def _remedy(batch: ProducerBatch, answer: PartitionAnswer, error: BrokerError) -> str | None:
+    """What helps against a refusal that the code's own meaning does not tell of."""
+    if answer.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.stamp is not None:
+        return f"{error} It has no place for a producer's numbers: set enable.idempotence=false for such topics"
+    return None
