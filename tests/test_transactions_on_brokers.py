@@ -9,7 +9,9 @@ import pytest
 
 from ottla import ErrorCode, Producer
 from ottla.errors import AbortableError, BrokerError, ProducerFenced, TransactionAborted, TransactionError, WrongCall
+from ottla.transactions import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.release import release
 from transactions_kit import (
     UNCOMMITTED,
     WAIT,
@@ -156,6 +158,28 @@ def test_offsets_without_records_are_a_transaction_too(broker: KafkaCluster, top
             producer.send_offsets_to_transaction({(topic, 1): 7}, group)
 
     assert group_offsets(broker.bootstrap_servers, group, topic, partitions=3) == [-1, 7, -1]
+
+
+def test_offsets_of_a_member_that_the_group_does_not_have_are_refused_and_an_abort_helps(
+    broker: KafkaCluster, topic: str
+) -> None:
+    if release(broker.version) < (2, 5):
+        pytest.skip("brokers before 2.5 do not look at the member")
+    group = new_id()
+    stranger = ConsumerGroupMetadata(group, generation_id=7, member_id="stranger")
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"no"])
+        with pytest.raises(AbortableError, match=r"UNKNOWN_MEMBER_ID|ILLEGAL_GENERATION"):
+            producer.send_offsets_to_transaction({(topic, 0): 1}, stranger)
+        producer.abort_transaction()
+        with producer.transaction():
+            send(producer, topic, [b"yes"])
+            producer.send_offsets_to_transaction({(topic, 0): OffsetAndMetadata(2, "a note")}, group)
+
+    assert committed(broker, topic) == [[b"yes"]] * 3
+    assert group_offsets(broker.bootstrap_servers, group, topic) == [2]
 
 
 KILLED_IN_THE_MIDDLE = """

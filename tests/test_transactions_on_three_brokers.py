@@ -67,8 +67,9 @@ def transact(producer: Producer, number: int, told: Told, *, dies: bool, chance:
         killer.soon()
     producer.begin_transaction()
     written: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-    for record in range(chance.randint(1, MOST_RECORDS)):
-        if when == "in the middle" and record == 3:
+    records = chance.randint(1, MOST_RECORDS)
+    for record in range(records):
+        if when == "in the middle" and record == records // 2:
             killer.soon()
         partition = chance.randrange(PARTITIONS)
         value = b"%d.%d" % (number, record)

@@ -134,6 +134,23 @@ def test_whoever_prepared_a_transaction_may_end_it_too_and_go_on(
     assert committed(broker, topic) == [[b"prepared", b"next"] if commit else [b"next"]] * 3
 
 
+def test_closing_leaves_what_is_prepared_and_aborts_what_is_open(broker: KafkaCluster, topic: str) -> None:
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"prepared"])
+        prepared = producer.prepare_transaction()
+    with transactional(broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"open"])
+        producer.flush(WAIT)
+    outcome = complete(broker, PreparedTransaction.from_bytes(prepared.to_bytes()), commit=True)
+
+    assert outcome is Outcome.COMMITTED
+    assert committed(broker, topic) == [[b"prepared"]] * 3
+
+
 def test_an_end_repeated_late_does_not_touch_the_next_transaction_of_its_producer(
     broker: KafkaCluster, topic: str
 ) -> None:

@@ -55,14 +55,15 @@ FENCED = [_C.INVALID_PRODUCER_EPOCH, _C.PRODUCER_FENCED]
 TABLE: dict[AnyMessage, dict[Fate, list[ErrorCode]]] = {
     INIT_PRODUCER_ID: {
         Fate.RETRIED: RETRIABLE + MOVED,
-        # Java calls the first three abortable: to abort, and to initialize again. Here it is only the latter.
-        # INVALID_TRANSACTION_TIMEOUT is fatal there, though a broker's setting can be mended.
+        # Java calls the first two abortable: to abort, and to initialize again. Here it is only the latter.
+        # The other two are fatal there, though a setting can be mended, and keep_prepared be left out.
         Fate.REFUSED: [
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.CLUSTER_AUTHORIZATION_FAILED,
             _C.INVALID_TRANSACTION_TIMEOUT,
+            _C.UNSUPPORTED_VERSION,
         ],
-        Fate.FATAL: [_C.UNSUPPORTED_VERSION, _C.INVALID_REQUEST, _C.UNKNOWN_SERVER_ERROR, _C.INVALID_TXN_STATE],
+        Fate.FATAL: [_C.INVALID_REQUEST, _C.UNKNOWN_SERVER_ERROR, _C.INVALID_TXN_STATE],
         Fate.FENCED: FENCED,
     },
     ADD_PARTITIONS_TO_TXN: {

@@ -43,7 +43,7 @@ def new_id() -> str:
 
 def transactional(kafka: KafkaCluster, transactional_id: str | None = None, /, **settings: Any) -> Producer:
     """A transactional producer; not yet initialized."""
-    usual: dict[str, Any] = {"max_block_ms": int(WAIT * 1000), "delivery_timeout_ms": MINUTES}
+    usual: dict[str, Any] = {"max_block_ms": int(WAIT * 1000), "delivery_timeout_ms": 2 * int(WAIT * 1000)}
     return Producer(
         bootstrap_servers=kafka.bootstrap_servers, transactional_id=transactional_id or new_id(), **(usual | settings)
     )
