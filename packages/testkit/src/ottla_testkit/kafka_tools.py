@@ -19,10 +19,10 @@ from ottla_testkit.release import release
 TOOL_WITHIN = 60.0  # seconds
 
 
-def format_nodes(java: Sequence[str], properties: Sequence[Path]) -> None:
+def format_nodes(java: Sequence[str], properties: Sequence[Path], *, options: Sequence[str] = ()) -> None:
     """Give these nodes' empty data folders one new cluster id; `ClusterError` when settings are bad."""
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config"]
+    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", *options, "--config"]
     tools: list[subprocess.Popen[str]] = []
     try:
         with interrupts_deferred():
