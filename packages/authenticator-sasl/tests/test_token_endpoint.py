@@ -222,7 +222,7 @@ def test_a_server_that_speaks_something_else_is_a_connection_that_failed(words: 
 def test_closing_ends_the_waiting(serve: Serve) -> None:
     server = serve(Answer.of(503))
     closing = threading.Event()
-    asked = endpoint(server.url(), retry=Retry(first=1000.0, longest=10_000.0), closing=closing)
+    asked = endpoint(server.url(), retry=Retry(first=4.0, longest=100.0), closing=closing)
 
     with ThreadPoolExecutor(1) as pool:
         fetching = pool.submit(asked.fetch)

@@ -56,11 +56,14 @@ def test_tls_without_its_plugin_names_the_plugin_to_install() -> None:
         assembly.build(SERVERS, {"security_protocol": "SSL"}, registry=without("ssl"))
 
 
-def test_a_login_without_its_plugin_names_the_plugin_to_install_and_no_key_of_it() -> None:
+def test_a_login_without_its_plugin_names_the_plugin_to_install_and_no_key_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "plain", "sasl.username": "ann"}
 
     with pytest.raises(PluginMissing, match="no authenticator is named 'plain'; try: pip install ottla-authenticator"):
         assembly.build(settings, {}, registry=without("PLAIN"))
+    assert caplog.text == ""
 
 
 def test_a_mechanism_that_nobody_named_is_javas_default_and_that_is_said() -> None:

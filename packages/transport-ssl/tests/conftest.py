@@ -56,8 +56,9 @@ def connect(trusting: Mapping[str, Any], server_context: ssl.SSLContext) -> Iter
     def make(
         settings: Mapping[str, Any] | None = None, *, context: ssl.SSLContext | None = None, host: str = "localhost"
     ) -> tuple[TlsLayer, Peer]:
+        made_transport = transport({**trusting, **(settings or {})})
         ours, theirs = tcp_pair()
-        layer = transport({**trusting, **(settings or {})}).open(ours, host, 9093)
+        layer = made_transport.open(ours, host, 9093)
         assert isinstance(layer, TlsLayer)
         made.append((layer, Peer(theirs, context or server_context)))
         return made[-1]

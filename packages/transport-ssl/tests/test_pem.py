@@ -38,7 +38,8 @@ def test_a_block_is_written_as_it_was(certificate: bytes) -> None:
 
 
 def test_headers_of_an_older_key_are_kept() -> None:
-    text = b"-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----\n"
+    headers = b"Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n"
+    text = b"-----BEGIN EC PRIVATE KEY-----\n" + headers + b"\nAAAA\n-----END EC PRIVATE KEY-----\n"
     [block] = blocks(text)
 
     assert block.body == b"\0\0\0"

@@ -52,4 +52,5 @@ def _provided(provider: Callable[[], Any]) -> Credentials:
         raise AuthenticationFailed(
             f"{PROVIDER} must return access key, secret key and, if any, session token, as a tuple"
         )
-    return Credentials(access_key=parts[0], secret_key=parts[1], session_token=(parts[2] or None) if len(parts) == 3 else None)
+    access_key, secret_key, token = (*parts, None)[:3]
+    return Credentials(access_key=access_key, secret_key=secret_key, session_token=token or None)

@@ -67,35 +67,52 @@ def token_choice(config: PluginConfig) -> TokenChoice:
     if (provider is None) == (url is None):
         which = "is missing; set one of" if url is None else "is not one: leave out one of"
         raise ConfigError([f"sasl.mechanism={NAME}: the source of tokens {which} {PROVIDER} and {URL}"])
-    extensions = _configured_extensions(config, options)
-    names = ClaimNames(
-        subject=config["sasl.oauthbearer.sub.claim.name"], scope=config["sasl.oauthbearer.scope.claim.name"]
-    )
-    closing = threading.Event()
     if provider is not None:
-        _refuse_retriever(config, wanted=ANY_RETRIEVER, source=PROVIDER)
-        fetch = provided(provider, names=names)
-        tokens: Tokens = _kept(fetch, source=PROVIDER, config=config, closing=closing)
-        return TokenChoice(tokens=tokens, extensions=extensions, identity=None, remedy=f"check {PROVIDER}")
-    if url.lower().startswith("file:"):
-        _refuse_retriever(config, wanted=FILE_RETRIEVER, source="a file")
-        tokens = FileTokens(_path(url), names=names)
-        return TokenChoice(tokens=tokens, extensions=extensions, identity=None, remedy=f"check the file of {URL}")
+        return _by_function(config, options)
+    return _by_file(config, options) if url.lower().startswith("file:") else _by_server(config, options)
+
+
+def _by_function(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
+    _refuse_retriever(config, wanted=ANY_RETRIEVER, source=PROVIDER)
+    fetch = provided(config[PROVIDER], names=_names(config))
+    return TokenChoice(
+        tokens=_kept(fetch, source=PROVIDER, config=config, closing=threading.Event()),
+        extensions=_extensions(config, options),
+        identity=None,
+        remedy=f"check {PROVIDER}",
+    )
+
+
+def _by_file(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
+    _refuse_retriever(config, wanted=FILE_RETRIEVER, source="a file")
+    return TokenChoice(
+        tokens=FileTokens(_path(config[URL]), names=_names(config)),
+        extensions=_extensions(config, options),
+        identity=None,
+        remedy=f"check the file of {URL}",
+    )
+
+
+def _by_server(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
     _refuse_retriever(config, wanted=ENDPOINT_RETRIEVER, source="an identity server")
     credentials = _credentials(config, options)
-    endpoint = _endpoint(config, credentials, names=names, closing=closing)
-    tokens = _kept(endpoint.fetch, source=endpoint.source, config=config, closing=closing)
+    closing = threading.Event()
+    endpoint = _endpoint(config, credentials, closing=closing)
     return TokenChoice(
-        tokens=tokens,
-        extensions=extensions,
+        tokens=_kept(endpoint.fetch, source=endpoint.source, config=config, closing=closing),
+        extensions=_extensions(config, options),
         identity=credentials.client_id,
         remedy=f"check what {endpoint.source} issues: audience, issuer and scope must be what the broker expects",
     )
 
 
-def _endpoint(
-    config: PluginConfig, credentials: ClientCredentials, *, names: ClaimNames, closing: threading.Event
-) -> TokenEndpoint:
+def _names(config: PluginConfig) -> ClaimNames:
+    return ClaimNames(
+        subject=config["sasl.oauthbearer.sub.claim.name"], scope=config["sasl.oauthbearer.scope.claim.name"]
+    )
+
+
+def _endpoint(config: PluginConfig, credentials: ClientCredentials, *, closing: threading.Event) -> TokenEndpoint:
     try:
         address = Address.read(config[URL])
     except ValueError as error:
@@ -103,7 +120,7 @@ def _endpoint(
     return TokenEndpoint(
         address,
         credentials,
-        names=names,
+        names=_names(config),
         connect_timeout=config["sasl.login.connect.timeout.ms"],
         read_timeout=config["sasl.login.read.timeout.ms"],
         retry=_retry(config),
@@ -151,7 +168,7 @@ def _either(config: PluginConfig, key: str, options: Mapping[str, str], option: 
     return options.get(option) if plain is None else plain
 
 
-def _configured_extensions(config: PluginConfig, options: Mapping[str, str]) -> Mapping[str, str]:
+def _extensions(config: PluginConfig, options: Mapping[str, str]) -> Mapping[str, str]:
     plain: Mapping[str, str] = config[EXTENSIONS] or {}
     of_java = {name.removeprefix(_EXTENSION): value for name, value in options.items() if name.startswith(_EXTENSION)}
     if plain and of_java:

@@ -27,6 +27,9 @@ from ottla_authenticator_sasl.token_keeper import Retry
 _log = logging.getLogger(__name__)
 
 MAX_ANSWER: Final = 1024 * 1024
+PATIENCE: Final = 5.0
+"""Seconds of trying again: a login should tell why it fails before the time for a connection (10 s) is over."""
+
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _CHUNK: Final = 64 * 1024
@@ -92,7 +95,7 @@ class ClientCredentials:
 
 
 class TokenEndpoint:
-    """Fetches tokens. What may pass is tried again with growing waits, for as long as the longest of them.
+    """Fetches tokens. What may pass is tried again with growing waits, for as long as the longest of them may be.
 
     AuthenticationFailed: the server refused us, or its answer is no token. ConnectionFailed: it could not be asked.
     """
@@ -123,7 +126,7 @@ class TokenEndpoint:
 
     def fetch(self) -> Token:
         """A new token."""
-        deadline = time.monotonic() + self._retry.longest
+        deadline = time.monotonic() + min(PATIENCE, self._retry.longest)
         failures = 0
         while True:
             try:

@@ -83,13 +83,13 @@ OAUTH_KEYS: Final = (
     ConfigKey(
         name="sasl.login.connect.timeout.ms",
         type=_MILLISECONDS,
-        default=10.0,
+        default=5.0,
         meaning="milliseconds to connect to the identity server",
     ),
     ConfigKey(
         name="sasl.login.read.timeout.ms",
         type=_MILLISECONDS,
-        default=10.0,
+        default=5.0,
         meaning="milliseconds to wait for the identity server's answer",
     ),
     ConfigKey(
@@ -102,7 +102,7 @@ OAUTH_KEYS: Final = (
         name="sasl.login.retry.backoff.max.ms",
         type=_MILLISECONDS,
         default=10.0,
-        meaning="for how long it is asked again",
+        meaning="the longest of these waits; in a login they end after 5 s",
     ),
     ConfigKey(
         name="sasl.login.refresh.window.factor",

@@ -107,7 +107,7 @@ def _finish(draft: ConfigDraft, registry: Registry, claims: _Claims) -> Producer
     """The checked configuration. One missing plugin, and nothing else, is raised as what it is."""
     errors = claims.errors
     try:
-        config = draft.finish(installed_keys=lambda: registry.declared_keys() | claims.unclaimable)
+        config = draft.finish(installed_keys=registry.declared_keys, excused=claims.unclaimable)
     except ConfigError as error:
         raise ConfigError([*error.problems, *map(str, errors)]) from None
     if len(errors) > 1:

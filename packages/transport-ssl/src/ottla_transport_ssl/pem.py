@@ -13,6 +13,7 @@ import attrs
 _BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----", re.DOTALL)
 _HEADER: Final = re.compile(rb"^[A-Za-z-]+: .*$", re.MULTILINE)
 _CERTIFICATES: Final = frozenset({"CERTIFICATE", "X509 CERTIFICATE"})
+_COLUMNS: Final = 64  # after headers OpenSSL takes no longer lines
 _ENCRYPTED: Final = "ENCRYPTED PRIVATE KEY"
 
 
@@ -40,7 +41,8 @@ class Block:
     def written(self) -> bytes:
         """The block as OpenSSL reads it."""
         headers = self.headers + b"\n\n" if self.headers else b""
-        lines = base64.encodebytes(self.body)
+        text = base64.b64encode(self.body)
+        lines = b"".join(text[at : at + _COLUMNS] + b"\n" for at in range(0, len(text), _COLUMNS))
         label = self.label.encode()
         return b"-----BEGIN " + label + b"-----\n" + headers + lines + b"-----END " + label + b"-----\n"
 

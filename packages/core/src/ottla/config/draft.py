@@ -7,7 +7,7 @@ core's own. Whoever finds a problem notes it here; `finish` raises one error wit
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -74,13 +74,15 @@ class ConfigDraft:
         values = {key.name: self._value(key, plugin) for key in keys}
         return PluginValues(values, secrets=[key.name for key in keys if key.secret])
 
-    def finish(self, *, installed_keys: Callable[[], Iterable[str]] = tuple) -> ProducerConfig:
+    def finish(
+        self, *, installed_keys: Callable[[], Iterable[str]] = tuple, excused: Collection[str] = ()
+    ) -> ProducerConfig:
         """Raise ConfigError with all problems, or log once what is unused or adjusted.
 
         *installed_keys* names the keys of all installed plugins; it is called only if a key is left that
-        nobody has asked for.
+        nobody has asked for. Nothing is said of *excused* ones.
         """
-        unclaimed = [key for key in self.config.plugin_values if key not in self._claimed]
+        unclaimed = [key for key in self.config.plugin_values if key not in self._claimed and key not in excused]
         strangers = [key for key in unclaimed if key not in JAVA_KEYS]
         elsewhere = set(installed_keys()) if strangers else set()
         known = self._reading.read | JAVA_KEYS | self._claimed.keys() | elsewhere

@@ -235,7 +235,7 @@ class NetworkClient:
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
         else:
-            logger.log(_level(connection, error), "%s: %s: %s", self._client_id, connection.broker, error)
+            logger.log(_level(connection, error), "%s: %s", self._client_id, _told(connection, error))
             connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
             connection.failures += 1
             connection.last_failure = error
@@ -561,6 +561,12 @@ def _level(connection: Connection, error: OttlaError) -> int:
         connection.told = type(error)
         return logging.WARNING
     return logging.DEBUG if connection.failures else logging.WARNING
+
+
+def _told(connection: Connection, error: OttlaError) -> str:
+    """An error with the broker that it is about, once."""
+    broker, text = str(connection.broker), str(error)
+    return text if text.startswith(broker) else f"{broker}: {text}"
 
 
 def _unheard(_completion: Completion) -> None:

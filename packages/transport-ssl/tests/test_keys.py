@@ -1,0 +1,192 @@
+"""Java's ssl.* keys as they stand: what each takes, what goes together, and a refusal for the rest."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Any
+
+import pytest
+
+from ottla.config import ConfigDraft
+from ottla.errors import ConfigError, TlsFailed
+from ottla.registry import Registry
+from ottla_transport_ssl.keys import KEYS, TlsSettings, read
+from ottla_transport_ssl.stores import StoreType
+from tls_peers import transport
+
+
+def settings(written: dict[str, Any]) -> TlsSettings:
+    draft = ConfigDraft.read({"bootstrap.servers": "localhost:9093", "security.protocol": "SSL", **written})
+    values = draft.claim(KEYS, plugin="ssl")
+    draft.finish()
+    return read(values)
+
+
+def test_it_is_found_by_the_name_that_security_protocol_picks() -> None:
+    plugin = Registry().plugin("transport", "ssl")
+
+    assert plugin.distribution == "ottla-transport-ssl"
+    assert plugin.config_keys() == tuple(KEYS)
+
+
+def test_every_key_that_java_s_producer_has_is_declared() -> None:
+    assert sorted(key.name for key in KEYS) == [
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.key.password",
+        "ssl.keymanager.algorithm",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    ]
+
+
+def test_those_that_java_calls_passwords_are_secret() -> None:
+    assert {key.name for key in KEYS if key.secret} == {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.password",
+        "ssl.truststore.certificates",
+        "ssl.truststore.password",
+    }
+
+
+def test_by_default_it_is_strict_and_trusts_the_system() -> None:
+    assert settings({}) == TlsSettings(
+        trust=None,
+        identity=None,
+        check_host_names=True,
+        lowest=ssl.TLSVersion.TLSv1_2,
+        highest=ssl.TLSVersion.TLSv1_3,
+        suites=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "lowest", "highest"),
+    [
+        ({"ssl.protocol": "TLSv1.2"}, "TLSv1_2", "TLSv1_2"),
+        ({"ssl.protocol": "TLS"}, "TLSv1_2", "TLSv1_3"),
+        ({"ssl.enabled.protocols": "TLSv1.3"}, "TLSv1_3", "TLSv1_3"),
+        ({"ssl.enabled.protocols": ["TLSv1.2"]}, "TLSv1_2", "TLSv1_2"),
+        ({"ssl.enabled.protocols": " tlsv1.3 , TLSv1.2,"}, "TLSv1_2", "TLSv1_3"),
+        ({"ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.2,TLSv1.3"}, "TLSv1_2", "TLSv1_2"),
+        ({"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"}, "TLSv1_3", "TLSv1_3"),
+        ({"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}, "TLSv1_2", "TLSv1_2"),
+        ({"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384,ECDHE-RSA-AES128-GCM-SHA256"}, "TLSv1_2", "TLSv1_3"),
+    ],
+)
+def test_versions_are_those_that_every_key_allows(written: dict[str, Any], lowest: str, highest: str) -> None:
+    read = settings(written)
+
+    assert (read.lowest.name, read.highest.name) == (lowest, highest)
+
+
+def test_what_java_sets_and_openssl_does_anyhow_is_accepted() -> None:
+    settings(
+        {
+            "ssl.keymanager.algorithm": "SunX509",
+            "ssl.trustmanager.algorithm": "PKIX",
+            "ssl.secure.random.implementation": "SHA1PRNG",
+            "ssl.provider": "",
+            "ssl.engine.factory.class": "",
+            "ssl.keystore.type": "",
+            "ssl.cipher.suites": "",
+        }
+    )
+
+
+def test_types_are_written_in_any_case() -> None:
+    read = settings({"ssl.truststore.location": "/x", "ssl.truststore.type": "pkcs12"})
+
+    assert read.trust is not None
+    assert read.trust.type is StoreType.PKCS12
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"ssl.keystore.type": "BKS"}, "ssl.keystore.type='BKS': write one of PEM, PKCS12, JKS"),
+        ({"ssl.endpoint.identification.algorithm": "ldaps"}, "write https, or nothing"),
+        ({"ssl.protocol": "TLSv1.1"}, "TLSv1.1 is broken and retired (RFC 8996); write TLSv1.2 or TLSv1.3"),
+        ({"ssl.enabled.protocols": "TLSv1.2,SSLv3"}, "SSLv3 is broken and retired"),
+        ({"ssl.enabled.protocols": "TLSv1.4"}, "there is no TLSv1.4"),
+        ({"ssl.enabled.protocols": 3}, "write a list, or a string with commas"),
+        ({"ssl.cipher.suites": "TLS_FOO"}, "there is no cipher suite TLS_FOO here"),
+        ({"ssl.provider": "BCFIPS"}, "it chooses among parts of Java, and this is OpenSSL; leave the key out"),
+        ({"ssl.trustmanager.algorithm": "Mine"}, "PKIX and SunX509 are accepted, and change nothing"),
+        ({"ssl.engine.factory.class": "com.example.Factory"}, "Java classes cannot be loaded"),
+        ({"ssl.truststore.location": 3}, "write a string"),
+        (
+            {"ssl.truststore.location": "/x", "ssl.truststore.certificates": "y"},
+            "ssl.truststore.location and ssl.truststore.certificates are both set",
+        ),
+        ({"ssl.truststore.certificates": "y", "ssl.truststore.type": "JKS"}, "set ssl.truststore.type=PEM"),
+        ({"ssl.truststore.password": "hunter2"}, "ssl.truststore.password is set, and no file for it"),
+        ({"ssl.keystore.location": "/x", "ssl.keystore.key": "y"}, "leave the file or the texts out"),
+        ({"ssl.keystore.key": "hunter2"}, "ssl.keystore.key and ssl.keystore.certificate.chain go together"),
+        ({"ssl.keystore.certificate.chain": "y"}, "set both or neither"),
+        (
+            {"ssl.keystore.key": "y", "ssl.keystore.certificate.chain": "y", "ssl.keystore.type": "PKCS12"},
+            "set ssl.keystore.type=PEM",
+        ),
+        ({"ssl.keystore.password": "hunter2"}, "ssl.keystore.password is set, and no file for it"),
+        ({"ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"}, "leave no version to speak"),
+        (
+            {"ssl.protocol": "TLSv1.2", "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
+            "none of ssl.cipher.suites belongs to a version",
+        ),
+        ({"ssl.key.password": 3}, "ssl.key.password=[hidden]: not accepted"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(written: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings(written)
+
+    assert said in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings({"ssl.truststore.password": "x", "ssl.keystore.password": "x", "ssl.keystore.key": "x"})
+
+    assert len(caught.value.problems) == 3
+
+
+def test_secrets_are_in_no_repr() -> None:
+    shown = repr(
+        settings(
+            {
+                "ssl.truststore.certificates": "hunter2",
+                "ssl.keystore.location": "/keys",
+                "ssl.keystore.password": "hunter2",
+                "ssl.key.password": "hunter2",
+            }
+        )
+    )
+
+    assert "/keys" in shown
+    assert "hunter2" not in shown
+
+
+def test_an_impossible_host_is_an_error_of_ours() -> None:
+    ours, theirs = socket.socketpair()
+    with pytest.raises(TlsFailed, match="cannot be the name of a TLS server"):
+        transport({}).open(ours, ".x" * 100, 9093)
+    ours.close()
+    theirs.close()

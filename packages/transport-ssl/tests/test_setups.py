@@ -1,0 +1,199 @@
+"""Files are looked at for each new connection: new ones are used, broken ones change nothing, ends are told in time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from ottla.config import ConfigDraft
+from ottla_transport_ssl import TlsLayer, TlsTransport
+from ottla_transport_ssl.keys import KEYS, read
+from ottla_transport_ssl.setups import SOON, Setups
+from tls_peers import Peer, shake, tcp_pair, transport
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+class Day:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def setups(written: dict[str, Any], clock: Callable[[], datetime]) -> Setups:
+    values = ConfigDraft.read({"bootstrap.servers": "b:9093", **written}).claim(KEYS, plugin="ssl")
+    return Setups(read(values), clock=clock)
+
+
+def replace(file: Path, content: bytes) -> None:
+    """As those do it who renew certificates: a new file takes the old one's name."""
+    new = file.with_suffix(".new")
+    new.write_bytes(content)
+    os.replace(new, file)
+
+
+def written(leaf: trustme.LeafCert) -> bytes:
+    return leaf.private_key_and_cert_chain_pem.bytes()
+
+
+@pytest.fixture
+def demanding(server_context: ssl.SSLContext, ca: trustme.CA) -> ssl.SSLContext:
+    ca.configure_trust(server_context)
+    server_context.verify_mode = ssl.CERT_REQUIRED
+    return server_context
+
+
+def shown(made: TlsTransport, context: ssl.SSLContext) -> str:
+    """The name in the certificate that a new connection shows."""
+    ours, theirs = tcp_pair()
+    layer, peer = made.open(ours, "localhost", 9093), Peer(theirs, context)
+    assert isinstance(layer, TlsLayer)
+    shake(layer, peer)
+    layer.close()
+    theirs.close()
+    certificate: Any = peer.tls.getpeercert()
+    return str(certificate["subjectAltName"][0][1])
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_a_new_certificate_is_used_by_new_connections_and_only_by_them(
+    trusting: dict[str, Any], demanding: ssl.SSLContext, ca: trustme.CA, tmp_path: Path
+) -> None:
+    file = tmp_path / "ours.pem"
+    file.write_bytes(written(ca.issue_cert("first.example.com")))
+    made = transport({**trusting, "ssl.keystore.location": str(file)})
+    ours, theirs = tcp_pair()
+    layer, peer = made.open(ours, "localhost", 9093), Peer(theirs, demanding)
+    assert isinstance(layer, TlsLayer)
+
+    replace(file, written(ca.issue_cert("second.example.com")))
+
+    shake(layer, peer)  # begun before
+    assert (peer.tls.getpeercert() or {})["subjectAltName"] == (("DNS", "first.example.com"),)
+    assert shown(made, demanding) == "second.example.com"
+    layer.close()
+    theirs.close()
+
+
+def test_new_authorities_are_trusted(server_context: ssl.SSLContext, ca: trustme.CA, tmp_path: Path) -> None:
+    file = tmp_path / "authorities.pem"
+    file.write_bytes(trustme.CA().cert_pem.bytes())
+    clock = Day()
+    made = setups({"ssl.truststore.location": str(file)}, clock)
+    first = made.current()
+    assert made.current() is first, "nothing changed: nothing is read"
+
+    replace(file, ca.cert_pem.bytes())
+
+    assert made.current() is not first
+    assert made.current().context is not first.context
+    [(_source, authority)] = made.current().given
+    assert "Test authority" in authority.subject
+
+
+@pytest.mark.parametrize("broken", [b"", b"hello", b"-----BEGIN CERTIFICATE-----", None])
+def test_new_files_that_are_no_good_change_nothing_and_are_told_of_once(
+    ca: trustme.CA, tmp_path: Path, broken: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "ours.pem"
+    file.write_bytes(written(ca.issue_cert("first.example.com")))
+    made = setups({"ssl.keystore.location": str(file)}, Day())
+    first = made.current()
+
+    if broken is None:
+        file.unlink()
+    else:
+        replace(file, broken)
+    assert [made.current() for _ in range(3)] == [first] * 3
+    assert len(warnings(caplog)) == 1
+    assert f"the old ones stay in use: the configuration cannot be used: ssl.keystore.location={file}" in caplog.text
+
+    replace(file, written(ca.issue_cert("second.example.com")))
+    assert made.current() is not first
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_key_that_comes_before_its_certificate_is_waited_for(ca: trustme.CA, tmp_path: Path) -> None:
+    file = tmp_path / "ours.pem"
+    old, new = ca.issue_cert("first.example.com"), ca.issue_cert("second.example.com")
+    file.write_bytes(written(old))
+    made = setups({"ssl.keystore.location": str(file)}, Day())
+    first = made.current()
+
+    replace(file, new.private_key_pem.bytes() + old.cert_chain_pems[0].bytes())
+    assert made.current() is first
+    replace(file, written(new))
+    assert made.current().ours != first.ours
+
+
+def test_a_file_changed_in_place_is_noticed(ca: trustme.CA, tmp_path: Path) -> None:
+    file = tmp_path / "ours.pem"
+    file.write_bytes(written(ca.issue_cert("first.example.com")))
+    made = setups({"ssl.keystore.location": str(file)}, Day())
+    first = made.current()
+
+    file.write_bytes(written(ca.issue_cert("a.rather.longer.name.example.com")))
+
+    assert made.current() is not first
+
+
+def test_a_certificate_that_soon_ends_is_told_of_once_and_in_time(
+    ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "ours.pem"
+    end = NOW + timedelta(days=100)
+    file.write_bytes(written(ca.issue_cert("first.example.com", common_name="us", not_after=end)))
+    clock = Day()
+    made = setups({"ssl.keystore.location": str(file)}, clock)
+    clock.now = end - SOON
+    made.current()
+    assert warnings(caplog) == []
+
+    clock.now = end - SOON + timedelta(seconds=1)
+    made.current()
+    made.current()
+
+    [said] = warnings(caplog)
+    assert said.startswith(f"ssl.keystore.location={file}: the certificate of 'CN=us")
+    assert said.endswith("expires on 2026-09-09 00:00 UTC")
+
+
+def test_one_that_has_ended_already_is_told_of_when_the_producer_is_made(
+    ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "ours.pem"
+    file.write_bytes(written(ca.issue_cert("x", not_after=NOW - timedelta(days=1))))
+    setups({"ssl.keystore.location": str(file)}, Day())
+
+    assert "expired on 2026-05-31 00:00 UTC" in caplog.text
+
+
+def test_a_renewed_certificate_is_watched_in_its_turn(
+    ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "ours.pem"
+    file.write_bytes(written(ca.issue_cert("x", not_after=NOW + timedelta(days=1))))
+    clock = Day()
+    made = setups({"ssl.keystore.location": str(file)}, clock)
+    replace(file, written(ca.issue_cert("x", not_after=NOW + timedelta(days=365))))
+    made.current()
+    assert len(warnings(caplog)) == 1
+
+    clock.now += timedelta(days=360)
+    made.current()
+    assert len(warnings(caplog)) == 2
