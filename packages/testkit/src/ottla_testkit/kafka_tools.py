@@ -6,6 +6,7 @@ Each run costs a JVM about a second, so what can go side by side does.
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ def dump_segments(java: Sequence[str], segments: Sequence[Path], *, version: str
 def _spawn(command: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace",
+        text=True, encoding="utf-8", errors="replace", env={**os.environ, "LC_ALL": "C.UTF-8"},
     )  # fmt: skip
 
 
