@@ -53,7 +53,8 @@ class Line:
     def release(self) -> None:
         """From another thread: let a call return that waits for this line."""
         with contextlib.suppress(OSError):  # gone already
-            self._near.shutdown(socket.SHUT_RDWR)
+            self.layer_end.shutdown(socket.SHUT_RDWR)
+        self.reset()  # the layer may have taken its socket apart
 
     def close(self) -> None:
         """Every socket, the layer's included."""

@@ -87,8 +87,9 @@ class TransportConformance:
             return talk
 
         with contextlib.ExitStack() as stack:
-            stack.callback(lambda: [talk.close() for talk in begun])
             yield begin
+            for talk in begun:
+                stack.callback(talk.close)
 
     @pytest.fixture
     def chance(self) -> random.Random:
