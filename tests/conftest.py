@@ -1,4 +1,4 @@
-"""A broker of each generation of transactions, shared by the tests that run on all of them.
+"""Brokers that several test modules share: with TLS and SASL, and one of each generation of transactions.
 
 A generation is a version of Kafka, and for today's also the level of the feature transaction.version: from 2 on,
 writing alone makes a partition a member. `OTTLA_SOAK` adds the brokers before 2.8.
@@ -16,6 +16,7 @@ from ottla_testkit.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.jars import KAFKA_VERSION
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import go_without
+from secure_broker import SecureBroker, secure_broker
 from transactions_kit import LONG, new_id
 
 TIMED_OUT_LOOK_MS = 200
@@ -67,3 +68,17 @@ def topic(broker: KafkaCluster) -> str:
     name = new_id()
     broker.create_topic(name, partitions=3)
     return name
+
+
+@pytest.fixture(scope="session")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    """The session's broker with TLS and SASL."""
+    manager = secure_broker(tmp_path_factory.mktemp("secure"))
+    try:
+        broker = manager.__enter__()
+    except KafkaUnavailable as error:
+        go_without(error)
+    try:
+        yield broker
+    finally:
+        manager.__exit__(None, None, None)

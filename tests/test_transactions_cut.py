@@ -34,7 +34,7 @@ def test_connections_cut_at_random_leave_each_transaction_whole_as_the_producer_
     with CuttingProxy(HOST, 1) as proxy:
         advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
         with KafkaCluster(config=advertised) as kafka:
-            proxy.forward_to(*kafka.address(1))
+            proxy.point_to(*kafka.address(1))
             set_feature(kafka.address(1), TRANSACTION_VERSION, level)
             kafka.create_topic("t", partitions=PARTITIONS)
             soon = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 20, "retry_backoff_ms": 1}

@@ -40,15 +40,3 @@ def test_a_topic_of_an_older_format_takes_what_is_sent(
     assert [(record.key, record.value) for record in found] == [(key, value) for key, value, _ in sent]
     assert [record.timestamp_ms for record in found] == [moment if magic else 0 for _, _, moment in sent]
     assert f"magic: {magic} " in old_kafka.dump_log(topic)
-
-
-@on_brokers(since="2.8", before="3.0")
-def test_a_topic_that_cannot_hold_a_producers_numbers_says_what_to_set(
-    old_kafka: KafkaCluster, make_old_topic: MakeTopic
-) -> None:
-    topic = make_old_topic(message_format_version="0.10.0")
-
-    with Producer(bootstrap_servers=old_kafka.bootstrap_servers) as producer:
-        error = producer.send(topic, b"value").exception(WAIT)
-
-    assert "enable.idempotence=false" in str(error)

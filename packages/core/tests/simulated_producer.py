@@ -25,6 +25,8 @@ from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
 HANG_GUARD = 20.0
+DEFAULTS = {"bootstrap.servers": "seed:9092", "linger.ms": 0, "record.encoder": "python"}
+"""Whatever else is installed; the native encoder's own tests hold it beside this one."""
 
 
 class ThreadOfTheTest(IoThread):
@@ -79,7 +81,7 @@ class Simulated:
             patch.setattr(assembly, "time", SimpleNamespace(monotonic=self.clock))
             patch.setattr(assembly, "IoThread", ThreadOfTheTest)
             patch.setattr(assembly, "choose", _choosing(plugins or {}))
-            self.producer = Producer({"bootstrap.servers": "seed:9092", "linger.ms": 0, **(config or {})})
+            self.producer = Producer({**DEFAULTS, **(config or {})})
         engine = self.producer._engine
         if engine.transactions is not None:
             self.producer._transactions = TransactionsOfTheTest(

@@ -446,3 +446,12 @@ def test_an_answer_that_comes_after_the_end_closes_the_gap() -> None:
         assert isinstance(late.exception(), DeliveryTimeout)
         assert delivery.result().offset == 2
         assert stamps(world) == [(0, 0, 0), (0, 1, 1), (0, 2, 2)]
+
+
+def test_a_topic_too_old_for_numbers_says_what_to_set() -> None:
+    with simulated(1) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        delivery = world.producer.send("t", b"value")
+        world.settle()
+
+        assert "enable.idempotence=false" in str(delivery.exception(0))

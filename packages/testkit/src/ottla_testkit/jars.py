@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ottla_testkit.errors import KafkaUnavailable
@@ -29,15 +30,27 @@ def kafka_jars(
     `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between tries, in
     seconds. Raises `KafkaUnavailable`.
     """
+    return fetched_jars(version, broker_artifacts(version), cache=cache, route=route, pause=pause)
+
+
+def fetched_jars(
+    name: str,
+    artifacts: Sequence[Artifact],
+    *,
+    cache: Path | None = None,
+    route: Route | None = None,
+    pause: float = 2.0,
+) -> Path:
+    """The folder `name` of the cache with these artifacts and what they need, fetched at the first call."""
     root = cache or cache_folder()
-    target = root / version
+    target = root / name
     if target.is_dir():
         return target
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".fetching-", ignore_cleanup_errors=True) as scratch:
         fetched = Path(scratch, "jars")
         fetched.mkdir()
-        _fetch(version, folder=fetched, scratch=Path(scratch), route=route or choose_route(), pause=pause)
+        _fetch(name, artifacts, folder=fetched, scratch=Path(scratch), route=route or choose_route(), pause=pause)
         _publish(fetched, target)
     return target
 
@@ -68,11 +81,13 @@ def broker_artifacts(version: str) -> list[Artifact]:
     return artifacts
 
 
-def _fetch(version: str, *, folder: Path, scratch: Path, route: Route, pause: float) -> None:
+def _fetch(
+    name: str, artifacts: Sequence[Artifact], *, folder: Path, scratch: Path, route: Route, pause: float
+) -> None:
     for tries_left in reversed(range(TRIES)):
         try:
-            route(broker_artifacts(version), folder=folder, scratch=scratch)
-            _verify(version, folder)
+            route(artifacts, folder=folder, scratch=scratch)
+            _verify(name, artifacts, folder)
             return
         except KafkaUnavailable:
             if not tries_left:
@@ -80,11 +95,11 @@ def _fetch(version: str, *, folder: Path, scratch: Path, route: Route, pause: fl
             time.sleep(pause)
 
 
-def _verify(version: str, folder: Path) -> None:
+def _verify(name: str, artifacts: Sequence[Artifact], folder: Path) -> None:
     names = sorted(jar.name for jar in folder.glob("*.jar"))
-    missing = [a.name for a in broker_artifacts(version) if f"{a.name}-{a.version}.jar" not in names]
+    missing = [a.name for a in artifacts if f"{a.name}-{a.version}.jar" not in names]
     if missing:
-        raise KafkaUnavailable(f"the fetch of Kafka {version} brought no {', '.join(missing)} (found: {names})")
+        raise KafkaUnavailable(f"the fetch of {name} brought no {', '.join(missing)} (found: {names})")
 
 
 def _publish(fetched: Path, target: Path) -> None:

@@ -5,6 +5,7 @@ From 1.0 on slf4j-simple is there to log, which prints by itself; log4j, before,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ottla_testkit.release import needs_zookeeper
@@ -17,7 +18,9 @@ log4j.appender.console.layout.ConversionPattern=%d %p %m (%c)%n
 """
 
 
-def jvm_command(java: str, *, version: str, jars: Path, heap: str, folder: Path) -> list[str]:
+def jvm_command(
+    java: str, *, version: str, jars: Path, heap: str, folder: Path, options: Sequence[str] = ()
+) -> list[str]:
     """A command to which a main class and its arguments are added; `folder` takes a file that it refers to."""
     command = [java, f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     if needs_zookeeper(version):
@@ -26,4 +29,4 @@ def jvm_command(java: str, *, version: str, jars: Path, heap: str, folder: Path)
         command += [f"-Dlog4j.configuration={log4j.as_uri()}", "-Dzookeeper.sasl.client=false"]
         # ZooKeeper would end for want of log4j's classes.
         command.append("-Dzookeeper.jmx.log4j.disable=true")
-    return [*command, "-cp", f"{jars}/*"]
+    return [*command, *options, "-cp", f"{jars}/*"]

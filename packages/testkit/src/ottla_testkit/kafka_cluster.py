@@ -14,7 +14,7 @@ from typing import Self
 
 from ottla_testkit import wire
 from ottla_testkit.errors import ClusterError, PortTaken
-from ottla_testkit.free_ports import free_ports
+from ottla_testkit.free_ports import HOST, free_ports
 from ottla_testkit.interrupts import interrupts_deferred
 from ottla_testkit.jars import KAFKA_VERSION, kafka_jars
 from ottla_testkit.java import java_command
@@ -38,12 +38,14 @@ from ottla_testkit.readiness import (
     await_zookeeper,
 )
 from ottla_testkit.release import needs_zookeeper, release
+from ottla_testkit.security import Security
 from ottla_testkit.zookeeper import ZooKeeper
 
 
 class KafkaCluster:
     """`nodes` combined brokers and controllers with ids from 1; `config` adds to every broker's settings.
 
+    `security` adds listeners with TLS and SASL to a single node of 3.5 or later.
     `version` may be any from 0.10.2 on; before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches
     the jars if need be and returns when every node serves; leaving ends every process and removes every file.
     Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
@@ -56,12 +58,14 @@ class KafkaCluster:
         version: str = KAFKA_VERSION,
         config: Mapping[str, Setting] | None = None,
         heap: str = "256m",
+        security: Security | None = None,
     ) -> None:
         self.nodes = list(range(1, nodes + 1))
         self.version = version
         self._release = release(version)
         self._config = dict(config or {})
         self._heap = heap
+        self._security = security
         self._folder: Path | None = None
         self._java: list[str] = []
         self._zookeeper: ZooKeeper | None = None
@@ -113,6 +117,12 @@ class KafkaCluster:
     def running(self) -> list[int]:
         """The nodes whose process is alive; a paused one is."""
         return [number for number, node in self._nodes.items() if node.running]
+
+    def listener(self, name: str) -> str:
+        """`host:port` of one of `security.LISTENERS`; only a cluster with *security* has them."""
+        if self._security is None:
+            raise ClusterError("the cluster was started without security")
+        return f"{HOST}:{self._security.ports[name]}"
 
     def address(self, node: int) -> wire.Address:
         """Host and port of a node."""
@@ -225,7 +235,8 @@ class KafkaCluster:
 
     def _launch(self, java: str, *, jars: Path) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="ottla-kafka-"))
-        self._java = jvm_command(java, version=self.version, jars=jars, heap=self._heap, folder=folder)
+        options = () if self._security is None else self._security.jvm_options
+        self._java = jvm_command(java, version=self.version, jars=jars, heap=self._heap, folder=folder, options=options)
         count = len(self.nodes)
         found = free_ports(2 * count)
         for number, port in zip(self.nodes, found[:count], strict=True):
@@ -243,7 +254,8 @@ class KafkaCluster:
     def _prepare_by_kraft(self) -> None:
         for node in self._nodes.values():
             self._write_settings(node)
-        format_nodes(self._java, [node.properties for node in self._nodes.values()])
+        options = () if self._security is None else self._security.format_options
+        format_nodes(self._java, [node.properties for node in self._nodes.values()], options=options)
 
     def _prepare_beside_zookeeper(self, folder: Path, *, port: int) -> None:
         self._zookeeper = zookeeper = ZooKeeper(folder=folder, port=port, java=self._java)
@@ -259,6 +271,8 @@ class KafkaCluster:
             )
         else:
             settings = kraft_settings(node.number, port=node.port, controllers=self._controllers, data=node.data)
+        if self._security is not None:
+            settings = self._security.broker_settings(settings)
         node.properties.write_text(properties_text(settings | self._config))
 
     def _answering(self) -> list[Node]:

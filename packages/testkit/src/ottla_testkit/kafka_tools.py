@@ -6,6 +6,7 @@ Each run costs a JVM about a second, so what can go side by side does.
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -19,10 +20,10 @@ from ottla_testkit.release import release
 TOOL_WITHIN = 60.0  # seconds
 
 
-def format_nodes(java: Sequence[str], properties: Sequence[Path]) -> None:
+def format_nodes(java: Sequence[str], properties: Sequence[Path], *, options: Sequence[str] = ()) -> None:
     """Give these nodes' empty data folders one new cluster id; `ClusterError` when settings are bad."""
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config"]
+    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", *options, "--config"]
     tools: list[subprocess.Popen[str]] = []
     try:
         with interrupts_deferred():
@@ -50,7 +51,7 @@ def dump_segments(java: Sequence[str], segments: Sequence[Path], *, version: str
 def _spawn(command: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace",
+        text=True, encoding="utf-8", errors="replace", env={**os.environ, "LC_ALL": "C.UTF-8"},
     )  # fmt: skip
 
 

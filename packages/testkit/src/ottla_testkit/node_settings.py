@@ -68,8 +68,12 @@ def properties_text(settings: Mapping[str, Setting]) -> str:
 
 
 def text(value: Setting) -> str:
-    """A setting as Java reads it in a properties file: `true` for True, backslashes doubled."""
-    return str(value).lower() if isinstance(value, bool) else str(value).replace("\\", "\\\\")
+    """A setting as Java reads it in a properties file: `true` for True, backslashes doubled, ASCII only."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    units = str(value).replace("\\", "\\\\").encode("utf-16-be")
+    codes = (int.from_bytes(units[place : place + 2], "big") for place in range(0, len(units), 2))
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
 
 
 def _broker_settings(*, port: int, copies: int, data: Path) -> dict[str, Setting]:

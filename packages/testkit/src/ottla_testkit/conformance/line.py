@@ -1,0 +1,117 @@
+"""The line between a layer and its far end: carries bytes when the test says so, as many as it says, and can break."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from collections.abc import Callable
+from typing import Final
+
+Pair = tuple[socket.socket, socket.socket]
+
+PIECE: Final = 65536
+SMALL: Final = 16384
+_RESET_AT_CLOSE: Final = struct.pack("ii", 1, 0)
+
+
+class Line:
+    """Four sockets: `layer_end` and `far_end` are for the two parties, and those between them are the line's own."""
+
+    def __init__(self, make_pair: Callable[[], Pair], *, roomy: bool) -> None:
+        self.layer_end, self._near = make_pair()
+        self.far_end, self._far = make_pair()
+        for sock in self._sockets:
+            sock.setblocking(False)
+            if not roomy:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+        self.to_layer = _Way(self._far, self._near)
+        self.from_layer = _Way(self._near, self._far)
+
+    def carry(self, most: int = PIECE) -> None:
+        """Move up to so many bytes in each direction, ends included, without waiting."""
+        self.to_layer.carry(most)
+        self.from_layer.carry(most)
+
+    def say(self, data: bytes) -> None:
+        """Give the layer bytes that its far end never said."""
+        self._near.setblocking(True)
+        self._near.sendall(data)
+        self._near.setblocking(False)
+
+    def hang_up(self) -> None:
+        """End the line at the layer's side, with no more bytes to it."""
+        self._near.close()
+
+    def reset(self) -> None:
+        """The same, as a machine does that has crashed."""
+        with contextlib.suppress(OSError):  # closed already, or a kind of socket that lingers not
+            self._near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+        self._near.close()
+
+    def release(self) -> None:
+        """From another thread: let a call return that waits for this line."""
+        with contextlib.suppress(OSError):  # gone already
+            self.layer_end.shutdown(socket.SHUT_RDWR)
+        self.reset()  # the layer may have taken its socket apart
+
+    def close(self) -> None:
+        """Every socket, the layer's included."""
+        for sock in self._sockets:
+            sock.close()
+
+    @property
+    def _sockets(self) -> tuple[socket.socket, ...]:
+        return self.layer_end, self._near, self.far_end, self._far
+
+
+class _Way:
+    """One direction. `carried` counts what has gone all the way; no more than `allowed` will."""
+
+    def __init__(self, source: socket.socket, sink: socket.socket) -> None:
+        self._source = source
+        self._sink = sink
+        self._pending = b""
+        self.carried = 0
+        self.allowed: int | None = None
+        self.ended = False
+
+    def carry(self, most: int) -> None:
+        try:
+            self._take(most)
+            self._give()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self._end()
+
+    def _take(self, most: int) -> None:
+        if self.allowed is not None:
+            most = min(most, self.allowed - self.carried)
+        if self.ended or self._pending or most <= 0:
+            return
+        self._pending = self._source.recv(most)
+        if not self._pending:
+            self._end()
+
+    def _give(self) -> None:
+        if self._pending:
+            sent = self._sink.send(self._pending)
+            self._pending = self._pending[sent:]
+            self.carried += sent
+
+    def _end(self) -> None:
+        self._pending, self.ended = b"", True
+        with contextlib.suppress(OSError):  # gone already
+            self._sink.shutdown(socket.SHUT_WR)
+
+
+def tcp_pair() -> Pair:
+    """Two ends of a TCP connection on this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _address = listener.accept()
+    for sock in (ours, theirs):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return ours, theirs

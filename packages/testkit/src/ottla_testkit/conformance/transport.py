@@ -1,0 +1,415 @@
+"""The whole expectation of a `Transport` and its layers.
+
+```python
+class TestMine(TransportConformance):
+    @pytest.fixture
+    def transport(self):
+        return MyTransport()
+
+    @pytest.fixture
+    def far_end(self):
+        return MyFarEnd  # takes a connected socket; PlainFarEnd where nothing changes the bytes
+```
+
+The suite carries the bytes between the two itself, so that it can stop them, cut them and put in its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+
+from ottla.errors import OttlaError
+from ottla.interfaces import Interest, Target, Transport, TransportLayer
+from ottla_testkit.conformance.conversation import Conversation, compare
+from ottla_testkit.conformance.far_end import FarEnd
+from ottla_testkit.conformance.line import Line, Pair, tcp_pair
+from ottla_testkit.conformance.witness import check, fail
+
+AHEAD: Final = 256 * 1024
+_ABOUT: Final = 16 * 1024
+_MANY: Final = 10_000_000
+_NEVER_FULL: Final = 64 * 1024 * 1024
+_CUTS: Final = 12
+_NOT_WRITTEN: Final = "what the far end got is not what was written"
+_NOT_SAID: Final = "what was read is not what the far end sent"
+
+MakeFarEnd = Callable[[socket.socket], FarEnd]
+Begin = Callable[..., Conversation]
+
+GARBAGE: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+    b"\x00" * 600,
+    b"\xff" * 600,
+    b"\x15\x03\x01\x00\x02\x02\x28",
+    b"\x05\xff",
+)
+
+
+class TransportConformance:
+    """Subclass it as `Test...`, and give the fixtures `transport` and `far_end`."""
+
+    host = "localhost"
+    """The broker that the layers are opened for."""
+    port = 9092
+    patience = 10.0
+    """Seconds after which a call counts as one that blocks, and an exchange as one that is stuck."""
+
+    @pytest.fixture
+    def transport(self) -> Transport:
+        """What is tested."""
+        raise NotImplementedError("give a fixture `transport` that returns your Transport")
+
+    @pytest.fixture
+    def far_end(self) -> MakeFarEnd:
+        """Makes the other end of one connection, on a socket that does not block."""
+        raise NotImplementedError("give a fixture `far_end` that returns a callable: a socket to a FarEnd")
+
+    def socket_pair(self) -> Pair:
+        """Two connected sockets of the kind that the transport gets."""
+        return tcp_pair()
+
+    @pytest.fixture
+    def begin(self, transport: Transport, far_end: MakeFarEnd) -> Iterator[Begin]:
+        """Opens connections whose handshake has not begun."""
+        begun: list[Conversation] = []
+
+        def begin(*, roomy: bool = False) -> Conversation:
+            line = Line(self.socket_pair, roomy=roomy)
+            layer = transport.open(line.layer_end, self.host, self.port)
+            talk = Conversation(layer=layer, line=line, far_end=far_end(line.far_end), patience=self.patience)
+            begun.append(talk)
+            return talk
+
+        with contextlib.ExitStack() as stack:
+            yield begin
+            for talk in begun:
+                stack.callback(talk.close)
+
+    @pytest.fixture
+    def chance(self) -> random.Random:
+        """Whose seed is printed."""
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")
+        return random.Random(seed)
+
+    # The transport
+
+    def test_targets_are_none_or_a_sequence_of_targets(self, transport: Transport) -> None:
+        for host in (self.host, "another.example.com"):
+            targets: Any = transport.targets(host, self.port)
+            check(
+                targets is None
+                or (isinstance(targets, Sequence) and all(isinstance(target, Target) for target in targets)),
+                f"targets({host!r}, {self.port}) returned {targets!r}; it must be None or a sequence of Target",
+            )
+
+    def test_it_has_every_method_of_the_contract(self, transport: Transport, far_end: MakeFarEnd) -> None:
+        check(isinstance(transport, Transport), f"{transport!r} lacks a method of ottla.interfaces.Transport")
+        line = Line(self.socket_pair, roomy=True)
+        with contextlib.closing(line):
+            layer: object = transport.open(line.layer_end, self.host, self.port)
+            check(isinstance(layer, TransportLayer), f"{layer!r} lacks a method of ottla.interfaces.TransportLayer")
+
+    def test_two_connections_do_not_disturb_each_other(self, begin: Begin) -> None:
+        one, other = begin(), begin()
+        one.turn()
+        other.open()
+        one.open()
+        one.far_end.write(b"for one")
+        one.turn_of_the_line()
+        other.exchange(b"by the other", b"for the other")
+        one.send(b"by one")
+        one.until(
+            lambda: one.settled and one.far_end.received == b"by one" and one.received == b"for one",
+            "of two connections of one transport, the first does not get its own bytes, or not only those",
+        )
+
+    # The handshake
+
+    def test_a_handshake_with_a_silent_peer_waits_for_the_socket_and_does_not_spin(self, begin: Begin) -> None:
+        talk = begin()
+        for _ in range(3):
+            if talk.layer.handshake():
+                return
+        interest = talk.layer.interest()
+        check(
+            interest is not Interest.NONE,
+            "the handshake is not done, and interest() is NONE: nobody will ever call handshake() again",
+        )
+        check(
+            not talk.events,
+            f"the peer is silent, the handshake is not done, and interest() is {interest!r}, for which the socket is "
+            "ready all the time: the I/O thread would spin",
+        )
+
+    def test_a_handshake_goes_on_byte_by_byte_and_so_does_what_follows(self, begin: Begin) -> None:
+        talk = begin()
+        talk.piece = 1
+        talk.open()
+        talk.exchange(b"one byte at a time", b"and back again, one by one")
+
+    def test_a_handshake_that_is_done_stays_done_and_says_nothing_more(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        talk.exchange(b"ping", b"pong")
+        told = talk.line.from_layer.carried
+        for _ in range(3):
+            check(talk.layer.handshake(), "handshake() returned False after it had returned True")
+        talk.turn()
+        check(
+            talk.line.from_layer.carried == told,
+            f"handshake() sent {talk.line.from_layer.carried - told} bytes after it was done",
+        )
+        talk.exchange(b"ping", b"pong")
+
+    def test_what_comes_with_the_last_byte_of_the_handshake_is_not_lost(self, begin: Begin) -> None:
+        talk = begin()
+        talk.far_end.write(b"early")
+        talk.open()
+        talk.until(lambda: len(talk.received) >= 5, "what the far end said right after the handshake was not read")
+        check(talk.received == b"early", f"{bytes(talk.received)!r} was read, for b'early'")
+
+    def test_a_peer_that_hangs_up_or_crashes_anywhere_is_an_error_or_the_end(self, begin: Begin) -> None:
+        whole = self._length(begin)
+        places = sorted({round(whole * step / _CUTS) for step in range(_CUTS + 1)} | {1, 2})
+        for place in places:
+            for how in (Line.hang_up, Line.reset):
+                self._cut(begin(), place, how)
+
+    def test_a_peer_that_says_garbage_for_a_handshake_is_an_error_or_no_concern(
+        self, begin: Begin, chance: random.Random
+    ) -> None:
+        for garbage in (*GARBAGE, *(chance.randbytes(chance.randrange(1, 600)) for _ in range(20))):
+            talk = begin()
+            talk.turn()
+            talk.line.to_layer.allowed = 0  # its far end is not heard any more
+            talk.line.say(garbage)
+            self._run_out(talk, f"a peer said {garbage[:24]!r}...")
+
+    def test_garbage_between_the_peer_s_bytes_is_data_or_an_error(self, begin: Begin, chance: random.Random) -> None:
+        for _ in range(20):
+            talk = begin()
+            talk.open()
+            talk.exchange(b"ping", b"pong")
+            talk.line.say(chance.randbytes(chance.randrange(1, 600)))
+            self._run_out(talk, "a peer said garbage after the handshake")
+
+    # Writing
+
+    def test_chunks_of_any_kind_and_size_arrive_in_order(self, begin: Begin, chance: random.Random) -> None:
+        talk = begin()
+        talk.open()
+        parts = [chance.randbytes(size) for size in (1, 61, 700_000, 17, 16_384, AHEAD, 2, 300_000)]
+        small = [chance.randbytes(3) for _ in range(3000)]
+        talk.send(parts[0], bytearray(parts[1]), memoryview(parts[2]), *parts[3:], *small)
+        whole = b"".join(parts + small)
+        talk.until(
+            lambda: talk.settled and len(talk.far_end.received) >= len(whole), "what was written has not all arrived"
+        )
+        compare(bytes(talk.far_end.received), whole, _NOT_WRITTEN)
+
+    def test_nothing_to_write_is_nothing_taken(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        check(talk.layer.write([]) == 0, "write([]) took something")
+        check(talk.layer.write([b"", memoryview(b"")]) == 0, "write() of empty chunks took something")
+        check(talk.layer.flush(), "nothing was written, and flush() says that something waits")
+
+    def test_a_peer_that_does_not_read_fills_the_layer_which_takes_at_most_256_kb_ahead(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        taken = self._fill(talk)
+        check(talk.layer.write([b"more"]) == 0, "write() took bytes although it had just said that it is full")
+        gone = talk.line.from_layer.carried
+        most = AHEAD + _ABOUT
+        check(
+            talk.comes_alone(lambda: taken - (talk.line.from_layer.carried - gone) <= most),
+            f"{taken - (talk.line.from_layer.carried - gone)} bytes were taken ahead of the socket; about {AHEAD} are "
+            "the most, for they are in no account",
+        )
+
+    def test_what_waited_for_a_full_socket_goes_on_when_it_is_read(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        pattern = bytes(range(256)) * 4096
+        talk.send(*[pattern] * 4)
+        for _ in range(50):  # the far end's side stands still
+            talk.turn_of_the_layer()
+        talk.until(lambda: talk.settled and len(talk.far_end.received) >= len(pattern) * 4, "writing does not go on")
+        compare(bytes(talk.far_end.received), pattern * 4, _NOT_WRITTEN)
+
+    def test_flush_is_true_only_when_nothing_waits(self, begin: Begin, chance: random.Random) -> None:
+        talk = begin()
+        talk.open()
+        written = 0
+        for _ in range(60):
+            written += talk.layer.write([chance.randbytes(chance.randrange(1, 100_000))])
+            if talk.layer.flush():
+                self._arrives_alone(talk, written)
+            else:
+                talk.turn_of_the_line()
+
+    def test_a_flush_ends_once_the_peer_reads(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        written = self._fill(talk)
+        talk.send(b"!")
+        talk.until(lambda: talk.settled, "flush() never says that everything has left")
+        self._arrives_alone(talk, written + 1)
+
+    # Reading
+
+    def test_a_silent_peer_gives_none_and_not_the_end(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        talk.exchange(b"ping", b"pong")
+        for _ in range(3):
+            got = talk.read(100)
+            check(got != b"", "read_into() returned 0 while the peer is silent: 0 is for a peer that has closed")
+            check(got is None, f"read_into() gave {got!r}, which the peer never said")
+            check(
+                not talk.layer.may_read(),
+                "may_read() is True though a read has just given nothing: the I/O thread would spin",
+            )
+
+    @pytest.mark.parametrize("room", [1, 7, 4096])
+    def test_reads_of_any_size_give_every_byte_once_without_another_event(
+        self, begin: Begin, chance: random.Random, room: int
+    ) -> None:
+        talk = begin()
+        talk.open()
+        talk.room = room
+        said = chance.randbytes(room * 300)
+        talk.far_end.write(said)
+        talk.until(
+            lambda: len(talk.received) >= len(said),
+            "bytes have come that are not read (when the layer holds some, may_read() must say so)",
+        )
+        compare(bytes(talk.received), said, _NOT_SAID)
+
+    def test_the_end_comes_after_the_last_byte_and_stays(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        last = b"last words" * 3000
+        talk.far_end.write(last)
+        talk.far_end.finish()
+        talk.until(lambda: talk.over or len(talk.received) >= len(last), "the peer's last words were not read")
+        compare(bytes(talk.received), last, _NOT_SAID)
+        self._until_over(talk, "the peer has ended its side in order, and read_into() does not return 0")
+        check(talk.ended, f"a peer that ended in order is 0 from read_into(), and not {talk.failure!r}")
+        with contextlib.suppress(OSError, OttlaError):
+            check(not talk.read(10), "read_into() gave bytes after the end")
+
+    # Both
+
+    def test_large_amounts_go_both_ways_at_once(self, begin: Begin, chance: random.Random) -> None:
+        talk = begin(roomy=True)
+        talk.open()
+        talk.exchange(chance.randbytes(_MANY), chance.randbytes(_MANY))
+
+    def test_an_idle_connection_keeps_nobody_awake(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        talk.exchange(b"ping", b"pong")
+        while talk.read(1000):
+            pass
+        interest = talk.layer.interest()
+        check(
+            not interest & Interest.WRITE,
+            f"nothing waits to be written, and interest() is {interest!r}: a socket that can be written to would wake "
+            "the I/O thread all the time",
+        )
+        check(not talk.events, "nothing happens, and the socket is ready for what the layer waits for")
+        check(not talk.layer.may_read(), "nothing has come, and may_read() is True: the I/O thread would spin")
+
+    def test_what_is_told_to_the_doctor_is_pairs_of_texts(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        talk.layer.details()
+
+    # Closing
+
+    @pytest.mark.parametrize("stage", ["opened", "begun", "half-way", "ready", "full", "hung up", "failed"])
+    def test_closing_is_possible_at_any_stage_and_more_than_once(self, begin: Begin, stage: str) -> None:
+        talk = begin()
+        self._bring_to(stage, talk)
+        talk.layer.close()
+        check(talk.line.layer_end.fileno() == -1, f"close() left the socket open (stage: {stage})")
+        talk.layer.close()
+
+    def test_the_peer_hears_that_we_have_closed(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        talk.exchange(b"ping", b"pong")
+        talk.layer.close()
+        talk.ended = True
+        talk.until(lambda: talk.far_end.ended, "the far end was not told that the layer has closed", ends=True)
+
+    # What the tests share
+
+    def _length(self, begin: Begin) -> int:
+        """How many bytes come to the layer in a handshake and a small exchange."""
+        talk = begin()
+        talk.open()
+        talk.exchange(b"ping", b"pong")
+        return talk.line.to_layer.carried
+
+    def _cut(self, talk: Conversation, place: int, how: Callable[[Line], None]) -> None:
+        talk.line.to_layer.allowed = place
+        talk.far_end.write(b"pong")
+        talk.send(b"ping")
+        while not talk.over and talk.line.to_layer.carried < place:
+            talk.turn()
+        how(talk.line)
+        self._until_over(talk, f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not tell")
+
+    def _run_out(self, talk: Conversation, what: str) -> None:
+        """Let it make of it what it can; when the peer then hangs up, that must be the end."""
+        for _ in range(20):
+            talk.turn()
+        talk.line.hang_up()
+        self._until_over(talk, f"{what} and hung up, and the layer does not tell")
+
+    def _until_over(self, talk: Conversation, complaint: str) -> None:
+        talk.until(lambda: talk.over, complaint, ends=True)
+
+    def _fill(self, talk: Conversation) -> int:
+        """Write until it is full, nobody reading."""
+        piece, taken = bytes(100_000), 0
+        while took := talk.layer.write([piece]):
+            taken += took
+            check(
+                taken < _NEVER_FULL, f"{taken} bytes were taken that nobody reads: write() never says that it is full"
+            )
+        return taken
+
+    def _arrives_alone(self, talk: Conversation, written: int) -> None:
+        """What the layer says has left is on its way, without another call."""
+        if not talk.comes_alone(lambda: len(talk.far_end.received) >= written):
+            fail(
+                f"flush() said that everything has left, and {written - len(talk.far_end.received)} of {written} "
+                "bytes are still in the layer"
+            )
+
+    def _bring_to(self, stage: str, talk: Conversation) -> None:
+        if stage == "begun":
+            talk.turn()
+        elif stage == "half-way":
+            talk.piece = 1
+            for _ in range(20):
+                talk.turn()
+        elif stage in ("ready", "full"):
+            talk.open()
+            if stage == "full":
+                self._fill(talk)
+        elif stage in ("hung up", "failed"):
+            talk.turn()
+            talk.line.reset()
+            if stage == "failed":
+                self._until_over(talk, "the peer has crashed, and the layer does not tell")

@@ -1,0 +1,138 @@
+"""A layer whose every answer is looked at: its type, its range, the errors it raises, and that it comes at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import pytest
+
+from ottla.errors import OttlaError
+from ottla.interfaces import Buffer, Interest, TransportLayer
+
+
+class Witness:
+    """Stands before a layer, as a layer. A call that is not back after *patience* seconds counts as one that blocks:
+    then *release* is called, from another thread, to let it come back.
+    """
+
+    def __init__(self, layer: TransportLayer, *, patience: float, release: Callable[[], None]) -> None:
+        self._layer = layer
+        self._patience = patience
+        self._release = release
+        self._began: float | None = None
+        self._over = threading.Event()
+        self._guard = threading.Thread(target=self._stand_guard, name="conformance-guard", daemon=True)
+        self._guard.start()
+
+    def handshake(self) -> bool:
+        with self._watched("handshake()"):
+            done = self._layer.handshake()
+        return _truth("handshake()", done)
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        offered, before = sum(len(chunk) for chunk in chunks), list(chunks)
+        with self._watched("write()"):
+            taken = self._layer.write(chunks)
+        check(
+            isinstance(taken, int) and 0 <= taken <= offered,
+            f"write() was offered {offered} bytes and returned {taken!r}; it must say how many it took",
+        )
+        check(
+            len(before) == len(chunks) and all(one is other for one, other in zip(before, chunks, strict=True)),
+            "write() changed the list of chunks, which is the caller's",
+        )
+        return taken
+
+    def flush(self) -> bool:
+        with self._watched("flush()"):
+            done = self._layer.flush()
+        return _truth("flush()", done)
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        with self._watched("read_into()"):
+            got = self._layer.read_into(buffer)
+        check(
+            got is None or (isinstance(got, int) and 0 <= got <= len(buffer)),
+            f"read_into() was given room for {len(buffer)} bytes and returned {got!r}; "
+            "it must be how many it put there, None for nothing now, 0 for closed",
+        )
+        return got
+
+    def interest(self) -> Interest:
+        with self._watched("interest()"):
+            wanted = self._layer.interest()
+        check(isinstance(wanted, Interest), f"interest() returned {wanted!r}, which is no Interest")
+        return wanted
+
+    def may_read(self) -> bool:
+        with self._watched("may_read()"):
+            more = self._layer.may_read()
+        return _truth("may_read()", more)
+
+    def details(self) -> Sequence[tuple[str, str]]:
+        tell: Callable[[], Any] | None = getattr(self._layer, "details", None)
+        if tell is None:
+            return ()
+        with self._watched("details()"):
+            told = tell()
+        check(
+            all(isinstance(label, str) and isinstance(text, str) for label, text in told),
+            f"details() returned {told!r}; it must be pairs of a label and a text",
+        )
+        return list(told)
+
+    def close(self) -> None:
+        began = time.monotonic()
+        try:
+            with self._watched("close()"):
+                self._layer.close()
+        except (OSError, OttlaError) as error:
+            fail(f"close() raised {error!r} after {time.monotonic() - began:.1f} s; it must never raise", error)
+
+    def dismiss(self) -> None:
+        """Watch no more."""
+        self._over.set()
+        self._guard.join()
+
+    @contextmanager
+    def _watched(self, call: str) -> Iterator[None]:
+        self._began = began = time.monotonic()
+        late: BaseException | None = None
+        try:
+            yield
+        except (OSError, OttlaError) as error:
+            if time.monotonic() - began < self._patience:
+                raise
+            late = error
+        except Exception as error:
+            fail(f"{call} raised {error!r}; what fails must be an OSError or an OttlaError", error)
+        finally:
+            self._began = None
+        if time.monotonic() - began >= self._patience:
+            fail(f"{call} blocked: it was not back after {self._patience:g} s; no method may wait", late)
+
+    def _stand_guard(self) -> None:
+        while not self._over.wait(self._patience / 4):
+            began = self._began
+            if began is not None and time.monotonic() - began >= self._patience:
+                self._release()
+
+
+def check(kept: bool, broken: str) -> None:
+    """Fail with these words unless the promise is kept."""
+    if not kept:
+        fail(broken)
+
+
+def fail(broken: str, cause: BaseException | None = None) -> NoReturn:
+    """Fail without a traceback through the suite: the words are what the author needs."""
+    raise pytest.fail.Exception(broken, pytrace=cause is not None) from cause
+
+
+def _truth(call: str, answer: object) -> bool:
+    check(isinstance(answer, bool), f"{call} returned {answer!r}, which is neither True nor False")
+    return bool(answer)

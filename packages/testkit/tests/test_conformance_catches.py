@@ -1,0 +1,94 @@
+"""The suite for transports catches what is wrong, and says what it is."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+SUITE = """
+import pytest
+import wrong_transports
+from ottla_testkit.conformance import PlainFarEnd, TransportConformance
+
+class TestIt(TransportConformance):
+    patience = 1.0
+
+    @pytest.fixture
+    def transport(self):
+        return wrong_transports.{transport}
+
+    @pytest.fixture
+    def far_end(self):
+        return PlainFarEnd
+"""
+
+WRONG = [
+    ("IgnoresShortWrites", "arrive_in_order", "nothing goes on: .* bytes were taken by write"),
+    ("IgnoresShortWrites", "flush_is_true", r"flush\(\) said that everything has left, and \d+ of \d+ bytes are still"),
+    ("TakesMoreThanItSays", "arrive_in_order", "what the far end got is not what was written"),
+    ("SaysMoreThanThereWas", "arrive_in_order", r"was offered \d+ bytes and returned \d+"),
+    ("TakesWithoutEnd", "256_kb", r"bytes were taken that nobody reads: write\(\) is never full"),
+    ("TakesTooFarAhead", "256_kb", "bytes were taken ahead of the socket; about 262144 are the most"),
+    ("EatsTheList", "arrive_in_order", r"write\(\) changed the list of chunks"),
+    ("SwapsChunks", "arrive_in_order", "different from byte 3 on"),
+    ("LiesAboutFlush", "flush_is_true", r"flush\(\) said that everything has left, and \d+ of \d+ bytes are still"),
+    ("FlushesNever", "a_flush_ends", r"flush\(\) never says that everything has left"),
+    ("Blocks", "silent_peer_gives_none", r"read_into\(\) blocked: it was not back after 1 s"),
+    ("Blocks", "256_kb", r"write\(\) blocked: it was not back after 1 s"),
+    ("Sleeps", "idle_connection", r"handshake\(\) blocked: it was not back after 1 s"),
+    ("ReadsAheadInSecret", "reads_of_any_size", r"when the layer holds some, may_read\(\) must say so"),
+    ("LosesWhatHasNoRoom", "reads_of_any_size", "bytes have come that are not read|none may be lost"),
+    ("ReadsTooMuch", "reads_of_any_size", r"read_into\(\) was given room for 1 bytes and returned \d+"),
+    ("SaysClosedForNothing", "silent_peer_gives_none", "returned 0"),
+    ("SaysNothingForClosed", "the_end_comes", r"the peer has ended its side in order, and read_into\(\) does not"),
+    ("MayAlwaysRead", "idle_connection", r"nothing has come, and may_read\(\) is True: the I/O thread would spin"),
+    ("WantsToWriteAlways", "idle_connection", "nothing waits to be written, and .* would wake the I/O thread"),
+    ("WaitsForNothing", "silent_peer_waits", r"interest\(\) is NONE: nobody will ever call handshake\(\) again"),
+    ("SpinsInTheHandshake", "silent_peer_waits", "is ready all the time: the I/O thread would spin"),
+    ("RaisesInClose", "closing_is_possible", r"close\(\) raised ConnectionFailed.*it must never raise"),
+    ("LeavesTheSocketOpen", "closing_is_possible", r"close\(\) left the socket open"),
+    ("LeavesTheSocketOpen", "peer_hears", "the far end was not told that the layer has closed"),
+    ("RaisesWhatItLikes", "the_end_comes", r"read_into\(\) raised ValueError.*must be an OSError or an OttlaError"),
+    ("HandshakesAgain", "stays_done", r"handshake\(\) returned False after it had returned True"),
+    ("ShakesForEver", "hangs_up_or_crashes", "the handshake is not done, and nothing goes on"),
+    ("ShakesForEver", "garbage_for_a_handshake", "and hung up, and the layer does not tell"),
+]
+
+
+def outcome(pytester: pytest.Pytester, transport: str, *arguments: str) -> pytest.RunResult:
+    """The suite run on one transport."""
+    pytester.syspathinsert(pathlib.Path(__file__).parent)
+    pytester.makepyfile(test_it=SUITE.format(transport=transport))
+    return pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:cacheprovider", "-q", *arguments)
+
+
+@pytest.mark.parametrize(("layer", "test", "said"), WRONG)
+def test_a_layer_that_breaks_a_promise_is_told_which(
+    pytester: pytest.Pytester, layer: str, test: str, said: str
+) -> None:
+    result = outcome(pytester, f"WrongTransport(wrong_transports.{layer})", "-x", "-k", test)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert re.search(said, result.stdout.str())
+
+
+def test_connections_that_share_what_they_should_not_are_caught(pytester: pytest.Pytester) -> None:
+    result = outcome(pytester, "Shared()", "-x", "-k", "two_connections")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_targets_that_are_none_are_caught(pytester: pytest.Pytester) -> None:
+    result = outcome(pytester, "WrongTargets()", "-x", "-k", "targets")
+
+    assert "it must be None or a sequence of Target" in result.stdout.str()
+
+
+def test_a_layer_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    result = outcome(pytester, "WrongTransport(wrong_transports.Right)")
+
+    assert result.ret == pytest.ExitCode.OK, result.stdout.str()

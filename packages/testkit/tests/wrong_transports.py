@@ -1,0 +1,274 @@
+"""Transports that each break one promise, all made from one that keeps them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.errors import ConnectionFailed
+from ottla.interfaces import Buffer, Interest, Target
+
+
+class Right:
+    """Keeps all promises: bytes as they are, and up to 64 kB ahead of the socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.held = bytearray()
+
+    def handshake(self) -> bool:
+        return True
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        if not self.flush():
+            return 0
+        taken = b"".join(chunks)[:65536]
+        self.held += taken
+        self.flush()
+        return len(taken)
+
+    def flush(self) -> bool:
+        try:
+            while self.held:
+                del self.held[: self.sock.send(self.held)]
+        except BlockingIOError:
+            return False
+        return True
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        try:
+            return self.sock.recv_into(buffer)
+        except BlockingIOError:
+            return None
+
+    def interest(self) -> Interest:
+        return Interest.WRITE if self.held else Interest.NONE
+
+    def may_read(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+class IgnoresShortWrites(Right):
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        taken = b"".join(chunks)
+        try:
+            self.sock.send(taken)
+        except BlockingIOError:
+            return 0
+        return len(taken)
+
+
+class TakesMoreThanItSays(Right):
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        return max(super().write(chunks) - 1, 0)
+
+
+class SaysMoreThanThereWas(Right):
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        return super().write(chunks) + 1
+
+
+class TakesWithoutEnd(Right):
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        self.held += b"".join(chunks)
+        self.flush()
+        return sum(len(chunk) for chunk in chunks)
+
+
+class TakesTooFarAhead(Right):
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        if len(self.held) > 1_000_000:
+            self.flush()
+            return 0
+        return TakesWithoutEnd.write(self, chunks)  # type: ignore[arg-type]
+
+
+class EatsTheList(Right):
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        taken = super().write(chunks)
+        if isinstance(chunks, list):
+            chunks.clear()
+        return taken
+
+
+class SwapsChunks(Right):
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        return super().write(sorted(chunks, key=len))
+
+
+class LiesAboutFlush(Right):
+    def flush(self) -> bool:
+        super().flush()
+        return True
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        return 0 if self.held and not Right.flush(self) else super().write(chunks)
+
+
+class FlushesNever(Right):
+    def flush(self) -> bool:
+        super().flush()
+        return False
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        taken = b"".join(chunks)[: 65536 - len(self.held)]
+        self.held += taken
+        return len(taken)
+
+
+class Blocks(Right):
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        sock.setblocking(True)
+
+
+class Sleeps(Right):
+    def handshake(self) -> bool:
+        time.sleep(1.5)  # what is caught is just this
+        return True
+
+
+class ReadsAheadInSecret(Right):
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.came = bytearray()
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        if not self.came:
+            try:
+                self.came += self.sock.recv(65536)
+            except BlockingIOError:
+                return None
+        got = len(self.came[: len(buffer)])
+        buffer[:got] = self.came[:got]
+        del self.came[:got]
+        return got
+
+
+class LosesWhatHasNoRoom(Right):
+    def read_into(self, buffer: memoryview) -> int | None:
+        try:
+            came = self.sock.recv(65536)[: len(buffer)]
+        except BlockingIOError:
+            return None
+        buffer[: len(came)] = came
+        return len(came)
+
+
+class ReadsTooMuch(Right):
+    def read_into(self, buffer: memoryview) -> int | None:
+        try:
+            came = self.sock.recv(65536)
+        except BlockingIOError:
+            return None
+        buffer[:] = came[: len(buffer)].ljust(len(buffer))
+        return len(came)
+
+
+class SaysClosedForNothing(Right):
+    def read_into(self, buffer: memoryview) -> int | None:
+        return super().read_into(buffer) or 0
+
+
+class SaysNothingForClosed(Right):
+    def read_into(self, buffer: memoryview) -> int | None:
+        return super().read_into(buffer) or None
+
+
+class MayAlwaysRead(Right):
+    def may_read(self) -> bool:
+        return True
+
+
+class WantsToWriteAlways(Right):
+    def interest(self) -> Interest:
+        return Interest.WRITE
+
+
+class WaitsForNothing(Right):
+    def handshake(self) -> bool:
+        return bool(self.read_into(memoryview(bytearray(1))))
+
+
+class SpinsInTheHandshake(WaitsForNothing):
+    def interest(self) -> Interest:
+        return Interest.WRITE
+
+
+class RaisesInClose(Right):
+    def close(self) -> None:
+        if self.sock.fileno() == -1:
+            raise ConnectionFailed("closed already")
+        super().close()
+
+
+class LeavesTheSocketOpen(Right):
+    def close(self) -> None:
+        pass
+
+
+class RaisesWhatItLikes(Right):
+    def read_into(self, buffer: memoryview) -> int | None:
+        got = super().read_into(buffer)
+        if got == 0:
+            raise ValueError("no bytes")
+        return got
+
+
+class HandshakesAgain(Right):
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.times = 0
+
+    def handshake(self) -> bool:
+        self.times += 1
+        return self.times == 1
+
+
+class ShakesForEver(Right):
+    """Does not notice that the peer has gone."""
+
+    def handshake(self) -> bool:
+        self.read_into(memoryview(bytearray(1)))
+        return False
+
+    def interest(self) -> Interest:
+        return Interest.READ
+
+
+class WrongTransport:
+    """Opens wrong layers."""
+
+    def __init__(self, layer: type[Right]) -> None:
+        self._layer = layer
+
+    def targets(self, host: str, port: int) -> Sequence[Target] | None:
+        return None
+
+    def open(self, sock: socket.socket, host: str, port: int) -> Right:
+        return self._layer(sock)
+
+
+class Shared(WrongTransport):
+    """The same layer's memory for every connection."""
+
+    def __init__(self) -> None:
+        super().__init__(Right)
+        self.first: Right | None = None
+
+    def open(self, sock: socket.socket, host: str, port: int) -> Right:
+        self.first = self.first or Right(sock)
+        return self.first
+
+
+class WrongTargets(WrongTransport):
+    def __init__(self) -> None:
+        super().__init__(Right)
+
+    def targets(self, host: str, port: int) -> Any:
+        return [(host, port)]

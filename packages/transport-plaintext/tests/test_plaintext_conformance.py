@@ -1,0 +1,19 @@
+"""The plaintext transport keeps the whole contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.interfaces import Transport
+from ottla_testkit.conformance import PlainFarEnd, TransportConformance
+from ottla_transport_plaintext import PlaintextTransport
+
+
+class TestPlaintext(TransportConformance):
+    @pytest.fixture
+    def transport(self) -> Transport:
+        return PlaintextTransport()
+
+    @pytest.fixture
+    def far_end(self) -> type[PlainFarEnd]:
+        return PlainFarEnd

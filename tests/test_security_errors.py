@@ -1,0 +1,172 @@
+"""A wrong setting is said at once, by an error of its own type that names what to change.
+
+`delivery.timeout.ms` is minutes, so whatever comes first is what the user sees.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla import Producer
+from ottla.errors import (
+    AuthenticationFailed,
+    CertificateExpired,
+    CertificateUntrusted,
+    ClientCertificateRequired,
+    HostnameMismatch,
+    MechanismNotEnabled,
+    OttlaError,
+    WrongProtocol,
+)
+from secure_broker import PASSWORD, SecureBroker
+
+pytestmark = pytest.mark.kafka
+
+MINUTES = {"delivery.timeout.ms": 600_000, "max.block.ms": 600_000}
+HANG_GUARD_S = 60.0
+
+
+def refusal(settings: dict[str, Any]) -> tuple[BaseException, float]:
+    """What `send` or its delivery raises, the innermost cause first, and after how many seconds."""
+    began = time.monotonic()
+    producer = Producer(settings | MINUTES)
+    try:
+        error = _raised(lambda: producer.send("any", b"value").result(HANG_GUARD_S))
+    finally:
+        seconds = time.monotonic() - began
+        producer.close(0)
+    return error, seconds
+
+
+def _raised(call: Callable[[], object]) -> BaseException:
+    with pytest.raises(OttlaError) as caught:
+        call()
+    error: BaseException = caught.value
+    while not _told(error) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _told(error: BaseException) -> bool:
+    return isinstance(error, WrongProtocol | AuthenticationFailed) or type(error).__module__ == "" or _tls(error)
+
+
+def _tls(error: BaseException) -> bool:
+    return isinstance(error, CertificateUntrusted | CertificateExpired | HostnameMismatch | ClientCertificateRequired)
+
+
+def expect(settings: dict[str, Any], kind: type[BaseException], *words: str) -> None:
+    error, seconds = refusal(settings)
+    print(f"{kind.__name__} after {seconds:.2f} s: {error}")
+    assert isinstance(error, kind)
+    for word in words:
+        assert word in str(error)
+
+
+def test_a_broker_whose_authority_is_not_trusted(secure: SecureBroker) -> None:
+    stranger = str(secure.security.certificates.another_authority)
+
+    expect(
+        secure.tls() | {"ssl.truststore.location": stranger},
+        CertificateUntrusted,
+        "ssl.truststore.location",
+        stranger,
+    )
+
+
+def test_a_broker_that_no_authority_of_this_system_knows(secure: SecureBroker) -> None:
+    settings = {key: value for key, value in secure.tls().items() if "truststore" not in key}
+
+    expect(settings, CertificateUntrusted, "ssl.truststore")
+
+
+def test_a_broker_with_a_certificate_for_another_host(secure: SecureBroker) -> None:
+    expect(secure.tls("ELSEWHERE"), HostnameMismatch, "127.0.0.1", "kafka.example.com", "advertised.listeners")
+
+
+def test_a_broker_whose_certificate_has_expired(secure: SecureBroker) -> None:
+    expect(secure.tls("EXPIRED"), CertificateExpired)
+
+
+def test_a_broker_that_wants_a_certificate_of_ours(secure: SecureBroker) -> None:
+    expect(secure.tls("MUTUAL"), ClientCertificateRequired, "ssl.keystore")
+
+
+def test_a_broker_that_does_not_trust_our_certificate(secure: SecureBroker) -> None:
+    stranger = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.security.certificates.stranger)}
+
+    expect(secure.tls("MUTUAL") | stranger, ClientCertificateRequired, "ssl.keystore")
+
+
+def test_the_clear_at_a_tls_listener(secure: SecureBroker) -> None:
+    expect({"bootstrap.servers": secure.kafka.listener("SSL")}, WrongProtocol, "security.protocol")
+
+
+def test_tls_at_a_listener_in_the_clear(secure: SecureBroker) -> None:
+    expect(
+        secure.tls() | {"bootstrap.servers": secure.kafka.bootstrap_servers},
+        WrongProtocol,
+        "security.protocol",
+    )
+
+
+def test_a_mechanism_that_the_broker_does_not_offer(secure: SecureBroker) -> None:
+    settings = secure.sasl("SCRAM-SHA-256", encrypted=False)
+
+    expect(
+        settings | {"bootstrap.servers": secure.kafka.listener("PLAIN_ONLY")},
+        MechanismNotEnabled,
+        "SCRAM-SHA-256",
+        "PLAIN",
+        "sasl.mechanism",
+    )
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_wrong_password(secure: SecureBroker, mechanism: str, encrypted: bool) -> None:
+    settings = secure.sasl(mechanism, encrypted=encrypted) | {"sasl.password": "secret-that-is-wrong"}
+
+    error, seconds = refusal(settings)
+    print(f"after {seconds:.2f} s: {error}")
+
+    assert isinstance(error, AuthenticationFailed)
+    assert "alice" in str(error)
+    assert "secret-that-is-wrong" not in str(error)
+
+
+def test_a_token_that_the_broker_does_not_believe(secure: SecureBroker) -> None:
+    settings = secure.sasl("OAUTHBEARER", encrypted=True)
+    for key in list(settings):
+        if key.startswith("sasl.oauthbearer"):
+            del settings[key]
+    header, claims, _signature = secure.identity.token().split(".")
+
+    expect(
+        settings | {"sasl.oauthbearer.token.provider": lambda: f"{header}.{claims}.c2VjcmV0"},
+        AuthenticationFailed,
+        "invalid_token",
+    )
+
+
+def test_no_login_at_a_listener_that_wants_one(secure: SecureBroker) -> None:
+    error, seconds = refusal({"bootstrap.servers": secure.kafka.listener("SASL_PLAINTEXT"), "max.block.ms": 600_000})
+    print(f"after {seconds:.2f} s: {error}")
+
+    assert "security.protocol" in str(error)
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_the_right_password_after_a_wrong_one(secure: SecureBroker, encrypted: bool, tmp_path: Path) -> None:
+    settings = secure.sasl("SCRAM-SHA-256", encrypted=encrypted)
+    with pytest.raises(OttlaError, match="alice"):
+        Producer(settings | {"sasl.password": "secret-that-is-wrong"} | MINUTES).send("any", b"x").result(HANG_GUARD_S)
+
+    secure.kafka.create_topic(f"after-{encrypted}")
+    with Producer(settings | {"sasl.password": PASSWORD}) as producer:
+        assert producer.send(f"after-{encrypted}", b"x").result(HANG_GUARD_S).offset == 0

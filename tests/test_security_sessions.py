@@ -1,0 +1,98 @@
+"""What changes while a producer runs: sessions end, tokens expire, certificates are replaced. Records do not notice."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla import Delivery, Producer
+from ottla_testkit.security import MECHANISMS
+from readback import read_back
+from secure_broker import SecureBroker, secure_broker
+
+pytestmark = pytest.mark.kafka
+
+SECONDS = float(os.environ.get("OTTLA_SOAK_SESSIONS", "8"))
+"""How long records are sent; the broker ends a session that is not renewed after three."""
+
+
+@pytest.fixture(scope="module")
+def short_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    folder = tmp_path_factory.mktemp("short")
+    with secure_broker(folder, lifetime_s=10, reauthentication_ms=3000) as broker:
+        yield broker
+
+
+def steadily(secure: SecureBroker, producer: Producer, *, seconds: float) -> None:
+    """Send for so long, and find every record."""
+    topic = f"steady-{uuid.uuid4().hex[:12]}"
+    secure.kafka.create_topic(topic)
+    deliveries: list[Delivery] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        deliveries += [producer.send(topic, b"%d" % (len(deliveries) + number)) for number in range(20)]
+        deliveries[-1].result(60)
+    producer.flush()
+
+    found = read_back(secure.kafka.bootstrap_servers, topic)
+    assert [record.value for record in found] == [b"%d" % number for number in range(len(deliveries))]
+
+
+def connections(producer: Producer) -> list[int]:
+    """The connections that a producer makes from now on: a list that grows."""
+    selector: Any = producer._engine.io_thread._client._selector
+    made: list[int] = []
+    connect = selector.connect
+
+    def counting(node: int, *rest: Any) -> None:
+        made.append(node)
+        connect(node, *rest)
+
+    selector.connect = counting
+    return made
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_session_is_renewed_on_its_connection(short_sessions: SecureBroker, mechanism: str) -> None:
+    with Producer(short_sessions.sasl(mechanism, encrypted=mechanism == "SCRAM-SHA-512")) as producer:
+        made = connections(producer)
+        steadily(short_sessions, producer, seconds=SECONDS)
+
+        assert sorted(made) == sorted(set(made))  # each broker once, the bootstrap server included
+
+
+def test_tokens_are_renewed_under_load(short_sessions: SecureBroker) -> None:
+    with Producer(short_sessions.sasl("OAUTHBEARER", encrypted=True)) as producer:
+        steadily(short_sessions, producer, seconds=max(SECONDS, 14.0))  # one token lives for ten
+
+
+def test_a_new_certificate_is_for_the_next_connections(secure: SecureBroker, tmp_path: Path) -> None:
+    certificates = secure.security.certificates
+    mine = certificates.client("carol")
+    settings = secure.mutual_tls() | {"ssl.keystore.location": str(mine)}
+    with Producer(settings) as producer:
+        steadily(secure, producer, seconds=0.5)
+        made = connections(producer)
+        mine.write_bytes(certificates.stranger.read_bytes())  # the broker does not know it
+        steadily(secure, producer, seconds=0.5)
+        assert made == []  # the connection that there is goes on
+
+        certificates.client("carol")
+        producer._engine.io_thread._client._selector.wakeup()
+
+    with Producer(settings) as producer:
+        steadily(secure, producer, seconds=0.5)
+
+
+def test_the_broker_says_who_we_are(secure: SecureBroker) -> None:
+    with Producer(secure.mutual_tls()) as producer:
+        steadily(secure, producer, seconds=0.2)
+
+    assert re.search(r"Kafka Server started", secure.kafka.log(1))
