@@ -59,6 +59,7 @@ class OttlaPeer:
         self._producer = Producer(
             bootstrap_servers=servers,
             acks=workload.acks,
+            enable_idempotence=workload.idempotent,
             linger_ms=workload.linger_ms,
             batch_size=workload.batch_size,
             compression_type=workload.compression,
@@ -93,11 +94,11 @@ class ConfluentPeer:
             {
                 "bootstrap.servers": servers,
                 "acks": workload.acks,
+                "enable.idempotence": workload.idempotent,
                 "linger.ms": workload.linger_ms,
                 "batch.size": workload.batch_size,
                 "compression.type": workload.compression,
                 "max.in.flight.requests.per.connection": workload.max_in_flight,
-                "enable.idempotence": False,
                 "partitioner": "murmur2_random",
                 "queue.buffering.max.messages": 0,
                 "queue.buffering.max.kbytes": 2**31 - 1,
@@ -131,11 +132,11 @@ class KafkaPythonPeer:
         self._producer = KafkaProducer(
             bootstrap_servers=servers,
             acks=_acks(workload),
+            enable_idempotence=workload.idempotent,
             linger_ms=workload.linger_ms,
             batch_size=workload.batch_size,
             compression_type=_codec(workload),
             max_in_flight_requests_per_connection=workload.max_in_flight,
-            enable_idempotence=False,
             security_protocol=workload.security,
             ssl_cafile=workload.authorities,
         )
@@ -200,10 +201,10 @@ async def _started_aiokafka(workload: Workload, servers: str) -> Any:
     producer = AIOKafkaProducer(
         bootstrap_servers=servers,
         acks=_acks(workload),
+        enable_idempotence=workload.idempotent,
         linger_ms=workload.linger_ms,
         max_batch_size=workload.batch_size,
         compression_type=_codec(workload),
-        enable_idempotence=False,
         security_protocol=workload.security,
         ssl_context=_context(workload),
     )

@@ -7,7 +7,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from rounds import Broker, Run, run_rounds
 from workload import DISTINCT_KEYS, Workload
 
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.security import Security
 
 DISTRIBUTIONS: Final = ("ottla", "ottla-accel", "confluent-kafka", "aiokafka", "kafka-python")
 SHARES: Final = {"aiokafka": 0.5, "kafka-python": 0.2}
@@ -83,6 +85,7 @@ def save(
 @click.option("--linger-ms", default=5)
 @click.option("--batch-size", default=16_384)
 @click.option("--max-in-flight", default=5)
+@click.option("--idempotent", is_flag=True, help="enable.idempotence for everyone; else it is off for everyone.")
 @click.option("--security", type=click.Choice(["PLAINTEXT", "SSL"]), default="PLAINTEXT")
 @click.option(
     "--authorities",
@@ -103,7 +106,9 @@ def main(
         raise click.BadParameter(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
     before = environment()
     with contextlib.ExitStack() as stack:
-        servers = bootstrap_servers or stack.enter_context(KafkaCluster()).bootstrap_servers
+        servers = bootstrap_servers
+        if servers is None:
+            servers, workload = stack.enter_context(_broker_for(workload))
         runs = run_rounds(
             Broker(servers, workload.librdkafka_security),
             scaled(workload, peers),
@@ -121,6 +126,20 @@ def main(
         sys.exit("some runs are invalid; they count for nothing")
 
 
+@contextlib.contextmanager
+def _broker_for(workload: Workload) -> Iterator[tuple[str, Workload]]:
+    """A broker's address, and the workload with what it takes to trust that broker."""
+    if workload.security == "PLAINTEXT":
+        with KafkaCluster() as kafka:
+            yield kafka.bootstrap_servers, workload
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        security = Security(folder=Path(folder), users={})
+        with KafkaCluster(security=security) as kafka:
+            trusting = attrs.evolve(workload, authorities=str(security.certificates.authority))
+            yield kafka.listener(workload.security), trusting
+
+
 def _title(workload: Workload, before: Mapping[str, Any]) -> str:
     parts = [
         f"{workload.value_size}-byte values",
@@ -129,6 +148,7 @@ def _title(workload: Workload, before: Mapping[str, Any]) -> str:
         *(["callbacks"] if workload.callback else []),
         f"{workload.partitions} partitions",
         f"acks={workload.acks}",
+        *(["idempotent"] if workload.idempotent else []),
         f"compression {workload.compression}",
         *([workload.security] if workload.security != "PLAINTEXT" else []),
     ]

@@ -31,6 +31,7 @@ class Workload:
     linger_ms: int = 5
     batch_size: int = 16_384
     max_in_flight: int = 5
+    idempotent: bool = False
     security: str = "PLAINTEXT"
     authorities: str | None = None
     """With SSL: the file with the authorities that a broker's certificate may come from."""
