@@ -76,22 +76,22 @@ def test_a_new_certificate_is_for_the_next_connections(secure: SecureBroker, cap
     mine = certificates.client("carol")
     settings = secure.mutual_tls() | {"ssl.keystore.location": str(mine), "connections.max.idle.ms": 500}
     with Producer(settings) as producer:
-        steadily(secure, producer, seconds=0.5)
+        secure.kafka.create_topic("carols")
+        producer.send("carols", b"first", partition=0).result(60)
         made = connections(producer)
 
         mine.write_bytes(certificates.stranger.read_bytes())  # nobody there trusts it
-        steadily(secure, producer, seconds=0.5)
+        producer.send("carols", b"second", partition=0).result(60)
         assert made == []  # the connection that there is goes on
         selector: Any = producer._engine.io_thread._client._selector
         until(lambda: selector.wakeup() or not selector._connections)  # retired, which a round does
-        secure.kafka.create_topic("carols")
-        delivery = producer.send("carols", b"value", partition=0)
+        delivery = producer.send("carols", b"third", partition=0)
         until(lambda: "refused our certificate" in caplog.text)
         assert not delivery.done()
 
         certificates.client("carol")
 
-        assert delivery.result(60).offset == 0
+        assert delivery.result(60).offset == 2
 
 
 def until(happened: Callable[[], object]) -> None:
