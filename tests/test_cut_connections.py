@@ -37,7 +37,10 @@ class Promise:
     copies: frozenset[int]
 
 
-AT_LEAST_ONCE = Promise(name="at-least-once", settings={"acks": "all"}, copies=frozenset({2}))
+AT_LEAST_ONCE = Promise(
+    name="at-least-once", settings={"acks": "all", "enable.idempotence": False}, copies=frozenset({2})
+)
+EXACTLY_ONCE = Promise(name="exactly-once", settings={"acks": "all"}, copies=frozenset({1}))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def _exchange(producer: Producer, proxy: CuttingProxy, topic: str) -> dict[Way, 
     return {way: proxy.forwarded(way) - start[way] for way in Way}
 
 
-@pytest.mark.parametrize("promise", [AT_LEAST_ONCE], ids=lambda promise: promise.name)
+@pytest.mark.parametrize("promise", [AT_LEAST_ONCE, EXACTLY_ONCE], ids=lambda promise: promise.name)
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("way", Way, ids=lambda way: way.name.lower())
 def test_a_connection_cut_at_any_byte_of_a_produce_exchange_loses_no_record(
