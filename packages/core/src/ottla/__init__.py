@@ -19,12 +19,15 @@ from ottla.errors import (
     ProducerFailed,
     RecordTooLarge,
     SerializationFailed,
+    TableUndelivered,
+    TableUnreadable,
     TopicUnavailable,
     UndeliveredError,
 )
 from ottla.producer import Producer
 from ottla.records import RecordMetadata
 from ottla.reports import DeliveryReport, TopicReport
+from ottla.table_delivery import PartitionResult, TableDelivery, TableResult
 from ottla.version import __version__
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "FlushTimeout",
     "InvalidRecord",
     "OttlaError",
+    "PartitionResult",
     "PluginBroken",
     "PluginError",
     "PluginMissing",
@@ -48,6 +52,10 @@ __all__ = [
     "RecordMetadata",
     "RecordTooLarge",
     "SerializationFailed",
+    "TableDelivery",
+    "TableResult",
+    "TableUndelivered",
+    "TableUnreadable",
     "TopicReport",
     "TopicUnavailable",
     "UndeliveredError",

@@ -104,9 +104,7 @@ class RecordAccumulator:
             return placed
         charge = self._allowances.charge(size)
         reserved = self._allowances.first(charge)
-        if not self._pool.try_reserve(reserved):
-            patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
-            self._pool.reserve(reserved, timeout=patience, on_wait=self._wake)
+        self._reserve(reserved)
         try:
             with self._lock:
                 placed = self._append_to_open(topic, partition, record, charge)  # of another thread, begun meanwhile
@@ -117,6 +115,36 @@ class RecordAccumulator:
             raise
         self._pool.release(reserved)
         return placed
+
+    def enqueue(self, topic: str, partition: int, columns: Columns) -> ProducerBatch:
+        """Queue records that were encoded elsewhere as a batch of their own, behind what their partition has so far.
+
+        Waits for memory and raises as `append` does.
+        """
+        memory = columns.memory()
+        self._reserve(memory)
+        batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
+        batch.close()
+        batch.held_bytes, batch.full = memory, True
+        try:
+            with self._lock:
+                if self._refusal is not None:
+                    raise self._refusal
+                queue = self._backlog.queue(topic, partition)
+                self._deal(queue.topic)
+                self._begin(queue, batch)
+                queue.close()
+                queue.topic.count(batch, memory)
+        except BaseException:  # closed meanwhile
+            self._pool.release(memory)
+            raise
+        return batch
+
+    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
+        """Count records that could not be queued as failed; they hold no memory."""
+        batch = ProducerBatch(topic=topic, partition=UNDECIDED, columns=columns, now=self._clock())
+        self.settle(batch, failed)
+        return batch
 
     def append_to_open(
         self, topic: str, partition: int, record: NewRecord, size: int
@@ -129,6 +157,11 @@ class RecordAccumulator:
         """Have the topic's run, if there is one, find its partitions: what is queued now comes before what follows."""
         with self._lock:
             self._deal(topic)
+
+    def _reserve(self, memory: int) -> None:
+        if not self._pool.try_reserve(memory):
+            patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
+            self._pool.reserve(memory, timeout=patience, on_wait=self._wake)
 
     def _append_to_open(
         self, topic: str, partition: int, record: NewRecord, charge: int
