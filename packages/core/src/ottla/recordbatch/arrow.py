@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -178,7 +178,7 @@ def _decoded(column: Any, stops: list[int]) -> Any:
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(stops, pa.int32()), column))
 
 
-def _view(column: Any, buffer: int, code: str) -> memoryview:
+def _view(column: Any, buffer: int, code: Literal["i", "q"]) -> memoryview:
     """The numbers of one buffer of a column, from its offset on."""
     width = array(code).itemsize
     more = 1 if pa.types.is_binary(column.type) else 0

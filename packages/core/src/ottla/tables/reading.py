@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.errors import InvalidRecord
+from ottla.recordbatch.arrow import FRAME
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.choice import Choice
 from ottla.tables.headers import header_sections
@@ -23,7 +24,7 @@ _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
 
 @attrs.frozen(kw_only=True)
 class Chunk:
-    """Some rows, each column one array or None. `bad_headers` and `bad_times` are true where they can be no record's."""
+    """Some rows, each column one array or None; `bad_headers` and `bad_times`: where they can be no record's."""
 
     count: int
     keys: Any | None
@@ -83,8 +84,8 @@ def _cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
     count = batch.num_rows
     if not count:
         return
-    size = batch.nbytes
-    step = max(1, min(count, count * most // max(size, 1)))
+    size = batch.nbytes + count * FRAME
+    step = max(1, min(count, count * most // size))
     for start in range(0, count, step):
         yield batch.slice(start, step), size * step // count
 
