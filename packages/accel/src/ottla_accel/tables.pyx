@@ -24,7 +24,6 @@ cdef struct Column:
     Py_ssize_t start
 
 cdef int UNDECIDED_ = UNDECIDED
-cdef str LARGE_BINARY = "large_binary"
 cdef const uint8_t* NO_HEADERS = b"\0"
 
 
@@ -37,10 +36,13 @@ cdef int open_column(object array, Column* column) except -1:
     column.start = array.offset
     if validity is not None and array.null_count:
         column.valid = <const uint8_t*><uintptr_t>validity.address
-    if str(array.type) == LARGE_BINARY:
+    kind = str(array.type)
+    if kind == "large_binary":
         column.large_offsets = <const int64_t*><uintptr_t>offsets.address
-    else:
+    elif kind == "binary":
         column.offsets = <const int32_t*><uintptr_t>offsets.address
+    else:
+        raise TypeError(f"{kind} where binary or large_binary is read")
     column.data = NULL if data is None else <const uint8_t*><uintptr_t>data.address
     return 0
 
@@ -100,6 +102,9 @@ cdef class Cutter:
     cdef Py_ssize_t _most
 
     def __cinit__(self, rows, partitions, Py_ssize_t most):
+        for column, kind in ((rows.timestamps, "int64"), (partitions, "int32")):
+            if column is not None and str(column.type) != kind:
+                raise TypeError(f"{column.type} where {kind} is read")
         self._rows, self._partitions, self._most = rows, partitions, most
         self._count = rows.count
         self._now = rows.now_ms

@@ -34,8 +34,10 @@ class RowPartitions:
 
         *size* is about what all rows take.
         """
-        if given is not None and not given.null_count:
-            return given
+        if given is not None:
+            given = given.cast(pa.int32())
+            if not given.null_count:
+                return given
         rest = self._without_given(view, keys, given, count, size)
         if given is None:
             return rest

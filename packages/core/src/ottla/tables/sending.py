@@ -106,13 +106,14 @@ class _Sending:
         partitions = self._partitions.of(
             view, keys=chunk.keys, given=chunk.partitions, count=chunk.count, size=size + chunk.count * FRAME
         )
+        now_ms, times = time_ns() // 1_000_000, chunk.timestamps
         rows = TableRows(
             count=chunk.count,
-            now_ms=time_ns() // 1_000_000,
+            now_ms=now_ms,
             keys=chunk.keys,
             values=chunk.values,
             headers=chunk.headers,
-            timestamps=chunk.timestamps,
+            timestamps=times if times is None or not times.null_count else pc.fill_null(times, now_ms),
         )
         topic = self.route.topic
         most = min(sender.batch_bytes, topic.most or sender.batch_bytes)
