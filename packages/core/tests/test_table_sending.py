@@ -76,7 +76,7 @@ def test_what_arrives_is_what_sending_row_by_row_would_have_brought(
             "at": pa.array(times, pa.int64()),
         }
     )
-    options = {"record_encoder": encoder, "batch_size": batch_size, "batch_growth_enable": "false"}
+    options: dict[str, Any] = {"record_encoder": encoder, "batch_size": batch_size, "batch_growth_enable": "false"}
     with simulated(1, 2, 1, **options) as ours, simulated(1, 2, 1) as theirs:
         batches = table.to_batches(max_chunksize=chunk)
         stream = pa.RecordBatchReader.from_batches(table.schema, batches)
@@ -463,7 +463,7 @@ def test_without_memory_in_the_middle_the_rows_that_were_left_are_told(encoder: 
 
 
 def test_a_table_waits_for_memory_and_never_holds_more_than_there_is(encoder: str) -> None:
-    options = {"record_encoder": encoder, "buffer_memory": 200_000, "max_block_ms": 60_000}
+    options: dict[str, Any] = {"record_encoder": encoder, "buffer_memory": 200_000, "max_block_ms": 60_000}
     with simulated(1, **options) as world:
         table = pa.table({"value": [b"%4d" % number + bytes(996) for number in range(1_000)]})
         call = Calling(world, lambda: world.producer.send_table("t", table))
