@@ -425,16 +425,17 @@ def test_a_result_with_failures_is_raised_with_its_counts(encoder: str) -> None:
 # In the middle of a table
 
 
-def broken_after(batches: int, schema: Any) -> Iterator[Any]:
+def broken_after(batches: int, schema: Any, size: int) -> Iterator[Any]:
     for number in range(batches):
-        yield pa.record_batch([[b"%d" % number * 100_000] * 8], schema=schema)
+        yield pa.record_batch([[b"%d" % number * size] * 8], schema=schema)
     raise OSError("the disk is gone")
 
 
-def test_a_stream_that_fails_leaves_what_it_gave_before_and_says_how_much() -> None:
+@pytest.mark.parametrize("size", [100_000, 1], ids=["each batch leaves", "small batches are joined first"])
+def test_a_stream_that_fails_leaves_what_it_gave_before_and_says_how_much(size: int) -> None:
     schema = pa.schema([("value", pa.binary())])
     with simulated(1) as world:
-        stream = pa.RecordBatchReader.from_batches(schema, broken_after(3, schema))
+        stream = pa.RecordBatchReader.from_batches(schema, broken_after(3, schema, size))
         with pytest.raises(TableUnreadable, match="the disk is gone") as caught:
             world.producer.send_table("t", stream)
         world.settle()

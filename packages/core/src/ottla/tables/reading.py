@@ -65,13 +65,18 @@ def chunks(reader: Any, choice: Choice, *, least: int, most: int) -> Iterator[Ch
     """The rows in chunks of at least *least* bytes, unless the stream ends, and of about *most* at most."""
     gathered: list[Chunk] = []
     size = 0
-    for batch in reader:
-        for part, part_size in _cut(batch.select(_selected(choice)), most):
-            gathered.append(_chunk(part, choice))
-            size += part_size
-            if size >= least:
-                yield _joined(gathered)
-                gathered, size = [], 0
+    try:
+        for batch in reader:
+            for part, part_size in _cut(batch.select(_selected(choice)), most):
+                gathered.append(_chunk(part, choice))
+                size += part_size
+                if size >= least:
+                    yield _joined(gathered)
+                    gathered, size = [], 0
+    except Exception:  # the stream's own: what it gave before is sent
+        if gathered:
+            yield _joined(gathered)
+        raise
     if gathered:
         yield _joined(gathered)
 

@@ -60,6 +60,8 @@ class TableSender:
             for chunk in _read(chunks(stream, choice, least=least, most=most)):
                 sending.send(chunk)
         except OttlaError as error:
+            if not sending.delivery.rows:
+                raise
             error.delivery = sending.delivery
             error.add_note(
                 f"send_table had taken {sending.delivery.rows} rows from the table; those of them that were not "
