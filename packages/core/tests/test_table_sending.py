@@ -332,6 +332,7 @@ def test_a_table_without_rows_is_done_at_once(table: Any) -> None:
         (pa.table([[b""], [b""]], ["value", "value"]), {}, "2 columns of this name"),
         ([b"value"], {}, "__arrow_c_stream__.*not list"),
         (numbered(1), {"value": 3}, "name is a str"),
+        (numbered(1), {"value": None, "key": None}, "nothing in it"),
     ],
 )
 def test_a_table_that_cannot_be_sent_is_refused_before_a_row_is_queued(

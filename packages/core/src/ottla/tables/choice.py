@@ -40,6 +40,8 @@ def choose(
     """The columns of these names, *key* `...` being "key" if there is such a column. Raises InvalidRecord."""
     if key is ...:
         key = "key" if "key" in schema.names else None
+    if (value, key, headers) == (None, None, None):
+        raise InvalidRecord("value=None, key=None: a record of this table would have nothing in it; name a column")
     return Choice(
         value=_place(schema, "value", value, _is_bytes, _BYTES),
         key=_place(schema, "key", key, _is_bytes, _BYTES),
