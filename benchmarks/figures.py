@@ -28,13 +28,13 @@ class Figures:
     ratios: tuple[float, ...]
 
 
-def figures(runs: Sequence[Run], peer: str) -> Figures | None:
-    """A peer's figures; None: no run of it is valid."""
+def figures(runs: Sequence[Run], peer: str, *, ours: str = OURS) -> Figures | None:
+    """A peer's figures, against those of *ours*; None: no run of it is valid."""
     valid = [run for run in runs if run.peer == peer and run.problem is None and run.measurement is not None]
     if not valid:
         return None
-    ours = {run.round: run.rate for run in runs if run.peer == OURS and run.problem is None}
-    ratios = tuple(ours[run.round] / run.rate for run in valid if run.round in ours)
+    rates = {run.round: run.rate for run in runs if run.peer == ours and run.problem is None}
+    ratios = tuple(rates[run.round] / run.rate for run in valid if run.round in rates)
     return Figures(
         peer=peer,
         runs=len(valid),

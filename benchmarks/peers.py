@@ -81,6 +81,24 @@ class OttlaPeer:
         self._producer.close()
 
 
+class OttlaTablePeer(OttlaPeer):
+    """`send_table` of a pyarrow table that is there already, then `flush`."""
+
+    def prepare(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> Any:
+        """The records as a table."""
+        import pyarrow as pa
+
+        columns = {"value": pa.array(values, pa.binary())}
+        if keys and keys[0] is not None:
+            columns["key"] = pa.array(keys, pa.binary())
+        return pa.table(columns)
+
+    def send_table(self, table: Any) -> None:
+        """Send and flush."""
+        self._producer.send_table(self._topic, table)
+        self._producer.flush()
+
+
 class ConfluentPeer:
     """`produce` with `poll(0)` now and then; its queue has no limit, so that it never raises BufferError."""
 
@@ -189,6 +207,8 @@ class AiokafkaPeer:
 PEERS: Final[Mapping[str, Callable[[Workload, str, str, Counter | None], Peer]]] = {
     "ottla": OttlaPeer,
     "ottla-python": partial(OttlaPeer, encoder="python"),
+    "ottla-table": OttlaTablePeer,
+    "ottla-table-python": partial(OttlaTablePeer, encoder="python"),
     "confluent-kafka": ConfluentPeer,
     "aiokafka": AiokafkaPeer,
     "kafka-python": KafkaPythonPeer,
@@ -229,9 +249,15 @@ def run(name: str, servers: str, topic: str, workload: Workload) -> Measurement:
     counter = Counter() if workload.callback else None
     values, keys = workload.values(workload.records), workload.keys(workload.records)
     peer = PEERS[name](workload, servers, topic, counter)
-    peer.send(values[:WARM_UP], keys[:WARM_UP])
+    if isinstance(peer, OttlaTablePeer):
+        table = peer.prepare(values, keys)
+        work = partial(peer.send_table, table)
+        peer.send_table(table[:WARM_UP])
+    else:
+        work = partial(peer.send, values, keys)
+        peer.send(values[:WARM_UP], keys[:WARM_UP])
     with Stopwatch() as watch:
-        peer.send(values, keys)
+        work()
     peer.close()
     return Measurement(
         sent=len(values[:WARM_UP]) + len(values),

@@ -44,6 +44,7 @@ cdef class NativeColumns:
         int64_t timestamp_ms,
     ) except -2
     cdef int call_back(self, Py_ssize_t index, PyObject* callback) except -1
+    cdef int make_room_for(self, Py_ssize_t count, Py_ssize_t size) except -1
     cdef int _make_room(self, Py_ssize_t needed) except -1
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept
     cdef object _part(self, const uint8_t* start, Py_ssize_t size)

@@ -265,6 +265,15 @@ cdef class NativeColumns:
             self._facts, self._facts_capacity = <Fact*>memory, wanted
         return 0
 
+    cdef int make_room_for(self, Py_ssize_t count, Py_ssize_t size) except -1:
+        """Memory for just so many records of so many bytes together; there are none yet."""
+        self._bytes = <uint8_t*>PyMem_Realloc(self._bytes, size)
+        self._facts = <Fact*>PyMem_Realloc(self._facts, count * FACT)
+        if self._bytes is NULL or self._facts is NULL:
+            raise MemoryError
+        self._capacity, self._facts_capacity = size, count
+        return 0
+
     # Reading what was written
 
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept:

@@ -10,6 +10,7 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder
 from ottla_accel.columns import FACT_SIZE, NativeColumns
 from ottla_accel.sending import QuickSend
+from ottla_accel.tables import cut_rows, murmur2_partitions
 
 if TYPE_CHECKING:
     from ottla.delivery import Delivery
@@ -22,6 +23,8 @@ class NativeEncoder:
 
     priority = 10
     record_cost = 20 + FACT_SIZE
+    cut_rows = staticmethod(cut_rows)
+    murmur2_partitions = staticmethod(murmur2_partitions)
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
         """Columns for `send`."""

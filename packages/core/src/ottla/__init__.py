@@ -22,6 +22,8 @@ from ottla.errors import (
     RecordTooLarge,
     SecurityRefused,
     SerializationFailed,
+    TableUndelivered,
+    TableUnreadable,
     TopicUnavailable,
     TransactionAborted,
     TransactionError,
@@ -32,6 +34,7 @@ from ottla.errors import (
 from ottla.producer import Producer
 from ottla.records import RecordMetadata
 from ottla.reports import DeliveryReport, TopicReport
+from ottla.table_delivery import PartitionResult, TableDelivery, TableResult
 from ottla.transaction_manager import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction
 from ottla.version import __version__
 
@@ -50,6 +53,7 @@ __all__ = [
     "InvalidRecord",
     "OffsetAndMetadata",
     "OttlaError",
+    "PartitionResult",
     "PluginBroken",
     "PluginError",
     "PluginMissing",
@@ -62,6 +66,10 @@ __all__ = [
     "RecordTooLarge",
     "SecurityRefused",
     "SerializationFailed",
+    "TableDelivery",
+    "TableResult",
+    "TableUndelivered",
+    "TableUnreadable",
     "TopicReport",
     "TopicUnavailable",
     "TransactionAborted",

@@ -121,9 +121,7 @@ class RecordAccumulator:
             return placed
         charge = self._allowances.charge(size)
         reserved = self._allowances.first(charge)
-        if not self._pool.try_reserve(reserved):
-            patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
-            self._pool.reserve(reserved, timeout=patience, on_wait=self._wake)
+        self._reserve(reserved)
         try:
             with self._lock:
                 placed = self._append_to_open(topic, partition, record, charge)  # of another thread, begun meanwhile
@@ -134,6 +132,35 @@ class RecordAccumulator:
             raise
         self._pool.release(reserved)
         return placed
+
+    def enqueue(self, topic: str, partition: int, columns: Columns) -> ProducerBatch:
+        """Queue records that were encoded elsewhere as a batch of their own, behind what their partition has so far.
+
+        Waits for memory and raises as `append` does.
+        """
+        memory = columns.memory()
+        self._reserve(memory)
+        batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
+        batch.close()
+        batch.held_bytes, batch.full = memory, True
+        try:
+            with self._lock:
+                self._check_open()
+                queue = self._backlog.queue(topic, partition)
+                self._deal(queue.topic)
+                self._begin(queue, batch)
+                queue.close()
+                queue.topic.count(batch, memory)
+        except BaseException:  # closed meanwhile
+            self._pool.release(memory)
+            raise
+        return batch
+
+    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
+        """Count records that could not be queued as failed; they hold no memory."""
+        batch = ProducerBatch(topic=topic, partition=UNDECIDED, columns=columns, now=self._clock())
+        self.settle(batch, failed)
+        return batch
 
     def append_to_open(
         self, topic: str, partition: int, record: NewRecord, size: int
@@ -147,14 +174,23 @@ class RecordAccumulator:
         with self._lock:
             self._deal(topic)
 
-    def _append_to_open(
-        self, topic: str, partition: int, record: NewRecord, charge: int
-    ) -> tuple[ProducerBatch, int] | None:
-        """Put a record on the open batch, with more memory if need be and may be; None: it takes a new batch."""
+    def _check_open(self) -> None:
+        """Raise when no record may be queued: the producer is closed, or no transaction is open."""
         if self._refusal is not None:
             raise self._refusal
         if self._admit is not None:
             self._admit()
+
+    def _reserve(self, memory: int) -> None:
+        if not self._pool.try_reserve(memory):
+            patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
+            self._pool.reserve(memory, timeout=patience, on_wait=self._wake)
+
+    def _append_to_open(
+        self, topic: str, partition: int, record: NewRecord, charge: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """Put a record on the open batch, with more memory if need be and may be; None: it takes a new batch."""
+        self._check_open()
         queue = self._backlog.queue(topic, partition)
         batch = queue.open
         if batch is None:

@@ -63,6 +63,7 @@ class Engine:
     partitioner: Partitioner
     deals: bool
     encoder: RecordEncoder
+    sizes: BatchSizes
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     max_request_size: int
@@ -191,6 +192,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         routes=routes,
         deals=dealer is not None,
         encoder=plugins.encoder,
+        sizes=sizes,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
         max_request_size=batching.max_request_size,

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import time_ns
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any, Self
 
 from ottla import assembly, io_threads, lifetime
@@ -19,6 +19,7 @@ from ottla.errors import (
     InvalidRecord,
     OttlaError,
     PluginBroken,
+    PluginMissing,
     RecordTooLarge,
     SerializationFailed,
     UndeliveredError,
@@ -29,6 +30,7 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.reports import DeliveryReport
 from ottla.routes import Route
+from ottla.table_delivery import TableDelivery
 from ottla.transacting import Transactions
 from ottla.transaction_manager import PreparedTransaction
 
@@ -123,6 +125,36 @@ class Producer:
                 return Delivery(batch, index)
         record = (key, value, checked, timestamp_ms, on_delivery)
         return self._begin_batch(topic, chosen, record, route, asked=partition is None)
+
+    def send_table(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        value: str | None = "value",
+        key: str | EllipsisType | None = ...,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+    ) -> TableDelivery:
+        """Queue the rows of a table, and return where their outcome will be.
+
+        *table* is anything with the Arrow C stream interface: of pyarrow, polars, pandas, duckdb. The others name its
+        columns, None for none; a column "key" is the key if *key* is not given. Values and keys are bytes or text and
+        go as they are, past the serializers. Needs pyarrow.
+
+        Blocks as `send` does, for each batch of rows. Raises InvalidRecord, and what else `send` raises, before the
+        first row is queued when the table as a whole cannot be sent; an error in the middle of a table has the
+        `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
+        """
+        try:
+            from ottla.tables.face import send_table
+        except ImportError as cause:
+            if (cause.name or "").partition(".")[0] != "pyarrow":
+                raise
+            raise PluginMissing("send_table needs pyarrow; try: pip install 'ottla[arrow]'") from cause
+        columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
+        return send_table(self._engine, self._find_route, topic, table, columns)
 
     # Transactions
 

@@ -1,8 +1,9 @@
 """The exceptions, grouped by what the caller can do about them.
 
 Raised by `send`, before the record was queued: `InvalidRecord`, `RecordTooLarge`, `SerializationFailed`,
-`TopicUnavailable`, `SecurityRefused`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`.
-The outcome of a record that was queued: `DeliveryFailed`, `DeliveryTimeout`.
+`TopicUnavailable`, `SecurityRefused`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`; by
+`send_table` also `TableUnreadable`.
+The outcome of a record that was queued: `DeliveryFailed`, `DeliveryTimeout`; of a table: `TableUndelivered`.
 While assembling a producer: `ConfigError`, `PluginError`.
 By the methods for transactions: `TransactionError`, or one of its kinds.
 """
@@ -16,10 +17,16 @@ from ottla.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.reports import DeliveryReport
+    from ottla.table_delivery import TableDelivery, TableResult
 
 
 class OttlaError(Exception):
-    """The base of everything that Ottla raises on purpose."""
+    """The base of everything that Ottla raises on purpose.
+
+    `delivery` is set when `send_table` ends in the middle of a table: what became of the rows it had taken.
+    """
+
+    delivery: TableDelivery | None = None
 
 
 class ConfigError(OttlaError, ValueError):
@@ -188,6 +195,18 @@ class UndeliveredError(OttlaError):
     def __init__(self, report: DeliveryReport, message: str) -> None:
         self.report = report
         super().__init__(message)
+
+
+class TableUndelivered(OttlaError):
+    """Rows of a table were given up; `result` has the counts, the first cause is attached."""
+
+    def __init__(self, result: TableResult, message: str) -> None:
+        self.result = result
+        super().__init__(message)
+
+
+class TableUnreadable(OttlaError):
+    """The table's own stream failed; the cause is attached, and `delivery` has the rows before."""
 
 
 class FlushTimeout(OttlaError, TimeoutError):

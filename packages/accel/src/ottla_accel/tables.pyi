@@ -1,0 +1,8 @@
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.recordbatch.table_rows import Cut, TableRows
+
+def cut_rows(rows: TableRows, partitions: Any | None, *, most: int) -> Iterator[Cut]: ...
+def murmur2_partitions(keys: Any, partitions: int) -> array[int]: ...

@@ -1,0 +1,190 @@
+"""Rows of a table into batches without a loop over them in Python: every step is one call for a whole column.
+
+Rows are put in the order of their partitions, what stands around keys and values is looked up in tables of varints,
+and one join makes the bytes of all batches. Only what is done for each batch is a loop.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.interfaces import Facts
+from ottla.protocol.primitives import VARINT, varint
+from ottla.recordbatch.table_rows import Cut, FinishedColumns, TableRows
+
+FRAME: Final = 31
+"""The most that a record takes beside its key, value and headers: six varints and a byte."""
+
+UNDECIDED: Final = -1
+
+_VARINTS: Final = pa.array([varint(-1), *VARINT], pa.binary())
+"""The varints of -1 and up, so that the size of null is found, too."""
+
+_NOTHING: Final = pa.scalar(b"", pa.binary())
+_ZERO: Final = pa.scalar(b"\0", pa.binary())
+"""No attributes, no headers, no time since the first record: each the same byte."""
+
+_NULL: Final = pa.scalar(varint(-1), pa.binary())
+
+_numbers = pa.array(range(4096), pa.int64())
+
+
+def cut_rows(rows: TableRows, partitions: Any | None, *, most: int) -> Iterator[Cut]:
+    """The rows in batches of at most *most* bytes of records, or of one row; of each partition in their order.
+
+    *partitions* is an int32 array, None: all are UNDECIDED, and batches are cut as the rows come.
+    """
+    order, runs = _order(partitions, rows.count)
+    if order is not None:
+        rows = _taken(rows, order)
+    keys, values, headers = map(_binary, (rows.keys, rows.values, rows.headers))
+    bounds = _bounds(rows.count, keys, values, headers)
+    batches = list(_batches(runs, bounds, most))
+    starts = [start for _partition, start, _stop in batches]
+    stops = [stop for _partition, _start, stop in batches]
+    joined, key_sizes, value_sizes = _joined(rows, keys, values, headers, starts, stops)
+    offsets, content = _view(joined, 1, "i"), memoryview(joined.buffers()[2])
+    indexes = _view(order, 1, "i") if order is not None else None
+    for partition, start, stop in batches:
+        times = None if rows.timestamps is None else rows.timestamps.slice(start, stop - start)
+        columns = FinishedColumns(
+            bytes(content[offsets[start] : offsets[stop]]),  # a copy: all batches together would be kept by the last
+            count=stop - start,
+            first_timestamp=rows.now_ms if times is None else times[0].as_py(),
+            highest_timestamp=rows.now_ms if times is None else pc.max(times).as_py(),
+            facts=Facts(
+                (rows.now_ms,) * (stop - start) if times is None else array("q", _view(times, 1, "q").tobytes()),
+                None if key_sizes is None else _sizes(key_sizes, start, stop),
+                _sizes(value_sizes, start, stop),
+            ),
+        )
+        yield Cut(
+            partition, range(start, stop) if indexes is None else array("i", indexes[start:stop].tobytes()), columns
+        )
+
+
+def _up_to(count: int) -> Any:
+    """0, 1, 2 .. *count* - 1, as an int64 array."""
+    global _numbers
+    known = _numbers  # two threads that let it grow at once do the same work twice
+    if count > len(known):
+        _numbers = known = pa.array(range(max(count, 2 * len(known))), pa.int64())
+    return known.slice(0, count)
+
+
+def zeros(count: int) -> Any:
+    """An int64 array of so many zeros."""
+    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(bytes(8 * count))])
+
+
+def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[tuple[int, int, int]]]:
+    """The indexes of the rows by partition, None: as they come; and the runs: partition, start, stop."""
+    if partitions is None:
+        return None, [(UNDECIDED, 0, count)] if count else []
+    order = pc.array_sort_indices(partitions).cast(pa.int32())  # a stable sort
+    runs = pc.run_end_encode(partitions.take(order))
+    ends = runs.run_ends.to_pylist()
+    return order, list(zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True)) if ends else []
+
+
+def _taken(rows: TableRows, order: Any) -> TableRows:
+    def take(column: Any | None) -> Any | None:
+        return None if column is None else column.take(order)
+
+    return TableRows(
+        count=rows.count,
+        now_ms=rows.now_ms,
+        keys=take(rows.keys),
+        values=take(rows.values),
+        headers=take(rows.headers),
+        timestamps=take(rows.timestamps),
+    )
+
+
+def _binary(column: Any | None) -> Any | None:
+    return None if column is None else column.cast(pa.binary())
+
+
+def _bounds(count: int, *columns: Any | None) -> Sequence[int]:
+    """The sums of what the rows take at most, up to and with each."""
+    sizes = zeros(count)
+    for column in columns:
+        if column is not None:
+            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
+    return _view(pc.cumulative_sum(pc.add(sizes, FRAME)), 1, "q")
+
+
+def _batches(runs: Sequence[tuple[int, int, int]], bounds: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
+    for partition, start, end in runs:
+        while start < end:
+            before = bounds[start - 1] if start else 0
+            stop = max(bisect_right(bounds, before + most, start, end), start + 1)
+            yield partition, start, stop
+            start = stop
+
+
+def _joined(
+    rows: TableRows, keys: Any | None, values: Any | None, headers: Any | None, starts: list[int], stops: list[int]
+) -> tuple[Any, Any | None, Any]:
+    """All records as one binary array, and the sizes of keys and values."""
+    count = rows.count
+    key_sizes = None if keys is None else pc.fill_null(pc.binary_length(keys), -1)
+    value_sizes = pa.repeat(pa.scalar(-1, pa.int32()), count)
+    if values is not None:
+        value_sizes = pc.fill_null(pc.binary_length(values), -1)
+    offsets = varints(pc.subtract(_up_to(count), _spread(starts, stops)))
+    parts = [offsets, *_part(keys, key_sizes), *_part(values, value_sizes), _ZERO if headers is None else headers]
+    if rows.timestamps is None:
+        parts.insert(0, _ZERO)
+    else:
+        firsts = rows.timestamps.take(pa.array(starts, pa.int64()))
+        parts.insert(0, varints(pc.subtract(rows.timestamps, _decoded(firsts, stops))))
+    sizes = pc.add(zeros(count), 1)
+    for part in parts:
+        sizes = pc.add(sizes, pc.fill_null(pc.binary_length(part), 0))
+    joined = pc.binary_join_element_wise(
+        varints(sizes), _ZERO, *parts, _NOTHING, null_handling="replace", null_replacement=b""
+    )
+    return joined, key_sizes, value_sizes
+
+
+def _part(column: Any | None, sizes: Any) -> list[Any]:
+    return [_NULL] if column is None else [varints(sizes), column]
+
+
+def varints(column: Any) -> Any:
+    """The varint of each number, out of a table where all are small."""
+    if not len(column):
+        return pa.array([], pa.binary())
+    span = pc.min_max(column).as_py()
+    if span["min"] >= -1 and span["max"] < len(VARINT):
+        return _VARINTS.take(pc.add(column, 1))
+    found = column.dictionary_encode()
+    return pa.array([varint(number) for number in found.dictionary.to_pylist()], pa.binary()).take(found.indices)
+
+
+def _spread(starts: list[int], stops: list[int]) -> Any:
+    return _decoded(pa.array(starts, pa.int64()), stops)
+
+
+def _decoded(column: Any, stops: list[int]) -> Any:
+    """Each batch's number for all of its rows."""
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(stops, pa.int32()), column))
+
+
+def _view(column: Any, buffer: int, code: Literal["i", "q"]) -> memoryview:
+    """The numbers of one buffer of a column, from its offset on."""
+    width = array(code).itemsize
+    more = 1 if pa.types.is_binary(column.type) else 0
+    raw = memoryview(column.buffers()[buffer]).cast("B")
+    return raw[column.offset * width : (column.offset + len(column) + more) * width].cast(code)
+
+
+def _sizes(column: Any, start: int, stop: int) -> Sequence[int]:
+    return array("i", _view(column, 1, "i")[start:stop].tobytes())

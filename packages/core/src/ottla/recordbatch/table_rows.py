@@ -1,0 +1,118 @@
+"""The rows of a table on their way to batches: what an encoder is given, what it gives back, and columns that are full.
+
+An encoder cuts rows into batches in one go, so its columns are finished when anybody else sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from ottla.interfaces import Buffer, Columns, Encoded, Facts, Header
+from ottla.recordbatch.down_conversion import down_converted
+from ottla.recordbatch.section import finish
+from ottla.recordbatch.v2 import MAGIC
+
+
+@attrs.frozen(kw_only=True)
+class TableRows:
+    """Rows as Arrow arrays of one length, each of one chunk. Keys, values and headers are binary or large_binary.
+
+    None: null in every row; for `headers`, which holds encoded header sections, none in any; for `timestamps`, int64
+    in ms without nulls, `now_ms` in all.
+    """
+
+    count: int
+    now_ms: int
+    keys: Any | None = None
+    values: Any | None = None
+    headers: Any | None = None
+    timestamps: Any | None = None
+
+
+class Cut(NamedTuple):
+    """One batch: its partition, UNDECIDED when none was given, the indexes of its rows in order, and its records."""
+
+    partition: int
+    rows: Sequence[int]
+    columns: Columns
+
+
+class FinishedColumns:
+    """A records section that was encoded as a whole: it takes nothing more."""
+
+    __slots__ = ("_count", "_facts", "_first", "_highest", "_section", "_size")
+
+    def __init__(
+        self, section: Buffer, *, count: int, first_timestamp: int, highest_timestamp: int, facts: Facts
+    ) -> None:
+        self._section: Buffer | None = section
+        self._size = len(section)
+        self._count = count
+        self._first, self._highest = first_timestamp, highest_timestamp
+        self._facts = facts
+
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        """None: there is no room."""
+
+    def allow(self, memory: int) -> None:
+        """It stays closed."""
+
+    def close(self) -> None:
+        """It is."""
+
+    def memory(self) -> int:
+        """What the records occupy: their bytes, and what is kept of each for later."""
+        return self._size + self._count * 16
+
+    def __len__(self) -> int:
+        return self._count
+
+    def size_estimate(self) -> int:
+        """The exact size of the records section."""
+        return self._size
+
+    def encode(self, magic: int) -> Encoded:
+        """Hand the section over; in a format before v2 its records are encoded anew."""
+        assert self._section is not None, "encoded once"
+        encoded = Encoded(
+            chunks=[self._section], first_timestamp=self._first, max_timestamp=self._highest, count=self._count
+        )
+        if magic < MAGIC:
+            older = down_converted(finish(encoded, magic=MAGIC, compressor=None), magic=magic, compressors={})
+            encoded = attrs.evolve(
+                encoded,
+                chunks=older.chunks,
+                first_timestamp=older.first_timestamp,
+                max_timestamp=older.max_timestamp,
+            )
+        self._section = None
+        return encoded
+
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        """Nothing has room."""
+        return 0
+
+    def keys(self) -> Sequence[bytes | None]:
+        """Nobody asks: the rows have their partitions."""
+        raise NotImplementedError("finished columns are of rows that have their partitions")
+
+    def release(self) -> None:
+        """Let go of the records."""
+        self._section = None
+
+    def facts(self) -> Facts:
+        """Times and sizes of all records."""
+        return self._facts
+
+
+def refused_columns(count: int) -> FinishedColumns:
+    """Columns of records that never were: rows that are refused before they are encoded."""
+    nothing = (0,) * count
+    return FinishedColumns(
+        b"", count=count, first_timestamp=0, highest_timestamp=0, facts=Facts(nothing, None, nothing)
+    )

@@ -1,0 +1,101 @@
+"""Which columns of a table are a record's value, key, headers, partition and time, and whether their types will do.
+
+What is wrong with the whole table is told here, before any row is queued.
+"""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from ottla.errors import InvalidRecord
+
+_BYTES: Final = "binary, string, their large and view forms, fixed_size_binary, a dictionary of these, or null"
+_HEADERS: Final = "list<struct<key: string, value: binary>> or map<string, binary>"
+
+
+@attrs.frozen(kw_only=True)
+class Choice:
+    """The columns' places in the table; None: the records have none of it."""
+
+    value: int | None
+    key: int | None
+    headers: int | None
+    partition: int | None
+    timestamp: int | None
+
+
+def choose(
+    schema: Any,
+    *,
+    value: str | None,
+    key: str | EllipsisType | None,
+    headers: str | None,
+    partition: str | None,
+    timestamp: str | None,
+) -> Choice:
+    """The columns of these names, *key* `...` being "key" if there is such a column. Raises InvalidRecord."""
+    if key is ...:
+        key = "key" if "key" in schema.names else None
+    if (value, key, headers) == (None, None, None):
+        raise InvalidRecord("value=None, key=None: a record of this table would have nothing in it; name a column")
+    return Choice(
+        value=_place(schema, "value", value, _is_bytes, _BYTES),
+        key=_place(schema, "key", key, _is_bytes, _BYTES),
+        headers=_place(schema, "headers", headers, _is_headers, _HEADERS),
+        partition=_place(schema, "partition", partition, _is_integer, "any integer, or null"),
+        timestamp=_place(schema, "timestamp", timestamp, _is_time, "timestamp of any unit, an integer of ms, or null"),
+    )
+
+
+def _place(schema: Any, part: str, name: str | None, fits: Any, allowed: str) -> int | None:
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise InvalidRecord(f"{part}={name!r}: a column's name is a str, or None for no {part}")
+    places = schema.get_all_field_indices(name)
+    if not places:
+        raise InvalidRecord(
+            f"{part}={name!r}: the table has no such column; it has {', '.join(map(repr, schema.names)) or 'none'}"
+        )
+    if len(places) > 1:
+        raise InvalidRecord(f"{part}={name!r}: the table has {len(places)} columns of this name; rename them")
+    kind = schema.field(places[0]).type
+    if not fits(kind):
+        remedy = "; encode it to bytes or text first" if fits is _is_bytes else "; cast it first"
+        raise InvalidRecord(f"column {name!r} is {kind} and cannot be the {part}: that takes {allowed}{remedy}")
+    return int(places[0])
+
+
+def _is_bytes(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_bytes(kind.value_type)
+    checks = ("binary", "large_binary", "fixed_size_binary", "string", "large_string", "binary_view", "string_view")
+    return pa.types.is_null(kind) or any(getattr(pa.types, f"is_{check}")(kind) for check in checks)
+
+
+def _is_headers(kind: Any) -> bool:
+    if pa.types.is_null(kind):
+        return True
+    if pa.types.is_map(kind):
+        return _is_text(kind.key_type) and _is_bytes(kind.item_type)
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
+        return False
+    pair = kind.value_type
+    names = [pair.field(place).name for place in range(pair.num_fields)]
+    return names == ["key", "value"] and _is_text(pair.field(0).type) and _is_bytes(pair.field(1).type)
+
+
+def _is_text(kind: Any) -> bool:
+    return any(getattr(pa.types, f"is_{check}")(kind) for check in ("string", "large_string", "string_view"))
+
+
+def _is_integer(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))
+
+
+def _is_time(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_null(kind))

@@ -1,0 +1,90 @@
+"""Which partition each row goes to, asked for whole columns where the partitioner can tell.
+
+A row with a partition goes there, one with a key where the partitioner puts the key. Rows without either go where
+`send` would put them; when all of a chunk are such, they are left UNDECIDED, and each batch finds a place of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.errors import PluginBroken
+from ottla.interfaces import Partitioner, RecordEncoder, TopicView
+
+
+class RowPartitions:
+    """The partitions of the rows of one topic's table, with the abilities of *partitioner* and *encoder*."""
+
+    def __init__(self, topic: str, *, partitioner: Partitioner, encoder: RecordEncoder) -> None:
+        self._topic = topic
+        self._partition = partitioner.partition
+        self._ignores_keys = bool(getattr(partitioner, "ignores_keys", False))
+        self._sticky = bool(getattr(partitioner, "sticky", False))
+        self._column = getattr(partitioner, "partition_column", None)
+        self._appended = getattr(partitioner, "appended", None)
+        hashes = getattr(partitioner, "hashes", None) == "murmur2"
+        self._hashed = getattr(encoder, "murmur2_partitions", None) if hashes else None
+
+    def of(self, view: TopicView, *, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:
+        """An int32 array without nulls; None: all are UNDECIDED. *given* are partitions that were checked, or null.
+
+        *size* is about what all rows take.
+        """
+        if given is not None:
+            given = given.cast(pa.int32())
+            if not given.null_count:
+                return given
+        rest = self._without_given(view, keys, given, count, size)
+        if given is None:
+            return rest
+        if rest is None:  # their batches would overtake rows of the same partition, or be overtaken
+            rest = pa.repeat(pa.scalar(self.stay(view, size * given.null_count // count), pa.int32()), count)
+        return pc.coalesce(given, rest)
+
+    def stay(self, view: TopicView, size: int) -> int:
+        """Where *size* bytes of rows without a key go."""
+        [chosen] = self._checked([self._partition(self._topic, None, view)], view)
+        if self._appended is not None:
+            self._appended(self._topic, chosen, size)
+        return chosen
+
+    def _without_given(self, view: TopicView, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:
+        if self._ignores_keys or (keys is not None and keys.null_count == count):
+            keys = None
+        if keys is None:
+            return None if self._sticky else self._one_by_one([None] * count, view)
+        if not self._sticky and self._column is None:
+            return self._one_by_one(keys.to_pylist(), view)
+        unkeyed = keys.null_count
+        keyed = self._keyed(keys.drop_null() if unkeyed else keys, view)
+        if not unkeyed:
+            return keyed
+        stay = pa.scalar(self.stay(view, size * unkeyed // count), pa.int32())
+        return pc.replace_with_mask(pa.repeat(stay, count), keys.is_valid(), keyed)
+
+    def _keyed(self, keys: Any, view: TopicView) -> Any:
+        if self._hashed is not None:
+            return pa.Array.from_buffers(
+                pa.int32(), len(keys), [None, pa.py_buffer(self._hashed(keys, view.partitions))]
+            )
+        if self._column is None:
+            return self._one_by_one(keys.to_pylist(), view)
+        chosen = self._column(self._topic, keys.to_pylist(), view)
+        if len(chosen) != len(keys):
+            raise PluginBroken(f"the partitioner gave {len(chosen)} partitions for {len(keys)} keys")
+        return pa.array(self._checked(chosen, view), pa.int32())
+
+    def _one_by_one(self, keys: Sequence[bytes | None], view: TopicView) -> Any:
+        return pa.array(self._checked([self._partition(self._topic, key, view) for key in keys], view), pa.int32())
+
+    def _checked(self, chosen: Sequence[int], view: TopicView) -> Sequence[int]:
+        if len(chosen) and (min(chosen) < 0 or max(chosen) >= view.partitions):
+            raise PluginBroken(
+                f"the partitioner chose partitions from {min(chosen)} to {max(chosen)}; topic {self._topic!r} has "
+                f"{view.partitions}"
+            )
+        return chosen

@@ -1,0 +1,172 @@
+"""A table as a stream of chunks: small batches joined, large ones cut, columns in the forms that encoders take.
+
+Never more of a stream than one chunk is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.errors import InvalidRecord
+from ottla.recordbatch.arrow import FRAME
+from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.tables.choice import Choice
+from ottla.tables.headers import header_sections
+
+_MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
+"""Milliseconds in a second, or of smaller units in a millisecond."""
+
+
+@attrs.frozen(kw_only=True)
+class Chunk:
+    """Some rows, each column one array or None; `bad_headers` and `bad_times`: where they can be no record's."""
+
+    count: int
+    keys: Any | None
+    values: Any | None
+    headers: Any | None
+    partitions: Any | None
+    timestamps: Any | None
+    bad_headers: Any | None
+    bad_times: Any | None
+
+    def take(self, rows: Sequence[int]) -> Chunk:
+        """These rows."""
+        indexes = pa.array(rows, pa.int32())
+        columns = {
+            name: None if (column := getattr(self, name)) is None else column.take(indexes) for name in _columns()
+        }
+        return Chunk(count=len(rows), **columns)
+
+
+def _columns() -> Sequence[str]:
+    return [name for name in attrs.fields_dict(Chunk) if name != "count"]
+
+
+def open_stream(table: Any) -> Any:
+    """A pyarrow reader of anything with the Arrow C stream or array interface. Raises InvalidRecord."""
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(table)
+    if hasattr(table, "__arrow_c_array__"):
+        batch = pa.record_batch(table)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    raise InvalidRecord(
+        f"a table is anything with __arrow_c_stream__, as pyarrow, polars, pandas 2.2 and duckdb have it, not "
+        f"{type(table).__name__}"
+    )
+
+
+def chunks(reader: Any, choice: Choice, *, least: int, most: int) -> Iterator[Chunk]:
+    """The rows in chunks of at least *least* bytes, unless the stream ends, and of about *most* at most."""
+    gathered: list[Chunk] = []
+    size = 0
+    try:
+        for batch in reader:
+            for part, part_size in _cut(batch.select(_selected(choice)), most):
+                gathered.append(_chunk(part, choice))
+                size += part_size
+                if size >= least:
+                    yield _joined(gathered)
+                    gathered, size = [], 0
+    except Exception:  # the stream's own: what it gave before is sent
+        if gathered:
+            yield _joined(gathered)
+        raise
+    if gathered:
+        yield _joined(gathered)
+
+
+def _selected(choice: Choice) -> list[int]:
+    return [place for place in attrs.astuple(choice) if place is not None]
+
+
+def _cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
+    count = batch.num_rows
+    if not count:
+        return
+    size = batch.nbytes + count * FRAME
+    step = max(1, min(count, count * most // size))
+    for start in range(0, count, step):
+        yield batch.slice(start, step), size * step // count
+
+
+def _chunk(batch: Any, choice: Choice) -> Chunk:
+    places = iter(range(batch.num_columns))
+
+    def column(place: int | None) -> Any | None:
+        if place is None:
+            return None
+        found = batch.column(next(places))
+        return None if pa.types.is_null(found.type) else found
+
+    values, keys = _bytes(column(choice.value)), _bytes(column(choice.key))
+    headers = column(choice.headers)
+    partitions = column(choice.partition)
+    times = column(choice.timestamp)
+    sections = None if headers is None else header_sections(headers)
+    nameless = sections is not None and sections.null_count
+    timestamps, bad_times = (None, None) if times is None else _milliseconds(times)
+    return Chunk(
+        count=batch.num_rows,
+        keys=keys,
+        values=values,
+        headers=pc.fill_null(sections, b"\0") if nameless else sections,
+        partitions=None if partitions is None else _int64(partitions),
+        timestamps=timestamps,
+        bad_headers=pc.is_null(sections) if nameless else None,
+        bad_times=bad_times,
+    )
+
+
+def _bytes(column: Any | None) -> Any | None:
+    """Binary or large_binary, without a copy where there need be none."""
+    if column is None or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return column
+    return column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
+
+
+def _int64(column: Any) -> Any:
+    """Any integers; those of 64 bits without a sign that are too large become -1, which is refused as they would be."""
+    if not pa.types.is_uint64(column.type):
+        return column.cast(pa.int64())
+    return pc.if_else(
+        pc.greater(column, pa.scalar(TIMESTAMP_MAX, pa.uint64())), -1, column.cast(pa.int64(), safe=False)
+    )
+
+
+def _milliseconds(column: Any) -> tuple[Any, Any | None]:
+    """Milliseconds, parts of them dropped, null still null; and where they are negative or too large, None: nowhere."""
+    kind = column.type
+    raw = _int64(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column)
+    seconds = pa.types.is_timestamp(kind) and kind.unit == "s"
+    bad = pc.fill_null(pc.less(raw, 0), False)
+    if seconds:
+        bad = pc.or_(bad, pc.fill_null(pc.greater(raw, TIMESTAMP_MAX // 1_000), False))
+    found = bool(pc.any(bad).as_py())
+    if found:
+        raw = pc.if_else(bad, 0, raw)
+    if pa.types.is_timestamp(kind) and kind.unit != "ms":
+        raw = (pc.multiply if seconds else pc.divide)(raw, _MS[kind.unit])
+    return raw, bad if found else None
+
+
+def _joined(parts: list[Chunk]) -> Chunk:
+    if len(parts) == 1:
+        return parts[0]
+    columns = {name: _concatenated([(getattr(part, name), part.count) for part in parts]) for name in _columns()}
+    return Chunk(count=sum(part.count for part in parts), **columns)
+
+
+def _concatenated(columns: list[tuple[Any | None, int]]) -> Any | None:
+    """One column out of those of several chunks; it is missing in a chunk that has none of it, or nothing bad."""
+    kinds = {column.type for column, _count in columns if column is not None}
+    if not kinds:
+        return None
+    [kind] = kinds
+    filler = pa.scalar(False if pa.types.is_boolean(kind) else None, kind)
+    return pa.concat_arrays([pa.repeat(filler, count) if column is None else column for column, count in columns])

@@ -1,0 +1,241 @@
+"""A table from its stream to the queues: chunk by chunk, partitioned, encoded, queued batch by batch.
+
+Everything here happens on the caller's thread, which waits where `send` would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from time import time_ns
+from typing import Any, Final
+
+import attrs
+import pyarrow.compute as pc
+
+from ottla.accumulator import RecordAccumulator
+from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.errors import DeliveryFailed, InvalidRecord, OttlaError, RecordTooLarge, TableUnreadable, TopicUnavailable
+from ottla.interfaces import Partitioner, RecordEncoder
+from ottla.outcomes import Failed
+from ottla.recordbatch.arrow import FRAME, cut_rows, zeros
+from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.table_rows import TableRows, refused_columns
+from ottla.recordbatch.v2 import HEADER_SIZE
+from ottla.routes import Route, Routes
+from ottla.table_delivery import TableDelivery
+from ottla.tables.choice import Choice
+from ottla.tables.partitioning import RowPartitions
+from ottla.tables.reading import Chunk, chunks
+
+BATCH_BYTES: Final = 256 * 1024
+"""What a batch of a table aims at."""
+
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+"""What is partitioned and encoded at once, at most."""
+
+LONE_OVERHEAD: Final = HEADER_SIZE + 21
+"""What a lone record can take beside its key, value and headers: as `send` counts."""
+
+
+@attrs.frozen(kw_only=True)
+class TableSender:
+    """What sends tables of a producer. `find_route` gives a topic's route and waits for it."""
+
+    accumulator: RecordAccumulator
+    routes: Routes
+    partitioner: Partitioner
+    encoder: RecordEncoder
+    find_route: Callable[[str], Route]
+    batch_bytes: int
+    most_bytes: int
+    chunk_bytes: int
+
+    def send(self, topic: str, route: Route, stream: Any, choice: Choice) -> TableDelivery:
+        """Queue the rows of a stream. What is raised after the first of them were taken has their `delivery`."""
+        sending = _Sending(self, topic, route)
+        most = self.chunk_bytes
+        least = min(most, self.batch_bytes * (1 if choice.key is None else route.view.partitions))
+        try:
+            for chunk in _read(chunks(stream, choice, least=least, most=most)):
+                sending.send(chunk)
+        except OttlaError as error:
+            if not sending.delivery.rows:
+                raise
+            error.delivery = sending.delivery
+            error.add_note(
+                f"send_table had taken {sending.delivery.rows} rows from the table; those of them that were not "
+                "queued are among failed_rows() of this error's `delivery`"
+            )
+            raise
+        return sending.delivery
+
+
+class _Sending:
+    """One table on its way."""
+
+    def __init__(self, sender: TableSender, topic: str, route: Route) -> None:
+        self._sender = sender
+        self._topic = topic
+        self.route = route
+        self.delivery = TableDelivery(topic)
+        self._partitions = RowPartitions(topic, partitioner=sender.partitioner, encoder=sender.encoder)
+        self._cut = getattr(sender.encoder, "cut_rows", cut_rows)
+        self._asked_for_partitions = False
+
+    def send(self, chunk: Chunk) -> None:
+        """Queue the rows of a chunk, each in its partition's order, and refuse those that cannot be."""
+        sender = self._sender
+        self.route = sender.routes.known.get(self._topic) or sender.find_route(self._topic)
+        offset = self.delivery.begin_chunk(chunk.count)
+        answered: list[Sequence[int]] = []  # rows that are in the delivery
+        try:
+            sizes = _sizes(chunk)
+            refused = self._refused(chunk, sizes)
+            self._refuse(offset, refused, answered)
+            kept = _kept(refused, chunk.count)
+            fit = chunk if kept is None else chunk.take(kept)
+            if fit.count:
+                self._queue(offset, fit, kept, answered, size=pc.sum(sizes).as_py() * fit.count // chunk.count)
+        except BaseException as cause:
+            self._give_up(offset, cause, answered)
+            raise
+
+    def _queue(
+        self, offset: int, chunk: Chunk, kept: Sequence[int] | None, answered: list[Sequence[int]], *, size: int
+    ) -> None:
+        sender, view = self._sender, self.route.view
+        partitions = self._partitions.of(
+            view, keys=chunk.keys, given=chunk.partitions, count=chunk.count, size=size + chunk.count * FRAME
+        )
+        now_ms, times = time_ns() // 1_000_000, chunk.timestamps
+        rows = TableRows(
+            count=chunk.count,
+            now_ms=now_ms,
+            keys=chunk.keys,
+            values=chunk.values,
+            headers=chunk.headers,
+            timestamps=times if times is None or not times.null_count else pc.fill_null(times, now_ms),
+        )
+        topic = self.route.topic
+        most = min(sender.batch_bytes, topic.most or sender.batch_bytes)
+        for partition, indexes, columns in self._cut(rows, partitions, most=most):
+            if partition == UNDECIDED:
+                partition = self._partitions.stay(view, columns.size_estimate())
+            if kept is not None:
+                indexes = [kept[index] for index in indexes]
+            batch = sender.accumulator.enqueue(self._topic, partition, columns)
+            self.delivery.add(batch, offset=offset, rows=indexes)
+            answered.append(indexes)
+
+    def _refused(self, chunk: Chunk, sizes: Any) -> dict[int, InvalidRecord]:
+        """The rows that can be no record here, and why."""
+        refused: dict[int, InvalidRecord] = {}
+        for bad, error in self._objections(chunk, sizes):
+            if bad is not None:
+                for index in pc.indices_nonzero(bad).to_pylist():
+                    refused.setdefault(index, error(index))
+        return refused
+
+    def _objections(self, chunk: Chunk, sizes: Any) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecord]]]:
+        yield (
+            chunk.bad_times,
+            lambda _index: InvalidRecord(f"its timestamp is not from 0 to {TIMESTAMP_MAX} ms"),
+        )
+        yield chunk.bad_headers, lambda _index: InvalidRecord("one of its headers has no name")
+        most = self._sender.most_bytes - LONE_OVERHEAD
+        if pc.max(sizes).as_py() > most:
+            yield (
+                pc.greater(sizes, most),
+                lambda index: RecordTooLarge(
+                    f"it has {sizes[index].as_py() + LONE_OVERHEAD} bytes, above max.request.size or buffer.memory: "
+                    f"{self._sender.most_bytes}"
+                ),
+            )
+        given = chunk.partitions
+        if given is not None and given.null_count < len(given):
+            span = pc.min_max(given).as_py()
+            if span["max"] >= self.route.view.partitions:
+                self._await_partition(span["max"])
+            count = self.route.view.partitions
+            if span["min"] < 0 or span["max"] >= count:
+                yield (
+                    pc.fill_null(pc.or_(pc.less(given, 0), pc.greater_equal(given, count)), False),
+                    lambda index: InvalidRecord(
+                        f"it is for partition {given[index].as_py()} of topic {self._topic!r}, which has {count}"
+                    ),
+                )
+
+    def _await_partition(self, partition: int) -> None:
+        """The topic may have grown; asked once for a table, for one wait is enough."""
+        if self._asked_for_partitions:
+            return
+        self._asked_for_partitions = True
+        with suppress(TopicUnavailable):
+            self.route = self._sender.routes.await_partition(self._topic, partition)
+
+    def _refuse(self, offset: int, refused: Mapping[int, InvalidRecord], answered: list[Sequence[int]]) -> None:
+        if not refused:
+            return
+        rows = sorted(refused)
+        errors = {place: self._undelivered(offset + row, refused[row]) for place, row in enumerate(rows)}
+        self._fail(offset, rows, Failed(error=errors[0], record_errors=errors))
+        answered.append(rows)
+
+    def _give_up(self, offset: int, cause: BaseException, answered: list[Sequence[int]]) -> None:
+        """The rows of a chunk that was broken off fail; nobody need be told of them but by what is raised."""
+        rows = sorted(set(range(self.delivery.rows - offset)).difference(*answered))
+        if rows:
+            error = DeliveryFailed(
+                f"{len(rows)} rows for topic {self._topic!r} were not queued: {cause}",
+                topic=self._topic,
+                partition=UNDECIDED,
+                attempts=0,
+                possibly_persisted=False,
+            )
+            error.__cause__ = cause
+            batch = self._fail(offset, rows, Failed(error=error))
+            for index in range(len(rows)):
+                batch.look_at(index)
+
+    def _fail(self, offset: int, rows: Sequence[int], failed: Failed) -> ProducerBatch:
+        batch = self._sender.accumulator.refuse(self._topic, refused_columns(len(rows)), failed)
+        self.delivery.add(batch, offset=offset, rows=rows)
+        return batch
+
+    def _undelivered(self, row: int, cause: InvalidRecord) -> DeliveryFailed:
+        error = DeliveryFailed(
+            f"row {row} for topic {self._topic!r} was not queued: {cause}",
+            topic=self._topic,
+            partition=UNDECIDED,
+            attempts=0,
+            possibly_persisted=False,
+        )
+        error.__cause__ = cause
+        return error
+
+
+def _read(stream: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The chunks, with an error of our own when the stream fails."""
+    while True:
+        try:
+            chunk = next(stream, None)
+        except Exception as cause:
+            raise TableUnreadable(f"the table's stream failed: {cause}") from cause
+        if chunk is None:
+            return
+        yield chunk
+
+
+def _sizes(chunk: Chunk) -> Any:
+    """The bytes of each row's key, value and headers."""
+    sizes = zeros(chunk.count)
+    for column in (chunk.keys, chunk.values, chunk.headers):
+        if column is not None:
+            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
+    return sizes
+
+
+def _kept(refused: Mapping[int, object], count: int) -> Sequence[int] | None:
+    """The rows that are left; None: all."""
+    return [row for row in range(count) if row not in refused] if refused else None

@@ -1,0 +1,535 @@
+"""A table that is sent: where its rows go, what is refused, and what its delivery tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ottla import (
+    BufferExhausted,
+    DeliveryFailed,
+    DeliveryTimeout,
+    ErrorCode,
+    InvalidRecord,
+    PluginBroken,
+    ProducerClosed,
+    RecordTooLarge,
+    TableUndelivered,
+    TableUnreadable,
+    TopicUnavailable,
+    UndeliveredError,
+)
+from ottla.interfaces import TopicView
+from simulated_producer import Calling, Simulated, simulated
+
+NOW = 1_700_000_000_000
+ENCODERS = ["python", "native"]
+
+
+@pytest.fixture(params=ENCODERS)
+def encoder(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def log(world: Simulated, partition: int) -> list[Any]:
+    return list(world.cluster.topics["t"].log.get(partition, []))
+
+
+def values(world: Simulated, partition: int) -> list[bytes | None]:
+    return [record.value for record in log(world, partition)]
+
+
+def numbered(count: int, **columns: Any) -> Any:
+    return pa.table({"value": [b"%d" % number for number in range(count)], **columns})
+
+
+# Where rows go
+
+
+part = st.none() | st.binary(max_size=9)
+
+
+@settings(
+    deadline=None, max_examples=15, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    rows=st.lists(st.tuples(part, part, st.none() | st.integers(0, 2), st.integers(0, NOW)), min_size=1, max_size=60),
+    chunk=st.integers(1, 70),
+    batch_size=st.integers(200, 2_000),
+)
+def test_what_arrives_is_what_sending_row_by_row_would_have_brought(
+    encoder: str, rows: list[tuple[bytes | None, bytes | None, int | None, int]], chunk: int, batch_size: int
+) -> None:
+    keys, contents, partitions, times = zip(*rows, strict=True)
+    table = pa.table(
+        {
+            "value": pa.array(contents, pa.binary()),
+            "key": pa.array(keys, pa.binary()),
+            "to": pa.array(partitions, pa.int8()),
+            "at": pa.array(times, pa.int64()),
+        }
+    )
+    options: dict[str, Any] = {"record_encoder": encoder, "batch_size": batch_size, "batch_growth_enable": "false"}
+    with simulated(1, 2, 1, **options) as ours, simulated(1, 2, 1) as theirs:
+        batches = table.to_batches(max_chunksize=chunk)
+        stream = pa.RecordBatchReader.from_batches(table.schema, batches)
+        delivery = ours.producer.send_table("t", stream, partition="to", timestamp="at")
+        for key, value, partition, time in rows:
+            theirs.producer.send("t", value, key, partition=partition, timestamp_ms=time)
+        ours.settle()
+        theirs.settle()
+
+        placed: Counter[int] = Counter()
+        for number, (key, value, partition, time) in enumerate(rows):
+            told = delivery.metadata(number)
+            assert told is not None
+            record = log(ours, told.partition)[told.offset]
+            assert (record.key, record.value, record.timestamp_ms) == (key, value, time)
+            assert told.timestamp_ms == time
+            assert partition in (None, told.partition)
+            placed[told.partition] += 1
+        assert delivery.result(0).partitions.keys() == placed.keys()
+        for number in range(3):
+            mine, other = ([record for record in log(world, number)] for world in (ours, theirs))
+            assert len(mine) == placed[number]
+            if None not in keys:
+                assert [(r.key, r.value, r.timestamp_ms) for r in mine] == [
+                    (r.key, r.value, r.timestamp_ms) for r in other
+                ]
+
+
+def test_rows_keep_their_order_in_a_partition_whatever_sends_them_there(encoder: str) -> None:
+    """Keys, partitions and neither, in chunks of their own, between records of `send`."""
+    with simulated(1, 2, record_encoder=encoder, linger_ms=1_000) as world:
+        sent = 0
+        for columns in ({}, {"key": True}, {"to": True}, {"key": True, "to": True}):
+            for number in range(sent, sent + 20):
+                world.producer.send("t", b"%d" % number, b"k" if number % 2 else None)
+            sent += 20
+            chosen: dict[str, Any] = {"value": [b"%d" % number for number in range(sent, sent + 300)]}
+            if "key" in columns:
+                chosen["key"] = [None if number % 3 else b"%d" % number for number in range(300)]
+            if "to" in columns:
+                chosen["to"] = [None if number % 4 else number % 2 for number in range(300)]
+            world.producer.send_table("t", pa.table(chosen), partition="to" if "to" in columns else None)
+            sent += 300
+        world.settle()
+
+        found = [[int(value or b"") for value in values(world, partition)] for partition in range(2)]
+        assert sorted(found[0] + found[1]) == list(range(sent))
+        assert found == [sorted(numbers) for numbers in found]
+
+
+def test_rows_without_a_key_move_on_to_another_partition_after_a_batch(encoder: str) -> None:
+    with simulated(*[1] * 8, record_encoder=encoder) as world:
+        world.producer.send_table("t", pa.table({"value": [bytes(10_000)] * 800}))
+        world.settle()
+
+        counts = [len(log(world, partition)) for partition in range(8)]
+        assert sum(counts) == 800
+        assert len([count for count in counts if count]) > 2
+
+
+@attrs.define
+class Backwards:
+    """A partitioner of somebody else's: the last partition for the first row, and so on; *more* than there is."""
+
+    more: int = 0
+    asked: list[bytes | None] = attrs.field(factory=list)
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        self.asked.append(key)
+        return (view.partitions - len(self.asked)) % view.partitions + self.more
+
+
+def test_a_partitioner_without_an_eye_for_columns_is_asked_for_each_row(encoder: str) -> None:
+    with simulated(1, 1, 1, plugins={"partitioner": Backwards()}, record_encoder=encoder) as world:
+        world.producer.send_table("t", numbered(6, key=[b"a", None, b"b", None, b"c", None]))
+        world.settle()
+
+        assert [values(world, partition) for partition in range(3)] == [[b"2", b"5"], [b"1", b"4"], [b"0", b"3"]]
+
+
+def test_a_partition_that_a_partitioner_makes_up_is_told_before_a_row_is_queued(encoder: str) -> None:
+    with simulated(1, plugins={"partitioner": Backwards(more=7)}, record_encoder=encoder) as world:
+        with pytest.raises(PluginBroken, match="chose partitions from 7 to 7"):
+            world.producer.send_table("t", numbered(2))
+
+        assert world.pool.free == world.pool.capacity
+
+
+# What tables may be
+
+
+class Streaming:
+    """A table of somebody else's, of which only the stream is known."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class Arrays(Streaming):
+    """One that only gives single arrays."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__arrow_c_stream__":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_array__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda table: table,
+        lambda table: table.to_batches()[0],
+        lambda table: table.to_reader(2),
+        Streaming,
+        lambda table: Arrays(table.to_batches()[0]),
+        lambda table: table.to_pandas(),
+    ],
+    ids=["table", "batch", "reader", "stream", "array", "pandas"],
+)
+def test_a_table_is_whatever_gives_arrow_streams_or_arrays(made: Any) -> None:
+    with simulated(1) as world:
+        delivery = world.producer.send_table("t", made(numbered(5)))
+        world.settle()
+
+        assert delivery.result(0).acknowledged == 5
+        assert values(world, 0) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+TEXTS = ["a", None, "", "ü" * 40, "a"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.large_binary(),
+        pa.string_view(),
+        pa.binary_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.binary()),
+    ],
+    ids=str,
+)
+def test_bytes_and_text_arrive_in_whatever_form_arrow_keeps_them(encoder: str, kind: Any) -> None:
+    plain = pa.array([None if text is None else text.encode() for text in TEXTS], pa.binary())
+    text = pa.array(TEXTS)
+    if pa.types.is_dictionary(kind):
+        column = (text if pa.types.is_string(kind.value_type) else plain).dictionary_encode()
+    else:
+        column = (text if "string" in str(kind) else plain).cast(kind)
+    with simulated(1, record_encoder=encoder) as world:
+        world.producer.send_table("t", pa.table({"v": column.slice(1), "k": column.slice(1)}), value="v", key="k")
+        world.settle()
+
+        expected = plain.to_pylist()[1:]
+        assert [(record.key, record.value) for record in log(world, 0)] == [(part, part) for part in expected]
+
+
+def test_bytes_of_one_size_and_nulls_of_no_type_are_taken(encoder: str) -> None:
+    with simulated(1, record_encoder=encoder) as world:
+        table = pa.table({"v": pa.array([b"abc", None, b"xyz"], pa.binary(3)), "nothing": pa.nulls(3)})
+        world.producer.send_table("t", table, value="v", key="nothing", headers="nothing", partition="nothing")
+        world.producer.send_table("t", table, value=None, key="v")
+        world.settle()
+
+        assert [(record.key, record.value) for record in log(world, 0)] == [
+            (None, b"abc"),
+            (None, None),
+            (None, b"xyz"),
+            (b"abc", None),
+            (None, None),
+            (b"xyz", None),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "expected"),
+    [
+        (pa.timestamp("s"), [0, 1_700_000_000], [0, 1_700_000_000_000]),
+        (pa.timestamp("ms", "UTC"), [5, NOW], [5, NOW]),
+        (pa.timestamp("us"), [1_999, NOW * 1_000 + 999], [1, NOW]),
+        (pa.timestamp("ns"), [999_999, NOW * 1_000_000 + 1], [0, NOW]),
+        (pa.int64(), [0, 2**63 - 1], [0, 2**63 - 1]),
+        (pa.uint64(), [7, NOW], [7, NOW]),
+        (pa.int32(), [7, 8], [7, 8]),
+    ],
+    ids=str,
+)
+def test_times_are_whole_milliseconds_rounded_down(
+    encoder: str, kind: Any, numbers: list[int], expected: list[int]
+) -> None:
+    with simulated(1, record_encoder=encoder) as world:
+        world.producer.send_table("t", numbered(2, at=pa.array(numbers, kind)), timestamp="at")
+        world.settle()
+
+        assert [record.timestamp_ms for record in log(world, 0)] == expected
+
+
+def test_a_row_without_a_time_gets_the_time_of_sending(encoder: str) -> None:
+    with simulated(1, record_encoder=encoder) as world:
+        world.producer.send_table("t", numbered(3, at=pa.array([None, 5, None], pa.int64())), timestamp="at")
+        world.settle()
+
+        times = [record.timestamp_ms for record in log(world, 0)]
+        assert times[1] == 5
+        assert times[0] == times[2] > NOW
+
+
+def test_a_column_key_is_the_key_unless_another_one_or_none_is_named() -> None:
+    table = numbered(2, key=[b"a", b"b"], other=[b"c", b"d"])
+    with simulated(1) as world:
+        for options in ({}, {"key": "other"}, {"key": None}):
+            world.producer.send_table("t", table, **options)
+        world.settle()
+
+        assert [record.key for record in log(world, 0)] == [b"a", b"b", b"c", b"d", None, None]
+
+
+@pytest.mark.parametrize("table", [pa.table({"value": pa.array([], pa.binary())}), pa.table({"value": pa.nulls(0)})])
+def test_a_table_without_rows_is_done_at_once(table: Any) -> None:
+    told: list[int] = []
+    with simulated(1) as world:
+        delivery = world.producer.send_table("t", table)
+        delivery.add_done_callback(lambda done: told.append(done.rows))
+
+        assert delivery.done()
+        assert delivery.result(0).rows == 0
+        assert told == [0]
+
+
+# What is wrong with a whole table
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        (pa.table({"other": [b""]}), {}, "value='value'.*no such column.*'other'"),
+        (numbered(1), {"key": "id"}, "key='id'.*no such column"),
+        (pa.table({"value": [1]}), {}, "column 'value' is int64.*binary, string.*encode it"),
+        (numbered(1, key=[1.5]), {}, "column 'key' is double"),
+        (numbered(1, h=[["a"]]), {"headers": "h"}, "column 'h' is list<.*map<string, binary>"),
+        (numbered(1, h=pa.array([[(b"a", b"b")]], pa.map_(pa.binary(), pa.binary()))), {"headers": "h"}, "column 'h'"),
+        (numbered(1, p=["0"]), {"partition": "p"}, "column 'p' is string.*any integer"),
+        (numbered(1, at=pa.array([1], pa.date32())), {"timestamp": "at"}, "column 'at' is date32"),
+        (pa.table([[b""], [b""]], ["value", "value"]), {}, "2 columns of this name"),
+        ([b"value"], {}, "__arrow_c_stream__.*not list"),
+        (numbered(1), {"value": 3}, "name is a str"),
+        (numbered(1), {"value": None, "key": None}, "nothing in it"),
+    ],
+)
+def test_a_table_that_cannot_be_sent_is_refused_before_a_row_is_queued(
+    table: Any, options: dict[str, Any], words: str
+) -> None:
+    with simulated(1) as world:
+        with pytest.raises(InvalidRecord, match=words):
+            world.producer.send_table("t", table, **options)
+
+        assert world.accumulator.incomplete == 0
+
+
+def test_a_topic_that_nobody_knows_is_told_before_the_stream_is_touched() -> None:
+    with simulated(1, max_block_ms=0) as world:
+        stream = numbered(3).to_reader()
+        with pytest.raises(TopicUnavailable):
+            world.producer.send_table("unknown", stream)
+
+        assert stream.read_all().num_rows == 3
+
+
+# What is wrong with a row
+
+
+def test_a_row_that_can_be_no_record_fails_alone_and_the_others_go(encoder: str) -> None:
+    pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    table = pa.table(
+        {
+            "value": [b"0", b"1", b"x" * 2_000_000, b"3", b"4", b"5"],
+            "to": pa.array([0, 7, 0, -1, None, 0], pa.int16()),
+            "at": [0, 1, 2, 3, -4, 5],
+            "h": pa.array([None, None, None, None, None, [{"key": None, "value": b""}]], pa.list_(pair)),
+        }
+    )
+    with simulated(1, record_encoder=encoder, max_block_ms=0) as world:
+        delivery = world.producer.send_table("t", table, partition="to", timestamp="at", headers="h")
+        world.settle()
+
+        assert values(world, 0) == [b"0"]
+        failed = delivery.failed_rows()
+        assert list(failed) == [1, 2, 3, 4, 5]
+        reasons = ["partition 7 of topic 't', which has 1", "above max.request.size", "partition -1", "time", "no name"]
+        assert [words for words, error in zip(reasons, failed.values(), strict=True) if words not in str(error)] == []
+        assert isinstance(failed[2].__cause__, RecordTooLarge)
+        assert all(not error.possibly_persisted for error in failed.values())
+        with pytest.raises(DeliveryFailed, match=r"row 3 .* partition -1"):
+            delivery.metadata(3)
+        metadata = delivery.metadata(0)
+        assert metadata is not None
+        assert metadata.offset == 0
+
+
+def test_times_that_no_record_can_have_are_refused_in_every_unit() -> None:
+    for kind, number in (("s", 2**62), ("us", -1), ("ns", -1), ("s", -1)):
+        with simulated(1) as world:
+            delivery = world.producer.send_table(
+                "t", numbered(2, at=pa.array([0, number], pa.timestamp(kind))), timestamp="at"
+            )
+            world.settle()
+
+            assert list(delivery.failed_rows()) == [1]
+
+
+def test_failures_that_nobody_looks_at_are_raised_by_flush_and_those_that_somebody_did_are_not() -> None:
+    table = numbered(3, to=[0, 5, 0])
+    with simulated(1, max_block_ms=0) as world:
+        delivery = world.producer.send_table("t", table, partition="to")
+        world.settle()
+        with pytest.raises(UndeliveredError, match=r"1 record\(s\) failed"):
+            world.producer.flush(0)
+
+        delivery = world.producer.send_table("t", table, partition="to")
+        world.settle()
+        assert isinstance(delivery.exception(0), TableUndelivered)
+        report = world.producer.flush(0)
+        assert (report.acknowledged, report.failed) == (2, 1)
+
+
+def test_a_result_with_failures_is_raised_with_its_counts(encoder: str) -> None:
+    with simulated(1, record_encoder=encoder, max_block_ms=0) as world:
+        delivery = world.producer.send_table("t", numbered(3, to=[0, 5, 0]), partition="to")
+        world.settle()
+
+        with pytest.raises(TableUndelivered, match="1 of 3 rows") as caught:
+            delivery.result(0)
+        result = caught.value.result
+        assert (result.rows, result.acknowledged, result.failed) == (3, 2, 1)
+        assert (result.partitions[0].first_offset, result.partitions[0].last_offset) == (0, 1)
+
+
+# In the middle of a table
+
+
+def broken_after(batches: int, schema: Any, size: int) -> Iterator[Any]:
+    for number in range(batches):
+        yield pa.record_batch([[b"%d" % number * size] * 8], schema=schema)
+    raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize("size", [100_000, 1], ids=["each batch leaves", "small batches are joined first"])
+def test_a_stream_that_fails_leaves_what_it_gave_before_and_says_how_much(size: int) -> None:
+    schema = pa.schema([("value", pa.binary())])
+    with simulated(1) as world:
+        stream = pa.RecordBatchReader.from_batches(schema, broken_after(3, schema, size))
+        with pytest.raises(TableUnreadable, match="the disk is gone") as caught:
+            world.producer.send_table("t", stream)
+        world.settle()
+
+        delivery = caught.value.delivery
+        assert delivery is not None
+        assert delivery.rows == len(log(world, 0)) == 24
+
+
+def test_without_memory_in_the_middle_the_rows_that_were_left_are_told(encoder: str) -> None:
+    with simulated(1, record_encoder=encoder, buffer_memory=200_000, max_block_ms=0, batch_size=1_000) as world:
+        table = pa.table({"value": [b"%4d" % number + bytes(996) for number in range(1_000)]})
+        with pytest.raises(BufferExhausted) as caught:
+            world.producer.send_table("t", table)
+        world.settle()
+
+        delivery = caught.value.delivery
+        assert delivery is not None
+        left = delivery.failed_rows()
+        sent = [int((value or b"")[:4]) for value in values(world, 0)]
+        assert 0 < len(sent) < delivery.rows < 1_000
+        assert sorted([*sent, *left]) == list(range(delivery.rows))
+        report = world.producer.flush(0)
+        assert report.failed == len(left)
+        assert world.pool.free == world.pool.capacity
+
+
+def test_a_table_waits_for_memory_and_never_holds_more_than_there_is(encoder: str) -> None:
+    options: dict[str, Any] = {"record_encoder": encoder, "buffer_memory": 200_000, "max_block_ms": 60_000}
+    with simulated(1, **options) as world:
+        table = pa.table({"value": [b"%4d" % number + bytes(996) for number in range(1_000)]})
+        call = Calling(world, lambda: world.producer.send_table("t", table))
+        while call.thread.is_alive():
+            world.pass_time(0.1)
+        world.settle()
+
+        assert call.error is None
+        assert [int((value or b"")[:4]) for value in values(world, 0)] == list(range(1_000))
+        assert world.pool.free == world.pool.capacity
+
+
+def test_a_closed_producer_takes_no_table() -> None:
+    with simulated(1) as world:
+        world.producer.close()
+        with pytest.raises(ProducerClosed):
+            world.producer.send_table("t", numbered(3))
+
+
+# What its delivery tells
+
+
+def test_a_delivery_is_pending_until_its_last_row_is_settled(encoder: str) -> None:
+    told: list[object] = []
+    with simulated(1, 2, record_encoder=encoder) as world:
+        delivery = world.producer.send_table("t", numbered(10, to=[0, 1] * 5), partition="to")
+        delivery.add_done_callback(told.append)
+
+        assert not delivery.done()
+        assert delivery.metadata(3) is None
+        with pytest.raises(TimeoutError, match="pending after 0"):
+            delivery.result(0)
+        world.settle()
+
+        assert delivery.done()
+        assert told == [delivery]
+        assert delivery.exception(0) is None
+        assert "done" in repr(delivery)
+        with pytest.raises(IndexError, match="row 10"):
+            delivery.metadata(10)
+
+
+def test_a_batch_that_is_split_keeps_its_rows_apart(encoder: str) -> None:
+    told: list[object] = []
+    with simulated(1, record_encoder=encoder) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        table = pa.table({"value": [b"%4d" % number + bytes(96) for number in range(200)]})
+        delivery = world.producer.send_table("t", table)
+        delivery.add_done_callback(told.append)
+        world.settle()
+
+        for row in range(200):
+            metadata = delivery.metadata(row)
+            assert metadata is not None
+            assert (log(world, 0)[metadata.offset].value or b"")[:4] == b"%4d" % row
+        assert delivery.result(0).partitions[0].rows == 200
+        assert told == [delivery]
+
+
+def test_rows_that_expire_say_so(encoder: str) -> None:
+    with simulated(1, record_encoder=encoder, delivery_timeout_ms=1_000, request_timeout_ms=500) as world:
+        delivery = world.producer.send_table("t", numbered(10))
+        world.clock.advance(5)
+        world.settle()
+
+        assert list(delivery.failed_rows()) == list(range(10))
+        assert all(isinstance(error, DeliveryTimeout) for error in delivery.failed_rows().values())
