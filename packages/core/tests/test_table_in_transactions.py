@@ -1,0 +1,35 @@
+"""A table is part of the transaction that is open, and goes nowhere without one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from ottla.errors import WrongCall
+from ottla_testkit.simulation import SimulatedCluster
+from simulated_producer import simulated
+
+
+def cluster() -> SimulatedCluster:
+    made = SimulatedCluster.of(1, 2)
+    made.create("t", 1, 2)
+    return made
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_rows_become_visible_with_the_transaction(encoder: str) -> None:
+    if encoder == "native":
+        pytest.importorskip("ottla_accel")
+    config = {"transactional.id": "mine", "record.encoder": encoder}
+    with simulated(config=config, cluster=cluster()) as world:
+        producer = world.producer
+        table = pa.table({"value": [b"a", b"b"], "key": [b"1", b"1"]})
+        producer.init_transactions()
+        with pytest.raises(WrongCall):
+            producer.send_table("t", table)
+
+        with producer.transaction():
+            delivery = producer.send_table("t", table)
+
+        assert delivery.result(0).rows == 2
+        assert sorted(world.cluster.topics["t"].committed(0) + world.cluster.topics["t"].committed(1)) == [b"a", b"b"]
