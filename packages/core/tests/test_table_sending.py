@@ -453,13 +453,13 @@ def test_without_memory_in_the_middle_the_rows_that_were_left_are_told(encoder: 
             world.producer.send_table("t", table)
         world.settle()
 
+        report = world.producer.flush(0)  # which does not raise what was raised already
         delivery = caught.value.delivery
         assert delivery is not None
         left = delivery.failed_rows()
         sent = [int((value or b"")[:4]) for value in values(world, 0)]
         assert 0 < len(sent) < delivery.rows < 1_000
         assert sorted([*sent, *left]) == list(range(delivery.rows))
-        report = world.producer.flush(0)
         assert report.failed == len(left)
         assert world.pool.free == world.pool.capacity
 
@@ -523,6 +523,20 @@ def test_a_batch_that_is_split_keeps_its_rows_apart(encoder: str) -> None:
             assert (log(world, 0)[metadata.offset].value or b"")[:4] == b"%4d" % row
         assert delivery.result(0).partitions[0].rows == 200
         assert told == [delivery]
+
+
+def test_of_a_batch_that_is_split_only_the_rows_of_the_refused_part_fail(encoder: str) -> None:
+    with simulated(1, record_encoder=encoder) as world:
+        codes = [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NONE, ErrorCode.INVALID_RECORD]
+        world.cluster.brokers[1].codes.extend(codes)
+        table = pa.table({"value": [b"%4d" % number + bytes(96) for number in range(200)]})
+        delivery = world.producer.send_table("t", table)
+        world.settle()
+
+        failed = list(delivery.failed_rows())
+        arrived = [int((value or b"")[:4]) for value in values(world, 0)]
+        assert failed
+        assert sorted([*arrived, *failed]) == list(range(200))
 
 
 def test_rows_that_expire_say_so(encoder: str) -> None:
