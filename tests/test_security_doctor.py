@@ -1,0 +1,42 @@
+"""What the doctor says of a real broker with TLS and logins."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.doctor import examine
+from ottla.doctor.findings import Step, Verdict
+from secure_broker import SecureBroker
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_good_way_in_is_told_with_certificate_and_login(secure: SecureBroker) -> None:
+    secure.kafka.create_topic("examined")
+
+    examination = examine(secure.sasl("SCRAM-SHA-512", encrypted=True), topic="examined", send=True, timeout=60)
+
+    said = {finding.step: finding for finding in examination.findings}
+    assert examination.cause is None
+    assert {said[step].verdict for step in (Step.TLS, Step.SASL, Step.RECORD)} == {Verdict.OK}
+    assert "TLSv1.3" in said[Step.TLS].said
+    assert "SCRAM-SHA-512" in said[Step.SASL].said
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sasl.password": "secret-that-is-wrong"}, "sasl.password"),
+        ({"ssl.truststore.location": None}, "ssl.truststore"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "security.protocol"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(secure: SecureBroker, change: dict[str, str | None], words: str) -> None:
+    settings = secure.sasl("SCRAM-SHA-512", encrypted=True) | change
+    if settings["ssl.truststore.location"] is None:
+        settings["ssl.truststore.location"] = str(secure.security.certificates.another_authority)
+
+    examination = examine(settings, timeout=60)
+
+    assert examination.cause is not None
+    assert words in examination.cause.sentence
