@@ -611,6 +611,7 @@ def test_a_record_that_waited_for_a_broker_that_refuses_us_in_vain_has_the_refus
     assert machine.clock() - started == pytest.approx(30.0, abs=0.1)
 
 
+@pytest.mark.rule("selector.close.delayed")
 def test_a_broker_that_refuses_us_is_tried_less_and_less_often() -> None:
     machine = secured()
     learn(machine)

@@ -446,6 +446,7 @@ def test_the_last_error_of_a_timed_out_request_is_the_cause() -> None:
 
 
 @pytest.mark.parametrize("hints", [True, False])
+@pytest.mark.rule("sender.answer.hint")
 def test_the_leader_that_an_answer_names_is_asked_at_once_without_metadata_or_backoff(hints: bool) -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"first")

@@ -32,4 +32,5 @@ def test_rows_become_visible_with_the_transaction(encoder: str) -> None:
             delivery = producer.send_table("t", table)
 
         assert delivery.result(0).rows == 2
-        assert sorted(world.cluster.topics["t"].committed(0) + world.cluster.topics["t"].committed(1)) == [b"a", b"b"]
+        log = world.cluster.topics["t"]
+        assert [b"a", b"b"] in (log.committed(0), log.committed(1))  # one key, one partition

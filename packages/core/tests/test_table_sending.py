@@ -335,6 +335,7 @@ def test_a_table_without_rows_is_done_at_once(table: Any) -> None:
         (numbered(1), {"value": None, "key": None}, "nothing in it"),
     ],
 )
+@pytest.mark.rule("producer.table.whole")
 def test_a_table_that_cannot_be_sent_is_refused_before_a_row_is_queued(
     table: Any, options: dict[str, Any], words: str
 ) -> None:
