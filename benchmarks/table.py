@@ -81,7 +81,8 @@ def main(
 
     with contextlib.ExitStack() as stack:
         servers = bootstrap_servers or stack.enter_context(KafkaCluster()).bootstrap_servers
-        runs = run_rounds(Broker(servers), dict.fromkeys(peers, workload), rounds=rounds, timeout=timeout, tell=told)
+        broker = Broker(servers, workload.librdkafka_security)
+        runs = run_rounds(broker, dict.fromkeys(peers, workload), rounds=rounds, timeout=timeout, tell=told)
     rows = [row for peer in peers if (row := figures(runs, peer, ours=PEERS[0]))]
     console = Console()
     console.width = max(console.width, TABLE_WIDTH)
