@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata, TopicUnavailable
+import simulated_producer
+from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata
 from ottla.batch import OnDelivery
 from ottla.errors import OttlaError
+from ottla.interfaces import TopicView
 from ottla_accel.columns import NativeColumns
 from simulated_producer import Simulated, simulated
 
@@ -203,20 +205,35 @@ def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
         world.producer = Producer({"bootstrap.servers": "127.0.0.1:1"})  # for the context's end
 
 
-def test_a_subclass_with_a_send_of_its_own_is_left_alone() -> None:
-    sent: list[object] = []
-
-    class Counting(Producer):
+def test_a_send_of_ones_own_is_asked_for_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Marking(Producer):
         def send(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> Delivery:
-            sent.append(value)
-            return super().send(topic, value, key, **options)
+            return super().send(topic, b"marked " + value, key, **options)
 
-    producer = Counting({"bootstrap.servers": "127.0.0.1:1", "max.block.ms": 0})
-    with pytest.raises(TopicUnavailable):
-        producer.send("t", b"a")
-    producer.close(0)
+    monkeypatch.setattr(simulated_producer, "Producer", Marking)
+    with simulated(1, config={"record.encoder": "native"}) as world:
+        for value in (b"a", b"b", b"c"):
+            world.producer.send("t", value)
+        world.settle()
 
-    assert sent == [b"a"]
+        assert world.log() == [b"marked a", b"marked b", b"marked c"]
+
+
+def test_a_partitioner_that_looks_at_many_keys_at_once_is_dealt_to() -> None:
+    class Last:
+        def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+            return 0
+
+        def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+            return [0] * len(keys)
+
+    with simulated(1, plugins={"partitioner": Last()}, config={"record.encoder": "native"}) as world:
+        world.producer.send("t", b"first", key=b"k")
+        world.producer.send("t", b"second", partition=0)
+        world.producer.send("t", b"third", key=b"k")
+        world.settle()
+
+        assert world.log() == [b"first", b"second", b"third"]
 
 
 def test_serializers_go_before_the_quick_way() -> None:

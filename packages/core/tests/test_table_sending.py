@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -548,3 +549,19 @@ def test_rows_that_expire_say_so(encoder: str) -> None:
 
         assert list(delivery.failed_rows()) == list(range(10))
         assert all(isinstance(error, DeliveryTimeout) for error in delivery.failed_rows().values())
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize(
+    "offsets", [(0, -5, 3), (9, 5, 3), (0, 5, 30_000), (0, 5, 2_000_000_000), (0, 2_000_000_000, 3)]
+)
+@pytest.mark.parametrize("column", ["value", "key"])
+def test_offsets_that_point_outside_their_data_are_refused(
+    encoder: str, offsets: tuple[int, int, int], column: str
+) -> None:
+    data = pa.py_buffer(b"hello world")
+    lying = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(struct.pack("<3i", *offsets)), data])
+    table = pa.RecordBatch.from_arrays([lying, pa.array([b"x", b"y"])], [column, "value" if column == "key" else "key"])
+
+    with simulated(1, config={"record.encoder": encoder}) as world, pytest.raises(TableUnreadable):
+        world.producer.send_table("t", table)

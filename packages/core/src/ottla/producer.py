@@ -68,9 +68,10 @@ class Producer:
         self._life = lifetime.begin(engine.io_thread, engine.accumulator, engine.routes, engine.delivery_timeout)
         self._unclosed = weakref.finalize(self, self._life.abandon)
         self._unclosed.atexit = False
-        quick_send = getattr(engine.encoder, "quick_send", None)
-        if quick_send is not None and self._plain_values and self._plain_keys and self._on_new_batch is None:
-            self.send = quick_send(self, routes=engine.routes.known, partitioner=engine.partitioner)  # type: ignore[method-assign]
+        if self._may_send_quickly():
+            self.send = engine.encoder.quick_send(  # type: ignore[attr-defined, method-assign]
+                self, routes=engine.routes.known, partitioner=engine.partitioner
+            )
 
     def send(
         self,
@@ -277,6 +278,17 @@ class Producer:
             if error is None:
                 raise
             error.add_note(f"while closing the producer: {undelivered}")
+
+    def _may_send_quickly(self) -> bool:
+        """Whether the encoder's own `send`, if it has one, does all that this one would do."""
+        return (
+            hasattr(self._engine.encoder, "quick_send")
+            and type(self).send is Producer.send
+            and self._plain_values
+            and self._plain_keys
+            and self._on_new_batch is None
+            and not self._deals
+        )
 
     def _begin_batch(self, topic: str, partition: int, record: NewRecord, route: Route, *, asked: bool) -> Delivery:
         """The way of a record for which no open batch has room."""

@@ -124,10 +124,14 @@ def _chunk(batch: Any, choice: Choice) -> Chunk:
 
 
 def _bytes(column: Any | None) -> Any | None:
-    """Binary or large_binary, without a copy where there need be none."""
-    if column is None or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return column
-    return column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
+    """Binary or large_binary, without a copy where there need be none, and with offsets that stay within their data."""
+    if column is None:
+        return None
+    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+        column.validate()
+        column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
+    column.validate(full=True)  # an array may come from anybody, and what copies rows looks no further
+    return column
 
 
 def _int64(column: Any) -> Any:
