@@ -552,9 +552,7 @@ def test_rows_that_expire_say_so(encoder: str) -> None:
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
-@pytest.mark.parametrize(
-    "offsets", [(0, -5, 3), (9, 5, 3), (0, 5, 30_000), (0, 5, 2_000_000_000), (0, 2_000_000_000, 3)]
-)
+@pytest.mark.parametrize("offsets", [(0, -5, 3), (0, 9, 3), (0, 2_000_000_000, 3)])
 @pytest.mark.parametrize("column", ["value", "key"])
 def test_offsets_that_point_outside_their_data_are_refused(
     encoder: str, offsets: tuple[int, int, int], column: str
