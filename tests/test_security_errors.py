@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -152,6 +153,19 @@ def test_a_token_that_the_broker_does_not_believe(secure: SecureBroker) -> None:
         settings | {"sasl.oauthbearer.token.provider": lambda: f"{header}.{claims}.c2VjcmV0"},
         AuthenticationFailed,
         "invalid_token",
+    )
+
+
+def test_a_token_that_has_expired(secure: SecureBroker) -> None:
+    login = secure.login("OAUTHBEARER")
+    settings = {key: value for key, value in secure.sasl("OAUTHBEARER", encrypted=True).items() if key not in login}
+    header, _claims, signature = secure.identity.token().split(".")
+    claims = base64.urlsafe_b64encode(b'{"sub": "alice", "exp": 1600000000}').decode().rstrip("=")
+
+    expect(
+        settings | {"sasl.oauthbearer.token.provider": lambda: f"{header}.{claims}.{signature}"},
+        AuthenticationFailed,
+        "has expired, at 2020-09-13",
     )
 
 

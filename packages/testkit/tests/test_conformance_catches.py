@@ -52,6 +52,7 @@ WRONG = [
     ("RaisesInClose", "closing_is_possible", r"close\(\) raised ConnectionFailed.*it must never raise"),
     ("LeavesTheSocketOpen", "closing_is_possible", r"close\(\) left the socket open"),
     ("LeavesTheSocketOpen", "peer_hears", "the far end was not told that the layer has closed"),
+    ("HangsUpHard", "although_we_close", r"close\(\) threw away \d+ bytes that flush\(\) said had left"),
     ("RaisesWhatItLikes", "the_end_comes", r"read_into\(\) raised ValueError.*must be an OSError or an OttlaError"),
     ("HandshakesAgain", "stays_done", r"handshake\(\) returned False after it had returned True"),
     ("ShakesForEver", "hangs_up_or_crashes", "the handshake is not done, and nothing goes on"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -211,6 +212,15 @@ class RaisesInClose(Right):
 class LeavesTheSocketOpen(Right):
     def close(self) -> None:
         pass
+
+
+class HangsUpHard(Right):
+    """By a reset, and what was flushed may still be on its way."""
+
+    def close(self) -> None:
+        if self.sock.fileno() != -1:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        super().close()
 
 
 class RaisesWhatItLikes(Right):

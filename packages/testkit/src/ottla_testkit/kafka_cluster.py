@@ -63,6 +63,8 @@ class KafkaCluster:
         self.nodes = list(range(1, nodes + 1))
         self.version = version
         self._release = release(version)
+        if security is not None and (nodes > 1 or self._release < (3, 5)):
+            raise ClusterError("only a single node of Kafka 3.5 or later can have listeners with TLS and SASL")
         self._config = dict(config or {})
         self._heap = heap
         self._security = security
@@ -79,6 +81,8 @@ class KafkaCluster:
                 self._launch(java, jars=jars)
             except PortTaken:  # once is bad luck
                 self.close()
+                if self._security is not None:
+                    self._security.choose_ports()
                 self._launch(java, jars=jars)
         except BaseException:
             self.close()

@@ -47,6 +47,10 @@ class Security:
 
     def __attrs_post_init__(self) -> None:
         self.certificates = Certificates(self.folder / "certificates")
+        self.choose_ports()
+
+    def choose_ports(self) -> None:
+        """For every listener one that is free now, in place of those that somebody else may have taken."""
         self.ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
 
     @property

@@ -351,6 +351,19 @@ class TransportConformance:
         talk.ended = True
         talk.until(lambda: talk.far_end.ended, "the far end was not told that the layer has closed", ends=True)
 
+    def test_what_was_flushed_arrives_although_we_close(self, begin: Begin) -> None:
+        talk = begin()
+        talk.open()
+        written = self._fill(talk)
+        talk.send(b"!")
+        talk.until(lambda: talk.settled, "flush() never says that everything has left")
+        talk.layer.close()
+        if not talk.comes_alone(lambda: len(talk.far_end.received) > written):
+            fail(
+                f"close() threw away {written + 1 - len(talk.far_end.received)} bytes that flush() said had left: "
+                "a reset does that"
+            )
+
     # What the tests share
 
     def _length(self, begin: Begin) -> int:
