@@ -37,10 +37,12 @@ class Cable:
         return 0 if self._cut else self.to_peer.carry(to_peer) + self.to_layer.carry(to_layer)
 
     def cut(self, *, reset: bool) -> None:
-        """End both halves: by a reset, or as a peer that hangs up."""
+        """End the layer's half, by a reset or as a peer that hangs up, and the peer's half in the latter way."""
         self._cut = True
-        for sock in (self.far, self.near):
-            _end(sock, reset=reset)
+        _end(self.far, reset=reset)
+        # No reset there: `ssl` of Python forgets to close a socket that was reset before it could begin.
+        with contextlib.suppress(OSError):
+            self.near.shutdown(socket.SHUT_WR)
 
     def sipped(self) -> int:
         """Bytes that a socket which sips has moved, which the layer may not have told of yet."""
@@ -73,8 +75,8 @@ class SippingSocket(socket.socket):
 
     def sendmsg(self, buffers, *rest):  # type: ignore[no-untyped-def]
         self._rest()
-        first = next((chunk for chunk in map(memoryview, buffers) if chunk.nbytes), memoryview(b""))
-        return self._count(super().sendmsg([first.cast("B")[: self.sip]], *rest))
+        first = next((chunk for chunk in buffers if len(chunk)), b"")
+        return self._count(super().sendmsg([memoryview(first)[: self.sip]], *rest))
 
     def recv(self, bufsize, flags=0):  # type: ignore[no-untyped-def]
         self._rest()
@@ -120,7 +122,7 @@ def _shrink(sock: socket.socket) -> None:
 
 
 class Lane:
-    """One direction: `held` is on its way, `carried` is how many bytes have arrived."""
+    """One direction: `held` is on its way, `carried` is how many bytes have arrived, `end` how many may."""
 
     def __init__(self, source: socket.socket, target: socket.socket) -> None:
         self._source = source
@@ -129,8 +131,11 @@ class Lane:
         self._heard_all = False
         self._over = False
         self.carried = 0
+        self.end: int | None = None
 
     def carry(self, limit: int) -> int:
+        if self.end is not None:
+            limit = min(limit, self.end - self.carried)
         if self._over or limit <= 0:
             return 0
         self._take(limit - len(self.held))

@@ -37,14 +37,12 @@ class Link:
         self._patience = patience
         self.cable = Cable(family_of(transport, host, port), sip=sip)
         self._watchdog = Watchdog(patience=min(BLOCKED, patience), free=lambda: self.cable.cut(reset=True))
-        self.peer = Peer(self.cable.theirs, serve, patience=10 * patience)
+        self.peer = Peer(self.cable.theirs, serve, patience=patience)
         self.layer: TransportLayer = self._watched("open", transport.open, self.cable.ours, host, port)
-        assert isinstance(self.layer, TransportLayer), (
-            f"{self.layer!r} lacks a method of ottla.interfaces.TransportLayer"
-        )
-        assert not self.cable.ours.getblocking(), (
-            "open: the socket waits now; it has to stay as it was given, non-blocking"
-        )
+        whole = isinstance(self.layer, TransportLayer)
+        assert whole, f"{self.layer!r} lacks a method of ottla.interfaces.TransportLayer"
+        waits = self.cable.ours.getblocking()
+        assert not waits, "open made the socket wait; it has to stay as it was given, non-blocking"
         self.ready = False
         self.ended = False
         self.got = bytearray()
@@ -67,6 +65,11 @@ class Link:
     def sending(self) -> bool:
         """Whether something is to be written, or not flushed yet."""
         return self._sending
+
+    @property
+    def shaken(self) -> bool:
+        """Whether both are through the handshake."""
+        return self.ready and self.peer.ready
 
     def until(
         self,
@@ -98,7 +101,7 @@ class Link:
 
     def shake_hands(self, *, to_peer: int = MUCH, to_layer: int = MUCH) -> None:
         """Both through the handshake."""
-        self.until(self._ready_both, "the handshake", to_peer=to_peer, to_layer=to_layer)
+        self.until(lambda: self.shaken, "the handshake", to_peer=to_peer, to_layer=to_layer)
 
     def visit(self) -> int:
         """Once, if the selector would; how far that led, in bytes and steps."""
@@ -188,9 +191,6 @@ class Link:
 
     def _progress(self) -> tuple[object, ...]:
         return self.ready, self.ended, len(self.got), self.taken, self._sending, self.cable.sipped()
-
-    def _ready_both(self) -> bool:
-        return self.ready and self.peer.ready
 
     def _call(self, name: str, *args: Any) -> Any:
         result = self._watched(name, getattr(self.layer, name), *args)
