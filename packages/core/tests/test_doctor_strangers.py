@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.doctor import Examination, Finding, Step, Verdict, examine
-from ottla.registry.lookup import announced
+from ottla.registry.installed import announced
 from wrong_peers import Conduct, hangs_up, says, serving, stays_silent
 
 TLS_ALERT = bytes.fromhex("15030300020246")
