@@ -13,9 +13,9 @@ from test_doctor_transports import OneTransport, bounds, greeting
 import stranger_mechanism
 from ottla.config import SecurityProtocol
 from ottla.doctor import Examination, Finding, Step, Trouble, Verdict, examine
-from ottla.doctor.greeting import Greeted, NoHandshake
+from ottla.doctor.greeting import Greeted, NoHandshake, NotKafka
 from ottla.doctor.security import tls
-from ottla.errors import ErrorCode
+from ottla.errors import ClientCertificateRequired, ErrorCode
 from ottla.hookspecs import hookimpl
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla_testkit.simulation import Session, SimulatedLogin
@@ -191,3 +191,18 @@ def test_without_a_handshake_there_is_nothing_to_tell() -> None:
     [finding] = tls(SecurityProtocol.SSL, [failed])
 
     assert finding.said == "no handshake came to its end"
+
+
+class RefusedLate(PlaintextLayer):
+    """As TLS 1.3: what the server thinks of our certificate is heard after the handshake."""
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        raise ClientCertificateRequired("kafka-1 wants a certificate from us; set ssl.keystore.location")
+
+
+def test_a_refusal_that_is_heard_after_the_handshake_keeps_its_words() -> None:
+    with serving(ScriptedBroker()) as address:
+        found = greeting(address, OneTransport(RefusedLate), bounds())
+
+    assert isinstance(found, NotKafka)
+    assert found.trouble == Trouble("kafka-1 wants a certificate from us", "set ssl.keystore.location")

@@ -83,6 +83,7 @@ def test_an_unknown_authority_is_told_with_subject_issuer_and_what_is_trusted(
     assert "CN=foreign broker" in str(error)
     assert "OU=Unit, O=Somebody else" in str(error)
     assert f"ssl.truststore.location={trusting['ssl.truststore.location']}" in str(error)
+    assert str(error).count("; ") == 1, "what helps stands behind the only one: the doctor takes it from there"
     assert isinstance(error.__cause__, ssl.SSLCertVerificationError)
     until(lambda: peer.error is not None, peer.step)
     assert peer.error is not None

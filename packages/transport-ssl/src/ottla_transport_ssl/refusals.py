@@ -117,11 +117,11 @@ def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsF
     if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
         return _out_of_date(error, meeting)
     shown = meeting.certificates
-    whose = f"; it is {shown[0]}" if shown else ""
+    whose = f". It is {shown[0]}" if shown else ""
     if len(shown) > 1:
         whose += f", and the last issuer in its chain is {shown[-1].issuer!r}"
     return CertificateUntrusted(
-        f"the certificate of {meeting.peer} is not trusted: {error.verify_message}{whose}; trusted: "
+        f"the certificate of {meeting.peer} is not trusted: {error.verify_message}{whose}. Trusted: "
         f"{meeting.setup.trusted}; set ssl.truststore.location to a file with the authority that issued it"
     )
 

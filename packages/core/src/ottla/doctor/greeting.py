@@ -15,7 +15,7 @@ from ottla.doctor.conversation import PEER, Conversation
 from ottla.doctor.findings import Trouble
 from ottla.doctor.tcp import Door, Open
 from ottla.doctor.workers import side_by_side
-from ottla.errors import ConnectionFailed, OttlaError, ProtocolError, RequestTimeout, WrongProtocol
+from ottla.errors import ConnectionFailed, OttlaError, ProtocolError, RequestTimeout, SecurityRefused, WrongProtocol
 from ottla.interfaces import Transport
 from ottla.network_client.negotiation import Offer, api_versions_request, offered_versions
 from ottla.protocol import API_VERSIONS
@@ -118,6 +118,8 @@ def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:
             return Trouble.told_by(error, remedy=_SECURITY)
         case RequestTimeout():
             return Trouble(f"{PEER} took the connection and was silent for {seconds:.1f} s", _ALIVE)
+        case SecurityRefused():  # in TLS 1.3 our certificate is judged after the handshake
+            return Trouble.told_by(error, remedy=remedy)
         case ConnectionFailed() | ConnectionError():
             return Trouble(f"{PEER} closed the connection without an answer", remedy)
         case ProtocolError():
