@@ -40,3 +40,33 @@ def test_what_is_wrong_is_one_sentence(secure: SecureBroker, change: dict[str, s
 
     assert examination.cause is not None
     assert words in examination.cause.sentence
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_the_doctor_finds_a_wrong_password_at_the_login(secure: SecureBroker, mechanism: str) -> None:
+    settings = secure.sasl(mechanism, encrypted=True) | {"sasl.password": "secret-that-is-wrong"}
+    examination = examine(settings, timeout=60)
+
+    assert examination.cause is not None
+    assert examination.cause.step is Step.SASL
+    assert "alice" in examination.cause.said
+
+
+def test_the_doctor_finds_an_unknown_authority_in_the_handshake(secure: SecureBroker) -> None:
+    stranger = str(secure.security.certificates.another_authority)
+    examination = examine(secure.tls() | {"ssl.truststore.location": stranger}, timeout=60)
+
+    assert examination.cause is not None
+    assert examination.cause.step is Step.HANDSHAKE
+    assert "O=Ottla tests" in examination.cause.said
+    assert "ssl.truststore.location" in examination.cause.remedy
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_the_doctor_finds_that_a_certificate_of_ours_is_wanted(secure: SecureBroker, version: str) -> None:
+    """In the newer version the broker says so only after the handshake."""
+    examination = examine(secure.tls("MUTUAL") | {"ssl.enabled.protocols": version}, timeout=60)
+
+    assert examination.cause is not None
+    assert "wants a certificate from us" in examination.cause.said
+    assert "ssl.keystore.location" in examination.cause.remedy

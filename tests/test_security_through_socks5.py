@@ -30,14 +30,12 @@ def proxy() -> Iterator[str]:
         portal.call(listener.aclose)
 
 
-@pytest.mark.parametrize("listener", ["SSL", "MUTUAL", "SASL_SSL"])
-def test_records_go_encrypted_through_a_proxy(secure: SecureBroker, proxy: str, listener: str) -> None:
-    settings = {
-        "SSL": secure.tls(),
-        "MUTUAL": secure.mutual_tls(),
-        "SASL_SSL": secure.sasl("SCRAM-SHA-256", encrypted=True),
-    }[listener]
-    topic = f"through-socks5-{listener}"
+@pytest.mark.parametrize("way", ["SSL", "MUTUAL", "SCRAM-SHA-256", "OAUTHBEARER"])
+def test_records_go_encrypted_through_a_proxy(secure: SecureBroker, proxy: str, way: str) -> None:
+    settings = {"SSL": secure.tls, "MUTUAL": secure.mutual_tls}.get(
+        way, functools.partial(secure.sasl, way, encrypted=True)
+    )()
+    topic = f"through-socks5-{way}"
     secure.kafka.create_topic(topic)
     values = [b"%d" % number * 50 for number in range(1_000)]
 
