@@ -355,7 +355,6 @@ class NetworkClient:
                 version=version,
                 number=self._requests,
                 correlation_id=correlation_id,
-                sent_at=now,
                 deadline=now + self._request_timeout,
                 reader=reader,
                 bare=bare,

@@ -54,7 +54,6 @@ class InFlight:
     number: int
     version: int
     correlation_id: int
-    sent_at: float
     deadline: float
     reader: Reader | None = None
     bare: bool = False

@@ -14,6 +14,8 @@ from ottla.selector.strangers import NO_KAFKA, stranger
 
 SIZE_PREFIX: Final = 4
 
+_READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
+
 _ROOM_AT_FIRST: Final = 1 << 20
 """So much memory is taken on the word of a peer; an answer that is larger gets more as its bytes arrive."""
 
@@ -37,11 +39,11 @@ class Channel:
     def interest(self) -> Interest:
         """What the selector should watch the socket for."""
         wanted = self._layer.interest()
-        if self.ready:
-            wanted |= Interest.READ
-            if self._sending:
-                wanted |= Interest.WRITE
-        return wanted
+        if not self.ready:
+            return wanted
+        if self._sending:
+            return _READ_OR_WRITE
+        return Interest.READ if wanted is Interest.NONE else wanted | Interest.READ
 
     @property
     def sending(self) -> bool:

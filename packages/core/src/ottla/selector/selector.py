@@ -50,6 +50,7 @@ class _Connection:
     broken: OttlaError | None = None  # writing failed: what has arrived is read, then this is told
     channel: Channel | None = None
     events: int = 0
+    interest: Interest | None = None  # of the channel, when these events were asked for
     stalled: bool = False  # the layer said it may read, then gave nothing: wait for the socket
 
 
@@ -215,7 +216,13 @@ class Selector:
             self._read(connection, channel, mask)
             if self._write(connection, channel):
                 self._sent.append(connection.node)
-        self._watch_for(connection, 0 if connection.broken else _EVENTS[channel.interest])
+        if connection.broken:
+            self._watch_for(connection, 0)
+            return
+        interest = channel.interest
+        if interest is not connection.interest:  # a flag takes long to look up, and mostly it is the one before
+            self._watch_for(connection, _EVENTS[interest])
+            connection.interest = interest
 
     def _failure(self, connection: _Connection, cause: Exception) -> OttlaError:
         """What ended a connection, as an error of ours."""
@@ -266,7 +273,7 @@ class Selector:
             self._watch.unregister(connection.sock)
         else:
             self._watch.modify(connection.sock, events, connection)
-        connection.events = events
+        connection.events, connection.interest = events, None
 
     def _end(self, node: int, reason: OttlaError) -> None:
         connection = self._connections.get(node)
@@ -297,9 +304,9 @@ class Selector:
         self.disconnected = self._disconnected
 
     def _drain_wakeups(self) -> None:
+        # There is one byte, or by a race of threads a few: what were left would only end the next wait.
         with contextlib.suppress(BlockingIOError):
-            while self._wake_reader.recv(4096):
-                pass
+            self._wake_reader.recv(4096)
         # Only now: a wakeup that came while the bytes were read is dropped, and this round serves it anyhow.
         self._wakeup_pending = False
 
