@@ -12,6 +12,7 @@ import sys
 from asyncio import Runner
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import attrs
@@ -22,6 +23,12 @@ WARM_UP: Final = 2_000
 """Records sent before the clock starts: connections are made, metadata is known, code has run once."""
 
 POLL_EVERY: Final = 1_000
+
+
+CONFLUENT_AT_ITS_BEST: Final = MappingProxyType(
+    {"linger.ms": 50, "batch.size": 1_000_000, "batch.num.messages": 100_000}
+)
+"""What its documentation says of throughput: wait longer, and let batches be as large as they get."""
 
 
 class Peer(Protocol):
@@ -102,7 +109,14 @@ class OttlaTablePeer(OttlaPeer):
 class ConfluentPeer:
     """`produce` with `poll(0)` now and then; its queue has no limit, so that it never raises BufferError."""
 
-    def __init__(self, workload: Workload, servers: str, topic: str, counter: Counter | None) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        servers: str,
+        topic: str,
+        counter: Counter | None,
+        settings: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         from confluent_kafka import Producer
 
         self._topic = topic
@@ -121,6 +135,7 @@ class ConfluentPeer:
                 "queue.buffering.max.messages": 0,
                 "queue.buffering.max.kbytes": 2**31 - 1,
                 **workload.librdkafka_security,
+                **settings,
             }
         )
 
@@ -210,6 +225,7 @@ PEERS: Final[Mapping[str, Callable[[Workload, str, str, Counter | None], Peer]]]
     "ottla-table": OttlaTablePeer,
     "ottla-table-python": partial(OttlaTablePeer, encoder="python"),
     "confluent-kafka": ConfluentPeer,
+    "confluent-kafka-best": partial(ConfluentPeer, settings=CONFLUENT_AT_ITS_BEST),
     "aiokafka": AiokafkaPeer,
     "kafka-python": KafkaPythonPeer,
 }

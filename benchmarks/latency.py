@@ -1,0 +1,171 @@
+"""How long a record takes to be acknowledged, linger 0: one after the other, or so many a second.
+
+`python latency.py PEER SERVERS TOPIC RECORDS RATE` runs in a process of its own and prints what each record took.
+With a RATE of 0 the next record is sent when the one before is acknowledged. Otherwise records are due at even times,
+and each is counted from when it was due, whether the producer kept up or not; they go in one burst a millisecond.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from statistics import quantiles
+from typing import Any, Final, Protocol
+
+import attrs
+
+VALUE: Final = b"v" * 100
+WARM_UP: Final = 2_000
+PATIENCE: Final = 60.0
+BURST_SECONDS: Final = 0.001
+
+
+@attrs.frozen(kw_only=True)
+class Latency:
+    """What so many records took, in microseconds."""
+
+    records: int
+    p50: float
+    p99: float
+    p999: float
+
+
+class Client(Protocol):
+    """A producer under test. `late` takes the index of a record and when it was acknowledged."""
+
+    def awaited(self) -> None:
+        """Send one record and wait until it is acknowledged."""
+
+    def send(self, index: int, late: Callable[[int, float], None]) -> None:
+        """Send one record, and do not wait."""
+
+    def turn(self) -> None:
+        """Whatever the client wants to be called for now and then."""
+
+    def flush(self) -> None:
+        """Wait for all of them."""
+
+
+class OttlaClient:
+    """`send(...).result()`, and `on_delivery`."""
+
+    def __init__(self, servers: str, topic: str, encoder: str) -> None:
+        from ottla import Producer
+
+        self._topic = topic
+        self._producer = Producer(bootstrap_servers=servers, linger_ms=0, record_encoder=encoder)
+
+    def awaited(self) -> None:
+        """Send one record and wait until it is acknowledged."""
+        self._producer.send(self._topic, VALUE).result(PATIENCE)
+
+    def send(self, index: int, late: Callable[[int, float], None]) -> None:
+        """Send one record, and do not wait."""
+
+        def acknowledged(metadata: object, error: Exception | None) -> None:
+            if error is not None:
+                raise error
+            late(index, time.perf_counter())
+
+        self._producer.send(self._topic, VALUE, on_delivery=acknowledged)
+
+    def turn(self) -> None:
+        """It has a thread of its own."""
+
+    def flush(self) -> None:
+        """Wait for all of them."""
+        self._producer.flush()
+
+
+class ConfluentClient:
+    """`produce`, and `poll` until the callback has run."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        from confluent_kafka import Producer
+
+        self._topic = topic
+        settings = {"bootstrap.servers": servers, "linger.ms": 0, "acks": "all", "enable.idempotence": True}
+        self._producer = Producer({**settings, "queue.buffering.max.messages": 0})
+
+    def awaited(self) -> None:
+        """Send one record and wait until it is acknowledged."""
+        acknowledged: list[object] = []
+        self._producer.produce(self._topic, VALUE, on_delivery=lambda error, _message: acknowledged.append(error))
+        while not acknowledged:
+            self._producer.poll(PATIENCE)
+        if acknowledged[0] is not None:
+            raise RuntimeError(acknowledged[0])
+
+    def send(self, index: int, late: Callable[[int, float], None]) -> None:
+        """Send one record, and do not wait."""
+        self._producer.produce(
+            self._topic, VALUE, on_delivery=lambda _error, _message: late(index, time.perf_counter())
+        )
+
+    def turn(self) -> None:
+        """Have the callbacks run that are due."""
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Wait for all of them."""
+        self._producer.flush()
+
+
+CLIENTS: Final[Mapping[str, Callable[[str, str], Client]]] = {
+    "ottla": lambda servers, topic: OttlaClient(servers, topic, "native"),
+    "ottla-python": lambda servers, topic: OttlaClient(servers, topic, "python"),
+    "confluent-kafka": ConfluentClient,
+}
+
+
+def one_by_one(client: Client, records: int) -> Sequence[float]:
+    """The seconds of each record, sent when the one before had been acknowledged."""
+    took = []
+    for _ in range(records):
+        started = time.perf_counter()
+        client.awaited()
+        took.append(time.perf_counter() - started)
+    return took
+
+
+def at_rate(client: Client, records: int, rate: float) -> Sequence[float]:
+    """The seconds of each record from when it was due, *rate* a second."""
+    done = [0.0] * records
+
+    def late(index: int, at: float) -> None:
+        done[index] = at
+
+    started = time.perf_counter()
+    for index in range(records):
+        due = started + index / rate
+        while (ahead := due - time.perf_counter()) > BURST_SECONDS:
+            client.turn()
+            time.sleep(min(ahead, BURST_SECONDS))
+        client.send(index, late)
+    client.flush()
+    return [at - started - index / rate for index, at in enumerate(done)]
+
+
+def summary(seconds: Sequence[float]) -> Latency:
+    """The percentiles."""
+    parts = quantiles(seconds, n=1_000)
+    return Latency(records=len(seconds), p50=parts[499] * 1e6, p99=parts[989] * 1e6, p999=parts[998] * 1e6)
+
+
+def run(name: str, servers: str, topic: str, records: int, rate: float) -> Latency:
+    """Warm up, then measure."""
+    client = CLIENTS[name](servers, topic)
+    one_by_one(client, WARM_UP)
+    return summary(at_rate(client, records, rate) if rate else one_by_one(client, records))
+
+
+def main(arguments: Sequence[Any]) -> None:
+    """Print one run's percentiles as JSON."""
+    name, servers, topic, records, rate = arguments
+    print(json.dumps(attrs.asdict(run(name, servers, topic, int(records), float(rate)))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
