@@ -181,6 +181,14 @@ def test_a_key_that_is_no_string_is_refused() -> None:
     assert problem.startswith("b'linger.ms' is not a key")
 
 
+@pytest.mark.parametrize("settings", ["kafka:9092", ["kafka:9092"], 9092])
+def test_what_is_no_mapping_is_told_beside_the_other_problems(settings: object) -> None:
+    problems = finish_refused(ConfigDraft.read(settings, {"linger_ms": "soon"}))  # type: ignore[arg-type]
+
+    assert problems[0].startswith(f"the settings are {settings!r}, a {type(settings).__name__}; give a mapping")
+    assert any(problem.startswith("linger.ms") for problem in problems)
+
+
 def test_keywords_are_keys_with_underscores_for_dots() -> None:
     draft = ConfigDraft.read({}, {"bootstrap_servers": "kafka:9092", "linger_ms": 9, "proxy_port": 1})
     draft.claim([key("proxy.port")], plugin="socks")

@@ -363,6 +363,18 @@ def test_a_commit_under_way_learns_of_a_record_that_is_given_up() -> None:
         assert [how for _, _, how in world.cluster.transactions.ends] == [False]
 
 
+def test_what_a_commit_raised_is_not_told_again_by_closing() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
+        producer = begun(world)
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(AbortableError):
+            producer.commit_transaction()
+        producer.close()
+
+        assert [how for _, _, how in world.cluster.transactions.ends] == [False]
+
+
 @VERSIONS
 def test_an_expired_record_spoils_its_transaction_and_the_next_one_has_an_epoch_of_its_own(version: int) -> None:
     config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}

@@ -9,7 +9,7 @@ import attrs
 
 from ottla import io_threads
 from ottla.accumulator import RecordAccumulator
-from ottla.errors import TransactionTimeout, WrongCall
+from ottla.errors import TransactionError, TransactionTimeout, WrongCall
 from ottla.reports import DeliveryReport
 from ottla.transaction_manager import OffsetsToSend, PreparedTransaction
 from ottla.transaction_manager.pending import Pending
@@ -48,7 +48,13 @@ class Transactions:
         self._check("commit_transaction" if commit else "abort_transaction")
         pending = self.manager.end(commit=commit)
         self._cut()
-        self._wait(pending, timeout)
+        try:
+            self._wait(pending, timeout)
+        except TransactionTimeout:
+            raise  # nothing is decided
+        except TransactionError:
+            self.accumulator.report()  # this error tells of what failed, and nobody has to tell it again
+            raise
         report, _unseen, _error = self.accumulator.report()  # an abort answers for what failed
         return report
 

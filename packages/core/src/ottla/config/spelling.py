@@ -33,6 +33,12 @@ _OTHER_CLIENTS: Final = {
 def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]) -> dict[str, object]:
     """Both spellings in one mapping of dotted names; None, as in Java, is nothing said."""
     merged: dict[str, object] = {}
+    if not isinstance(settings, Mapping):
+        problems.append(
+            f"the settings are {settings!r}, a {type(settings).__name__}; give a mapping of Kafka's names, or keywords "
+            "such as bootstrap_servers='localhost:9092'"
+        )
+        settings = {}
     for name, value in settings.items():
         if isinstance(name, str):
             merged[name] = value

@@ -35,8 +35,8 @@ def wordless(error: ConnectionFailed) -> ConnectionFailed:
 def unheard(error: ConnectionFailed) -> ConnectionFailed:
     """The end of a connection whose peer told its versions, and hung up on the first thing that we asked."""
     guess = ConnectionFailed(
-        f"{error}; it had answered nothing but its versions: a listener that wants a login does that "
-        "(security.protocol=SASL_SSL or SASL_PLAINTEXT), and so does a broker that is just ending"
+        f"{error}; it had answered nothing but its versions: a listener that wants a login does that (put SASL_ before "
+        "what security.protocol is now), and so does a broker that is just ending"
     )
     guess.__cause__ = error
     return guess
