@@ -23,7 +23,7 @@ from ottla.interfaces import Target
 from ottla.network_client import Completion, Request
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connections import Connections
-from ottla.network_client.upkeep import read_answer
+from ottla.network_client.metadata_wire import read_answer
 from ottla.protocol import (
     METADATA,
     PRODUCE,
@@ -613,7 +613,7 @@ def test_the_clients_own_requests_complete_nothing_of_the_callers() -> None:
 def test_an_hour_of_failing_metadata_asks_no_more_than_about_once_a_second() -> None:
     machine = ready(machine_of(1))
     machine.cluster.metadata_code = ErrorCode.UNKNOWN_SERVER_ERROR
-    machine.client._rebootstraps = False
+    machine.client._upkeep._rebootstraps = False
     machine.metadata.request_update()
     before, started = asked_for_metadata(machine), machine.clock()
     while machine.clock() < started + 100:

@@ -13,10 +13,8 @@ from typing import Any, assert_never
 from ottla.authentication import Ask, Authentication, Token
 from ottla.backoff import Backoff
 from ottla.errors import (
-    BrokerError,
     ConnectionFailed,
     ConnectionRetired,
-    ErrorCode,
     NameResolutionFailed,
     NetworkError,
     OttlaError,
@@ -34,7 +32,7 @@ from ottla.network_client.endings import level, told, unheard, wordless
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
-from ottla.network_client.upkeep import metadata_request, read_answer
+from ottla.network_client.upkeep import Upkeep
 from ottla.protocol import (
     API_VERSIONS,
     Message,
@@ -74,17 +72,21 @@ class NetworkClient:
         self._reconnect_backoff = reconnect_backoff
         self._setup_backoff = setup_backoff
         self._canonical_bootstrap = canonical_bootstrap
-        self._rebootstraps = rebootstraps
-        self._rebootstrap_trigger = rebootstrap_trigger
         self._clock = clock
         self._connections = Connections(max_in_flight=max_in_flight)
         self._requests = 0
-        self._metadata_asked = False
+        self._upkeep = Upkeep(
+            metadata=metadata,
+            connections=self._connections,
+            transport=self,
+            client_id=client_id,
+            rebootstraps=rebootstraps,
+            rebootstrap_trigger=rebootstrap_trigger,
+        )
         self.features = Features()
         """What the cluster has agreed on, as the brokers told when we connected."""
         self._logins = Logins(authentication, self) if authentication is not None else None
         self._accepted = False  # by any server, ever, a login included
-        self._reached = False  # any broker at the address that it advertises, ever
         self._completions: list[tuple[Request, Completion]] = []
         self._written: list[int] = []  # nodes whose request wants no answer, and is written
 
@@ -98,11 +100,10 @@ class NetworkClient:
             return False
         connection = self._connections.of(broker)
         if connection.broker != broker:  # a leader hint told where it is now
-            self._forget_gone()
+            self.forget_gone()
             connection = self._connections.of(broker)
-        if connection.may_connect(now):
-            self._connect(connection, now)
-        return not self._metadata_due(now) and self._takes(connection, now)
+        takes = self.takes(connection, now)
+        return takes and not self._upkeep.due(now)
 
     def send(self, node: int, request: Request, now: float) -> None:
         """Send a request to a broker that is ready; its `on_complete` is called by a later `poll`."""
@@ -133,10 +134,8 @@ class NetworkClient:
         connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
         if connection is None:
             return None
-        if connection.may_connect(now):
-            self._connect(connection, now)
-        may_send = not self._metadata_due(now) and self._takes(connection, now)
-        return connection.broker.id if may_send else None
+        takes = self.takes(connection, now)
+        return connection.broker.id if takes and not self._upkeep.due(now) else None
 
     def next_try(self, now: float) -> float:
         """When a broker may be tried again or asked again, if none takes a request now."""
@@ -149,7 +148,7 @@ class NetworkClient:
         Only as long as none was ever reached, and not for one at the address of a bootstrap server, which may restart.
         """
         cluster = self._metadata.cluster
-        if self._reached or cluster.bootstrap or not self._accepted:
+        if self._upkeep.reached or cluster.bootstrap or not self._accepted:
             return None
         brokers = cluster.brokers.values()
         if any((broker.host, broker.port) in self._metadata.bootstrap_addresses for broker in brokers):
@@ -176,7 +175,7 @@ class NetworkClient:
         Must come back when something of its own is due, so it may return early.
         """
         if not self._completions:
-            self._ask_for_metadata(now)
+            self._upkeep.ask(now)
             patience = 0.0 if self._written else min(timeout, self._due_at(now) - now)
             self._selector.poll(max(0.0, patience))
             now = self._clock()
@@ -199,7 +198,7 @@ class NetworkClient:
         """
         unconfirmed = [connection for connection in self._connections if connection.unconfirmed is not None]
         for connection in unconfirmed:
-            if connection.asked_to_confirm or not self._takes(connection, now):
+            if connection.asked_to_confirm or not self.takes(connection, now):
                 continue
             connection.asked_to_confirm = True
             self._transmit(connection, api_versions_request(), 0, now)  # a version that every broker takes
@@ -291,7 +290,7 @@ class NetworkClient:
             connection.closing, connection.reason = True, reason
             self._selector.close(connection.broker.id, reason)
 
-    def _forget_gone(self) -> None:
+    def forget_gone(self) -> None:
         """Close the connections of brokers that left the cluster or moved to another address."""
         for connection in self._connections.gone(self._metadata.cluster.brokers.values()):
             if connection.stage is not Stage.DISCONNECTED:
@@ -323,8 +322,13 @@ class NetworkClient:
             case _:
                 assert_never(move)
 
-    def _takes(self, connection: Connection, now: float) -> bool:
-        """Whether a connection takes a request now; a session that is almost over is renewed first."""
+    def takes(self, connection: Connection, now: float) -> bool:
+        """Whether a connection takes a request now; it is begun where there is none.
+
+        A session that is almost over is renewed first.
+        """
+        if connection.may_connect(now):
+            self._connect(connection, now)
         if not connection.may_send(now, max_in_flight=self._max_in_flight):
             return False
         if self._logins is None or now < connection.renew_at:
@@ -475,7 +479,7 @@ class NetworkClient:
         connection.refusal = connection.told = None
         connection.heard = False
         self._accepted = connection.reached = True
-        self._reached |= connection.broker.id >= 0
+        self._upkeep.reached |= connection.broker.id >= 0
         connection.addresses = ()
         logger.debug("%s: %s is ready", self._client_id, connection.broker)
 
@@ -484,7 +488,7 @@ class NetworkClient:
             connection = self._connections[node]
             self._failed(connection, connection.reason or self._meaning(connection, error, now), now)
         if self._selector.disconnected:
-            self._forget_gone()
+            self.forget_gone()
 
     def _meaning(self, connection: Connection, error: OttlaError, now: float) -> OttlaError:
         """What it means that the peer has ended a connection at this stage."""
@@ -524,76 +528,10 @@ class NetworkClient:
             else:
                 self.drop(connection, error)
 
-    # Metadata
-
-    def _metadata_due(self, now: float) -> bool:
-        return not self._metadata_asked and now >= self._metadata.due_at()
-
-    def _ask_for_metadata(self, now: float) -> None:
-        if not self._metadata_due(now):
-            return
-        self._begin_again_if_lost(now)
-        connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
-        if connection is None:
-            return
-        if connection.may_connect(now):
-            self._connect(connection, now)
-        elif self._takes(connection, now):
-            wanted = self._metadata.begin(now)
-            request = metadata_request(
-                wanted.topics, on_complete=lambda completion: self._take_metadata(completion, partial=wanted.partial)
-            )
-            self._metadata_asked = True
-            self.send(connection.broker.id, request, now)
-
-    def _begin_again_if_lost(self, now: float) -> None:
-        """Turn to the bootstrap servers when no broker that we know is left, or none has told us anything for long."""
-        cluster = self._metadata.cluster
-        if cluster.bootstrap or not self._rebootstraps or not self._reached:
-            return
-        if self._connections.none_left(cluster.brokers.values()):
-            why = "none of the known brokers can be reached"
-        elif self._metadata.in_vain_for(now) >= self._rebootstrap_trigger:
-            why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
-        else:
-            return
-        self._begin_again(why, now)
-
-    def _begin_again(self, why: str, now: float) -> None:
-        logger.warning("%s: %s; beginning again with bootstrap.servers", self._client_id, why)
-        self._metadata.begin_again(now)
-        self._forget_gone()
-
-    def _take_metadata(self, completion: Completion, *, partial: bool) -> None:
-        self._metadata_asked = False
-        if completion.error is not None:
-            self._metadata.fail(completion.error, completion.now)
-            return
-        try:
-            brokers, topics = read_answer(completion.answer)
-        except OttlaError as error:
-            self._metadata.fail(error, completion.now)
-            refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
-            if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
-                self._begin_again("a broker asked for it", completion.now)
-            return
-        self._metadata.update(brokers, topics, completion.now, partial=partial)
-        self._forget_gone()
-
     def _due_at(self, now: float) -> float:
         """When the client itself has something to do again."""
         due = min((connection.next_deadline() for connection in self._connections), default=float("inf"))
-        if self._metadata_asked:
-            return due
-        metadata_at = self._metadata.due_at()
-        if metadata_at > now:
-            return min(due, metadata_at)
-        connections = self._connections
-        if any(c.setting_up for c in connections):
-            return due
-        # No connection could be asked: a lost one may be tried, a throttled one asked, after its time.
-        changes = (max(c.retry_at, c.throttled_until) for c in connections)
-        return min(due, min((at for at in changes if at > now), default=due))
+        return min(due, self._upkeep.due_at(now))
 
 
 def _unheard(_completion: Completion) -> None:
