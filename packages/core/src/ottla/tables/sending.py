@@ -110,17 +110,17 @@ class _Sending:
         self.route = sender.routes.known.get(self._topic) or sender.find_route(self._topic)
         offset = self.delivery.begin_chunk(chunk.count)
         self._taken, self._answered = range(offset, offset + chunk.count), []
-        sizes = _sizes(chunk)
-        refused = self._refused(chunk, sizes)
+        refused = self._refused(chunk)
         self._refuse(offset, refused)
         kept = _kept(refused, chunk.count)
         fit = chunk if kept is None else chunk.take(kept)
         if fit.count:
-            self._cut_up(offset, fit, kept, size=pc.sum(sizes).as_py() * fit.count // chunk.count)
+            self._cut_up(offset, fit, kept)
         self._taken = range(0)
 
-    def _cut_up(self, offset: int, chunk: Chunk, kept: Sequence[int] | None, *, size: int) -> None:
+    def _cut_up(self, offset: int, chunk: Chunk, kept: Sequence[int] | None) -> None:
         sender, view = self._sender, self.route.view
+        size = sum(pc.sum(lengths).as_py() or 0 for lengths in _lengths(chunk))
         partitions = self._partitions.of(
             view, keys=chunk.keys, given=chunk.partitions, count=chunk.count, size=size + chunk.count * FRAME
         )
@@ -158,23 +158,24 @@ class _Sending:
                 raise
             self.delivery.add(batch, offset=piece.offset, rows=piece.rows)
 
-    def _refused(self, chunk: Chunk, sizes: Any) -> dict[int, InvalidRecord]:
+    def _refused(self, chunk: Chunk) -> dict[int, InvalidRecord]:
         """The rows that can be no record here, and why."""
         refused: dict[int, InvalidRecord] = {}
-        for bad, error in self._objections(chunk, sizes):
+        for bad, error in self._objections(chunk):
             if bad is not None:
                 for index in pc.indices_nonzero(bad).to_pylist():
                     refused.setdefault(index, error(index))
         return refused
 
-    def _objections(self, chunk: Chunk, sizes: Any) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecord]]]:
+    def _objections(self, chunk: Chunk) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecord]]]:
         yield (
             chunk.bad_times,
             lambda _index: InvalidRecord(f"its timestamp is not from 0 to {TIMESTAMP_MAX} ms"),
         )
         yield chunk.bad_headers, lambda _index: InvalidRecord("one of its headers has no name")
         most = self._sender.most_bytes - LONE_OVERHEAD
-        if pc.max(sizes).as_py() > most:
+        if sum(pc.max(lengths).as_py() or 0 for lengths in _lengths(chunk)) > most:  # else no row needs a look
+            sizes = _sizes(chunk)
             yield (
                 pc.greater(sizes, most),
                 lambda index: RecordTooLarge(
@@ -268,10 +269,13 @@ def _read(stream: Iterator[Chunk]) -> Iterator[Chunk]:
 def _sizes(chunk: Chunk) -> Any:
     """The bytes of each row's key, value and headers."""
     sizes = zeros(chunk.count)
-    for column in (chunk.keys, chunk.values, chunk.headers):
-        if column is not None:
-            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
+    for lengths in _lengths(chunk):
+        sizes = pc.add(sizes, pc.fill_null(lengths, 0))
     return sizes
+
+
+def _lengths(chunk: Chunk) -> list[Any]:
+    return [pc.binary_length(column) for column in (chunk.keys, chunk.values, chunk.headers) if column is not None]
 
 
 def _kept(refused: Mapping[int, object], count: int) -> Sequence[int] | None:
