@@ -144,6 +144,8 @@ def murmur2_partitions(keys not None, int partitions):
     cdef Column column
     cdef Py_ssize_t row, size, count = len(keys)
     cdef const uint8_t* key = NULL
+    if partitions <= 0:
+        raise ValueError(f"there are no {partitions} partitions to choose from")
     open_column(keys, &column)
     chosen = array("i", bytes(4 * count))
     cdef int32_t[::1] to = chosen

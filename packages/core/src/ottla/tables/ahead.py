@@ -46,7 +46,7 @@ class Ahead:
     def __init__(self, seal: Callable[[Columns], Section] | None, *, threads: int) -> None:
         self._seal = seal
         self._threads = threads
-        self._most = 2 * threads if seal is not None else 0
+        self._most = threads + 1 if seal is not None else 0
         self._pool: ThreadPoolExecutor | None = None
         self._pending: deque[tuple[Piece, Future[Section] | None]] = deque()
 

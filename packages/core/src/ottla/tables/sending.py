@@ -30,8 +30,11 @@ from ottla.tables.choice import Choice
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
 
-BATCH_BYTES: Final = 256 * 1024
-"""What a batch of a table aims at."""
+BATCH_BYTES: Final = 896 * 1024
+"""What a batch of a table aims at: below what requests and topics take by default, a megabyte."""
+
+GATHERED_BYTES: Final = 256 * 1024
+"""What small batches of a stream are joined to, for each partition where there are keys."""
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """What is partitioned and encoded at once, at most."""
@@ -58,7 +61,8 @@ class TableSender:
         """Queue the rows of a stream. What is raised after the first of them were taken has their `delivery`."""
         sending = _Sending(self, topic, route)
         most = self.chunk_bytes
-        least = min(most, self.batch_bytes * (1 if choice.key is None else route.view.partitions))
+        gathered = min(self.batch_bytes, GATHERED_BYTES)
+        least = min(most, gathered * (1 if choice.key is None else route.view.partitions))
         try:
             sending.send(_read(chunks(stream, choice, least=least, most=most)))
         except OttlaError as error:
