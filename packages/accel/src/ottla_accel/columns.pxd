@@ -1,4 +1,3 @@
-from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 ctypedef struct Fact:
@@ -30,8 +29,9 @@ cdef class NativeColumns:
     cdef bint _closed
     cdef bint _keyed
     cdef object _told
-    cdef PyObject** _callbacks
-    cdef Py_ssize_t _callbacks_capacity
+    cdef list _callbacks
+    cdef Py_ssize_t* _called_back
+    cdef Py_ssize_t _called_back_capacity
 
     cdef Py_ssize_t put(
         self,
@@ -43,8 +43,9 @@ cdef class NativeColumns:
         Py_ssize_t headers_size,
         int64_t timestamp_ms,
     ) except -2
-    cdef int call_back(self, Py_ssize_t index, PyObject* callback) except -1
-    cdef int make_room_for(self, Py_ssize_t count, Py_ssize_t size) except -1
+    cdef int call_back(self, object callback) except -1
+    cdef int forget_callback(self) except -1
     cdef int _make_room(self, Py_ssize_t needed) except -1
+    cdef int _check_there(self) except -1
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept
     cdef object _part(self, const uint8_t* start, Py_ssize_t size)

@@ -9,8 +9,6 @@ from array import array
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -50,7 +48,7 @@ cdef class NativeColumns:
     def __dealloc__(self):
         PyMem_Free(self._bytes)
         PyMem_Free(self._facts)
-        self._drop_callbacks()
+        PyMem_Free(self._called_back)
 
     def append(self, key, value, headers, timestamp_ms):
         """The record's index in the batch; None: no room. An empty batch takes any record."""
@@ -83,6 +81,7 @@ cdef class NativeColumns:
 
     def encode(self, int magic):
         """Hand the section over; in a format before v2 the records are encoded anew by the core's own columns."""
+        self._check_there()
         if magic != 2:
             encoded = self._replayed().encode(magic)
             self.release()
@@ -99,10 +98,14 @@ cdef class NativeColumns:
 
     def extend(self, NativeColumns other not None, indexes):
         """Append these records of other columns while there is room; how many there was for."""
+        cdef int64_t[::1] all_wanted = array("q", indexes)  # first: whatever it runs, the records may move meanwhile
         cdef const uint8_t* at = other._bytes
-        cdef Py_ssize_t position = 0, wanted, taken = 0
+        cdef Py_ssize_t position = 0, place, wanted, taken = 0
         cdef Parts parts
-        for wanted in indexes:
+        for place in range(all_wanted.shape[0]):
+            wanted = all_wanted[place]
+            if at is NULL or not 0 <= wanted < other._count or other is self:
+                raise IndexError(f"there is no record {wanted} to be taken over")
             if wanted < position:
                 at, position = other._bytes, 0
             while position <= wanted:
@@ -118,6 +121,7 @@ cdef class NativeColumns:
 
     def keys(self):
         """The keys of all records, before `encode`."""
+        self._check_there()
         cdef const uint8_t* at = self._bytes
         cdef Py_ssize_t index
         cdef Parts parts
@@ -134,23 +138,23 @@ cdef class NativeColumns:
 
     def facts(self):
         """What is told of each record once it is delivered; also after `encode`."""
-        cdef Py_ssize_t index
+        cdef Py_ssize_t index, count = self._count  # that of now: what making arrays runs may append
         if self._told is not None:
             return self._told
-        timestamps, key_sizes, value_sizes = array("q", bytes(8 * self._count)), None, array("i", bytes(4 * self._count))
+        timestamps, key_sizes, value_sizes = array("q", bytes(8 * count)), None, array("i", bytes(4 * count))
         cdef int64_t[::1] times = timestamps
         cdef int32_t[::1] values = value_sizes
         cdef int32_t[::1] keys
-        for index in range(self._count):
+        for index in range(count):
             times[index] = self._facts[index].timestamp_ms
             values[index] = self._facts[index].value_size
         if self._keyed:
-            key_sizes = array("i", bytes(4 * self._count))
+            key_sizes = array("i", bytes(4 * count))
             keys = key_sizes
-            for index in range(self._count):
+            for index in range(count):
                 keys[index] = self._facts[index].key_size
         facts = Facts(timestamps, key_sizes, value_sizes)
-        if self._closed:
+        if self._closed and count == self._count:
             self._told = facts
         return facts
 
@@ -158,21 +162,24 @@ cdef class NativeColumns:
 
     def take_callbacks(self):
         """Pairs of index and callback, in order, for once."""
-        cdef Py_ssize_t index
-        taken = []
-        for index in range(min(self._callbacks_capacity, self._count)):
-            if self._callbacks[index] is not NULL:
-                taken.append((index, <object>self._callbacks[index]))
-        self._drop_callbacks()
-        return taken
+        cdef Py_ssize_t place
+        cdef list callbacks = self._callbacks
+        cdef Py_ssize_t* called_back = self._called_back
+        # First: what the collector runs while pairs are made may come by here.
+        self._callbacks, self._called_back, self._called_back_capacity = None, NULL, 0
+        try:
+            return [(called_back[place], callbacks[place]) for place in range(len(callbacks) if callbacks else 0)]
+        finally:
+            PyMem_Free(called_back)
 
     def tell(self, list callbacks, str topic, partition, long long base_offset, long long log_append_time_ms, failed):
         """Call each callback of a pair with its record's metadata; *failed*() in an except block if it raises."""
         cdef Py_ssize_t index
         cdef object metadata
         appended = None if log_append_time_ms < 0 else log_append_time_ms
-        for pair in callbacks:
-            index = (<tuple>pair)[0]
+        for index, callback in callbacks:
+            if not 0 <= index < self._count:
+                raise IndexError(f"there is no record {index} to tell of")
             metadata = new_tuple(METADATA, 6)
             fill(metadata, 0, topic)
             fill(metadata, 1, partition)
@@ -181,34 +188,31 @@ cdef class NativeColumns:
             fill(metadata, 4, self._facts[index].key_size)
             fill(metadata, 5, self._facts[index].value_size)
             try:
-                (<tuple>pair)[1](metadata, None)
+                callback(metadata, None)
             except BaseException:
                 failed()
 
-    cdef int call_back(self, Py_ssize_t index, PyObject* callback) except -1:
-        """Leave a callback with the record that was just put."""
-        cdef Py_ssize_t wanted, place
+    cdef int call_back(self, callback) except -1:
+        """Leave a callback for the record that is put next, before it is: what can fail has failed by then."""
+        cdef Py_ssize_t place, wanted
         cdef void* memory
-        if index >= self._callbacks_capacity:
-            wanted = max(2 * self._callbacks_capacity, index + 1, 4)
-            memory = PyMem_Realloc(self._callbacks, wanted * <Py_ssize_t>sizeof(PyObject*))
+        if self._callbacks is None:
+            self._callbacks = []
+        place = len(self._callbacks)
+        if place == self._called_back_capacity:
+            wanted = max(2 * place, 4)
+            memory = PyMem_Realloc(self._called_back, wanted * <Py_ssize_t>sizeof(Py_ssize_t))
             if memory is NULL:
                 raise MemoryError
-            self._callbacks = <PyObject**>memory
-            for place in range(self._callbacks_capacity, wanted):
-                self._callbacks[place] = NULL
-            self._callbacks_capacity = wanted
-        Py_INCREF(<object>callback)
-        self._callbacks[index] = callback
+            self._called_back, self._called_back_capacity = <Py_ssize_t*>memory, wanted
+        self._callbacks.append(callback)
+        self._called_back[place] = self._count
         return 0
 
-    def _drop_callbacks(self):
-        cdef PyObject** callbacks = self._callbacks
-        cdef Py_ssize_t index, capacity = self._callbacks_capacity
-        self._callbacks, self._callbacks_capacity = NULL, 0  # first: what a callback's end runs may come by here
-        for index in range(capacity):
-            Py_XDECREF(callbacks[index])
-        PyMem_Free(callbacks)
+    cdef int forget_callback(self) except -1:
+        """The record that the last callback was left for is not put."""
+        self._callbacks.pop()
+        return 0
 
     cdef Py_ssize_t put(
         self,
@@ -265,16 +269,12 @@ cdef class NativeColumns:
             self._facts, self._facts_capacity = <Fact*>memory, wanted
         return 0
 
-    cdef int make_room_for(self, Py_ssize_t count, Py_ssize_t size) except -1:
-        """Memory for just so many records of so many bytes together; there are none yet."""
-        self._bytes = <uint8_t*>PyMem_Realloc(self._bytes, size)
-        self._facts = <Fact*>PyMem_Realloc(self._facts, count * FACT)
-        if self._bytes is NULL or self._facts is NULL:
-            raise MemoryError
-        self._capacity, self._facts_capacity = size, count
-        return 0
-
     # Reading what was written
+
+    cdef int _check_there(self) except -1:
+        if self._bytes is NULL:
+            raise ValueError("there are no records: none was appended, or they were encoded or released")
+        return 0
 
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept:
         """The parts of the record that begins here; returns where the next one does."""

@@ -57,6 +57,7 @@ cdef Py_ssize_t DELIVERY_BATCH = slot_of(Delivery, "_batch")
 cdef Py_ssize_t DELIVERY_INDEX = slot_of(Delivery, "_index")
 
 cdef const uint8_t* NO_HEADERS = b"\0"
+cdef Py_ssize_t HEADERS_KEPT = 64 * 1024
 cdef type BATCH = ProducerBatch
 cdef type DELIVERY = Delivery
 
@@ -71,7 +72,7 @@ cdef class QuickSend:
     cdef bint _hashes
     cdef bint _ignores_keys
     cdef uint8_t* _headers
-    cdef Py_ssize_t _headers_capacity
+    cdef Py_ssize_t _headers_capacity  # the largest that is kept: HEADERS_KEPT
 
     def __init__(self, *, dict routes, producer, slow, bint sticky, bint hashes, bint ignores_keys):
         self._routes = routes
@@ -86,12 +87,13 @@ cdef class QuickSend:
 
     def send(self, topic, value=None, key=None, *, headers=(), partition=None, timestamp_ms=None, on_delivery=None):
         """`Producer.send`."""
-        cdef PyObject* batch
-        cdef object delivery
+        cdef PyObject* found
+        cdef object batch, delivery
         if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
-            batch = self._open_batch(topic, key, partition)
-            if batch is not NULL:
-                delivery = self._append(<object>batch, value, key, headers, timestamp_ms, on_delivery)
+            found = self._open_batch(topic, key, partition)
+            if found is not NULL:
+                batch = <object>found  # a reference of our own, for its queue may let go of it
+                delivery = self._append(batch, value, key, headers, timestamp_ms, on_delivery)
                 if delivery is not None:
                     return delivery
         producer = self._producer()
@@ -107,27 +109,31 @@ cdef class QuickSend:
         cdef PyObject* route
         cdef PyObject* queues
         cdef PyObject* batch
-        cdef Py_ssize_t chosen
-        cdef int overflow = 0
+        cdef long long chosen, partitions
+        cdef int overflow = 0, too_many = 0
         if type(topic) is not str:
             return NULL
         route = PyDict_GetItemWithError(self._routes, topic)
         if route is NULL:
             return NULL
+        if partition is None and (key is None or self._ignores_keys):
+            batch = read_slot(route, ROUTE_STAY) if self._sticky else NULL
+            return NULL if batch is Py_None else batch
+        partitions = PyLong_AsLongLongAndOverflow(read_slot(read_slot(route, ROUTE_VIEW), VIEW_PARTITIONS), &too_many)
+        if too_many or partitions <= 0:
+            return NULL
         if partition is not None:
             if not PyLong_CheckExact(<PyObject*>partition):
                 return NULL
             chosen = PyLong_AsLongLongAndOverflow(<PyObject*>partition, &overflow)
-        elif key is None or self._ignores_keys:
-            batch = read_slot(route, ROUTE_STAY) if self._sticky else NULL
-            return NULL if batch is Py_None else batch
         elif self._hashes:
             chosen = hash_of(<const uint8_t*>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)) & 0x7FFFFFFF
-            chosen %= PyLong_AsLongLongAndOverflow(read_slot(read_slot(route, ROUTE_VIEW), VIEW_PARTITIONS), &overflow)
+            chosen %= partitions
         else:
             return NULL
         queues = read_slot(route, ROUTE_QUEUES)
-        if overflow or not 0 <= chosen < PyList_GET_SIZE(queues):
+        # There are more queues than partitions where a topic was made anew with fewer.
+        if overflow or not 0 <= chosen < min(partitions, PyList_GET_SIZE(queues)):
             return NULL
         batch = read_slot(PyList_GET_ITEM(queues, chosen), QUEUE_OPEN)
         return NULL if batch is Py_None else batch
@@ -154,17 +160,23 @@ cdef class QuickSend:
                 return None
         else:
             return None
+        # All that can fail, or make the collector run what sends another record, comes before the record is put.
+        delivery = new_object(DELIVERY)
+        write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
         if not (PyTuple_CheckExact(<PyObject*>headers) and PyTuple_GET_SIZE(<PyObject*>headers) == 0):
             section_size = self._encode_headers(<PyObject*>headers)
             if section_size < 0:
                 return None
             section = self._headers
-        index = put(native, value, key, section, section_size, timestamp)
-        if index < 0:
-            return None
-        if on_delivery is not None:
-            native.call_back(index, <PyObject*>on_delivery)
-        return new_delivery(batch, index)
+        if on_delivery is None:
+            write_slot(<PyObject*>delivery, DELIVERY_INDEX, native._count)
+            index = put(native, value, key, section, section_size, timestamp)
+        else:
+            index = put_with_callback(native, delivery, value, key, section, section_size, timestamp, on_delivery)
+        if self._headers_capacity > HEADERS_KEPT:
+            PyMem_Free(self._headers)
+            self._headers, self._headers_capacity = NULL, 0
+        return None if index < 0 else delivery
 
     cdef Py_ssize_t _encode_headers(self, PyObject* headers) except -2:
         """Put headers to where they can be copied from; their size, -1: they are not plain."""
@@ -226,11 +238,19 @@ cdef inline Py_ssize_t put(
     )
 
 
-cdef inline object new_delivery(batch, Py_ssize_t index):
-    delivery = new_object(DELIVERY)
-    write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
-    write_slot(<PyObject*>delivery, DELIVERY_INDEX, index)
-    return delivery
+cdef Py_ssize_t put_with_callback(
+    NativeColumns native, delivery, value, key, const uint8_t* section, Py_ssize_t section_size, int64_t timestamp,
+    on_delivery,
+) except -2:
+    cdef Py_ssize_t index = -1
+    native.call_back(on_delivery)
+    try:
+        write_slot(<PyObject*>delivery, DELIVERY_INDEX, native._count)
+        index = put(native, value, key, section, section_size, timestamp)
+    finally:
+        if index < 0:
+            native.forget_callback()
+    return index
 
 
 cdef inline int64_t now_ms() noexcept nogil:

@@ -5,16 +5,17 @@ Loops over rows run without the GIL. Arrays were validated by pyarrow, so their 
 
 from array import array
 
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from ottla_accel.columns cimport Fact, NativeColumns
+from ottla_accel.columns cimport Bytes
 from ottla_accel.murmur2 cimport hash_of
 from ottla_accel.varints cimport varint_size, write_varint
 
 from ottla.batch import UNDECIDED
-from ottla.recordbatch.table_rows import Cut
+from ottla.interfaces import Facts
+from ottla.recordbatch.table_rows import Constant, Cut, FinishedColumns
 
 cdef struct Column:
     const uint8_t* valid
@@ -23,8 +24,25 @@ cdef struct Column:
     const uint8_t* data
     Py_ssize_t start
 
+cdef struct Written:
+    uint8_t* at
+    Py_ssize_t room
+    int64_t highest
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define ottla_prefetch(address) __builtin_prefetch(address)
+    #else
+    #define ottla_prefetch(address) ((void)(address))
+    #endif
+    """
+    void prefetch "ottla_prefetch"(const void* address) noexcept nogil
+
 cdef int UNDECIDED_ = UNDECIDED
 cdef const uint8_t* NO_HEADERS = b"\0"
+cdef Py_ssize_t AHEAD = 16  # rows of one partition lie apart, and the processor does not guess where
+cdef Py_ssize_t MOST_FRAME = 48  # six varints of 64 bits take less beside the parts, with a byte or two
 
 
 cdef int open_column(object array, Column* column) except -1:
@@ -63,11 +81,71 @@ cdef inline Py_ssize_t look_up(const Column* column, Py_ssize_t row, const uint8
     return last - first
 
 
+cdef inline Py_ssize_t look_up_plainly(const Column* column, Py_ssize_t row, const uint8_t** part) noexcept nogil:
+    """The same of a column that is plain."""
+    if column.offsets is NULL:
+        return -1
+    cdef const int32_t* at = column.offsets + column.start + row
+    part[0] = column.data + at[0]
+    return at[1] - at[0]
+
+
+cdef inline void fetch(const Column* column, Py_ssize_t row) noexcept nogil:
+    """Have a row of a plain column brought near, as far as most values reach."""
+    cdef const uint8_t* part = NULL
+    if look_up_plainly(column, row, &part) > 0:
+        prefetch(part)
+        prefetch(part + 64)
+
+
+cdef inline bint is_absent(const Column* column) noexcept nogil:
+    return column.offsets is NULL and column.large_offsets is NULL
+
+
+cdef inline bint is_plain(const Column* column) noexcept nogil:
+    """Whether it is binary without nulls, or null in every row."""
+    return column.large_offsets is NULL and column.valid is NULL
+
+
+cdef Py_ssize_t span(const Column* column, Py_ssize_t count) noexcept nogil:
+    """The bytes of all rows."""
+    if column.offsets is not NULL:
+        return column.offsets[column.start + count] - column.offsets[column.start]
+    if column.large_offsets is not NULL:
+        return column.large_offsets[column.start + count] - column.large_offsets[column.start]
+    return 0
+
+
+cdef uintptr_t numbers(column) except 0:
+    """Where the numbers of an array stand that has some."""
+    return column.buffers()[1].address
+
+
+cdef inline uint8_t* write_part(uint8_t* to, const uint8_t* part, Py_ssize_t size) noexcept nogil:
+    to = write_varint(to, size)
+    if size > 0:
+        memcpy(to, part, size)
+        to += size
+    return to
+
+
+cdef void* shrunk(void* memory, Py_ssize_t size) noexcept:
+    """What was asked for too much is given back."""
+    cdef void* smaller = PyMem_Realloc(memory, size)
+    return memory if smaller is NULL else smaller
+
+
+cdef object int_array(const int32_t* numbers, Py_ssize_t count):
+    return array("i", (<const char*>numbers)[: count * <Py_ssize_t>sizeof(int32_t)])
+
+
 def murmur2_partitions(keys not None, int partitions):
     """The partitions of keys, none of which is null, as an array of int32."""
     cdef Column column
     cdef Py_ssize_t row, size, count = len(keys)
     cdef const uint8_t* key = NULL
+    if partitions <= 0:
+        raise ValueError(f"there are no {partitions} partitions to choose from")
     open_column(keys, &column)
     chosen = array("i", bytes(4 * count))
     cdef int32_t[::1] to = chosen
@@ -97,9 +175,12 @@ cdef class Cutter:
     cdef int64_t _now
     cdef int32_t* _order
     cdef const int32_t* _given
+    cdef int32_t* _sizes  # of the keys of one batch and, behind as many rows as there are, of its values
     cdef Py_ssize_t _count
     cdef Py_ssize_t _position
     cdef Py_ssize_t _most
+    cdef Py_ssize_t _all  # at most what all rows take
+    cdef bint _plain
 
     def __cinit__(self, rows, partitions, Py_ssize_t most):
         for column, kind in ((rows.timestamps, "int64"), (partitions, "int32")):
@@ -108,31 +189,45 @@ cdef class Cutter:
         self._rows, self._partitions, self._most = rows, partitions, most
         self._count = rows.count
         self._now = rows.now_ms
+        for column in (rows.keys, rows.values, rows.headers, rows.timestamps, partitions):
+            if column is not None and len(column) != self._count:
+                raise ValueError(f"a column of {len(column)} rows where there are {self._count}")
         open_column(rows.keys, &self._keys)
         open_column(rows.values, &self._values)
         open_column(rows.headers, &self._headers)
-        if rows.timestamps is not None:
-            self._times = <const int64_t*><uintptr_t>rows.timestamps.buffers()[1].address + <Py_ssize_t>rows.timestamps.offset
+        if rows.timestamps is not None and self._count:
+            self._times = <const int64_t*>numbers(rows.timestamps) + <Py_ssize_t>rows.timestamps.offset
+        self._plain = is_plain(&self._keys) and is_plain(&self._values) and rows.headers is None and self._times is NULL
+        self._all = self._count * MOST_FRAME
+        self._all += span(&self._keys, self._count) + span(&self._values, self._count) + span(&self._headers, self._count)
+        self._sizes = <int32_t*>PyMem_Malloc(2 * self._count * sizeof(int32_t))
+        if self._sizes is NULL:
+            raise MemoryError
         if partitions is not None and self._count:
-            self._given = <const int32_t*><uintptr_t>partitions.buffers()[1].address + <Py_ssize_t>partitions.offset
+            self._given = <const int32_t*>numbers(partitions) + <Py_ssize_t>partitions.offset
             self._sort()
 
     def __dealloc__(self):
         PyMem_Free(self._order)
+        PyMem_Free(self._sizes)
 
     cdef int _sort(self) except -1:
         """Put the rows in the order of their partitions, and within each in their own."""
         cdef Py_ssize_t row, partition, before, here, highest = 0
-        for row in range(self._count):
-            if self._given[row] > highest:
-                highest = self._given[row]
+        cdef int32_t lowest = 0
+        with nogil:
+            for row in range(self._count):
+                highest = max(highest, self._given[row])
+                lowest = min(lowest, self._given[row])
+        if lowest < 0:
+            raise ValueError(f"there is no partition {lowest}")
         cdef Py_ssize_t* starts = <Py_ssize_t*>PyMem_Malloc((highest + 1) * sizeof(Py_ssize_t))
         self._order = <int32_t*>PyMem_Malloc(self._count * sizeof(int32_t))
         if starts is NULL or self._order is NULL:
             PyMem_Free(starts)
             raise MemoryError
-        memset(starts, 0, (highest + 1) * sizeof(Py_ssize_t))
         with nogil:
+            memset(starts, 0, (highest + 1) * sizeof(Py_ssize_t))
             for row in range(self._count):
                 starts[self._given[row]] += 1
             before = 0
@@ -149,22 +244,45 @@ cdef class Cutter:
 
     cpdef object next(self):
         """The next batch, None after the last."""
-        cdef Py_ssize_t start = self._position, stop, size
-        cdef NativeColumns columns
+        cdef Py_ssize_t start = self._position, stop
+        cdef Written written
         if start == self._count:
             return None
+        cdef Bytes section = Bytes()
+        written.room = max(min(self._most, self._all), self._first_size(start))
+        section._bytes = written.at = <uint8_t*>PyMem_Malloc(written.room)
+        if section._bytes is NULL:
+            raise MemoryError
         with nogil:
-            stop = self._fitting(start, &size)
-        columns = NativeColumns(0)
-        columns.make_room_for(stop - start, size)
-        with nogil:
-            self._write(columns._bytes, columns._facts, start, stop)
-        self._sum_up(columns, stop - start, size)
+            stop = self._write_plainly(start, &written) if self._plain else self._write(start, &written, False)
+        section._size = written.at - section._bytes
+        section._bytes = <uint8_t*>shrunk(section._bytes, section._size)
         self._position = stop
+        columns = self._columns(section, start, stop, &written)
         if self._order is NULL:
             return Cut(UNDECIDED, range(start, stop), columns)
-        indexes = array("i", (<char*>(self._order + start))[: (stop - start) * <Py_ssize_t>sizeof(int32_t)])
-        return Cut(self._given[self._order[start]], indexes, columns)
+        return Cut(self._given[self._order[start]], int_array(self._order + start, stop - start), columns)
+
+    cdef object _columns(self, Bytes section, Py_ssize_t start, Py_ssize_t stop, Written* written):
+        cdef Py_ssize_t count = stop - start, index
+        cdef int64_t[::1] to
+        times = Constant(self._now, count)
+        if self._times is not NULL:
+            times = array("q", bytes(8 * count))
+            to = times
+            for index in range(count):
+                to[index] = self._times[self._row(start + index)]
+        return FinishedColumns(
+            memoryview(section),
+            count=count,
+            first_timestamp=self._time(self._row(start)),
+            highest_timestamp=written.highest,
+            facts=Facts(
+                times,
+                None if is_absent(&self._keys) else int_array(self._sizes, count),
+                Constant(-1, count) if is_absent(&self._values) else int_array(self._sizes + self._count, count),
+            ),
+        )
 
     cdef inline Py_ssize_t _row(self, Py_ssize_t position) noexcept nogil:
         return position if self._order is NULL else self._order[position]
@@ -172,70 +290,65 @@ cdef class Cutter:
     cdef inline int64_t _time(self, Py_ssize_t row) noexcept nogil:
         return self._now if self._times is NULL else self._times[row]
 
-    cdef Py_ssize_t _fitting(self, Py_ssize_t start, Py_ssize_t* size) noexcept nogil:
-        """Where the batch that begins here ends, and the size of its section."""
-        cdef Py_ssize_t position = start, row = self._row(start), body
-        cdef int64_t first = self._time(row)
-        cdef int32_t partition = UNDECIDED_ if self._order is NULL else self._given[row]
-        size[0] = 0
+    cdef Py_ssize_t _first_size(self, Py_ssize_t start) noexcept nogil:
+        """At most what the first record of a batch takes, which goes in whatever its size."""
+        cdef const uint8_t* part = NULL
+        cdef Py_ssize_t row = self._row(start), size = MOST_FRAME
+        size += max(look_up(&self._keys, row, &part), 0) + max(look_up(&self._values, row, &part), 0)
+        return size + max(look_up(&self._headers, row, &part), 0)
+
+    cdef Py_ssize_t _write_plainly(self, Py_ssize_t start, Written* written) noexcept nogil:
+        return self._write(start, written, True)
+
+    cdef inline Py_ssize_t _write(self, Py_ssize_t start, Written* written, bint plain) noexcept nogil:
+        """The records of one batch, from the row at *start* on; where the next batch begins.
+
+        *plain*: no headers, no nulls, no times, no large columns. It is known to the compiler.
+        """
+        cdef Py_ssize_t position = start, row, body, needed, key_size, value_size, headers_size = 1, left = self._most
+        cdef const uint8_t* key = NULL
+        cdef const uint8_t* value = NULL
+        cdef const uint8_t* headers = NO_HEADERS
+        cdef int64_t first = self._time(self._row(start)), delta = 0
+        cdef int32_t partition = UNDECIDED_ if self._order is NULL else self._given[self._order[start]]
+        cdef int32_t* key_sizes = self._sizes
+        cdef int32_t* value_sizes = self._sizes + self._count
+        cdef uint8_t* to = written.at
+        written.highest = first
         while position < self._count:
             row = self._row(position)
             if self._order is not NULL and self._given[row] != partition:
                 break
-            body = self._body(row, self._time(row) - first, position - start)
-            body += varint_size(body)
-            if position > start and size[0] + body > self._most:
+            if plain:
+                if self._order is not NULL and position + AHEAD < self._count:
+                    fetch(&self._values, self._order[position + AHEAD])
+                    fetch(&self._keys, self._order[position + AHEAD])
+                key_size, value_size = look_up_plainly(&self._keys, row, &key), look_up_plainly(&self._values, row, &value)
+            else:
+                key_size, value_size = look_up(&self._keys, row, &key), look_up(&self._values, row, &value)
+                headers_size = look_up(&self._headers, row, &headers)
+                if headers_size < 0:
+                    headers, headers_size = NO_HEADERS, 1
+                delta = self._time(row) - first
+            body = 1 + varint_size(delta) + varint_size(position - start) + headers_size
+            body += varint_size(key_size) + max(key_size, 0) + varint_size(value_size) + max(value_size, 0)
+            needed = varint_size(body) + body
+            if needed > left and position > start:
                 break
-            size[0] += body
-            position += 1
-        return position
-
-    cdef inline Py_ssize_t _body(self, Py_ssize_t row, int64_t delta, Py_ssize_t index) noexcept nogil:
-        """The size of a record without its length."""
-        cdef const uint8_t* part = NULL
-        cdef Py_ssize_t key_size = look_up(&self._keys, row, &part), value_size = look_up(&self._values, row, &part)
-        cdef Py_ssize_t headers_size = look_up(&self._headers, row, &part)
-        cdef Py_ssize_t size = 1 + varint_size(delta) + varint_size(index)
-        size += varint_size(key_size) + max(key_size, 0) + varint_size(value_size) + max(value_size, 0)
-        return size + (1 if headers_size < 0 else headers_size)
-
-    cdef void _write(self, uint8_t* to, Fact* facts, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-        """The records of the rows from *start* to *stop*, where there is room for them."""
-        cdef Py_ssize_t position, row, key_size, value_size, headers_size, index
-        cdef const uint8_t* key = NULL
-        cdef const uint8_t* value = NULL
-        cdef const uint8_t* headers = NULL
-        cdef int64_t first = self._time(self._row(start)), time
-        for position in range(start, stop):
-            row, index = self._row(position), position - start
-            time = self._time(row)
-            key_size, value_size = look_up(&self._keys, row, &key), look_up(&self._values, row, &value)
-            headers_size = look_up(&self._headers, row, &headers)
-            if headers_size < 0:
-                headers, headers_size = NO_HEADERS, 1
-            to = write_varint(to, self._body(row, time - first, index))
+            left -= needed
+            to = write_varint(to, body)
             to[0] = 0
-            to = write_varint(write_varint(to + 1, time - first), index)
-            to = write_varint(to, key_size)
-            if key_size > 0:
-                memcpy(to, key, key_size)
-                to += key_size
-            to = write_varint(to, value_size)
-            if value_size > 0:
-                memcpy(to, value, value_size)
-                to += value_size
-            memcpy(to, headers, headers_size)
+            to = write_varint(write_varint(to + 1, delta), position - start)
+            to = write_part(to, key, key_size)
+            to = write_part(to, value, value_size)
+            if plain:
+                to[0] = 0
+            else:
+                memcpy(to, headers, headers_size)
+                written.highest = max(written.highest, first + delta)
             to += headers_size
-            facts[index] = Fact(time, <int32_t>key_size, <int32_t>value_size)
-
-    cdef int _sum_up(self, NativeColumns columns, Py_ssize_t count, Py_ssize_t size) except -1:
-        """Tell the columns what was written into them."""
-        cdef Py_ssize_t index
-        cdef int64_t highest = columns._facts[0].timestamp_ms
-        for index in range(count):
-            if columns._facts[index].timestamp_ms > highest:
-                highest = columns._facts[index].timestamp_ms
-        columns._count, columns._size, columns._highest = count, size, highest
-        columns._keyed = self._keys.offsets is not NULL or self._keys.large_offsets is not NULL
-        columns.close()
-        return 0
+            key_sizes[position - start] = <int32_t>key_size
+            value_sizes[position - start] = <int32_t>value_size
+            position += 1
+        written.at = to
+        return position

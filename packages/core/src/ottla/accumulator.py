@@ -133,15 +133,16 @@ class RecordAccumulator:
         self._pool.release(reserved)
         return placed
 
-    def enqueue(self, topic: str, partition: int, columns: Columns) -> ProducerBatch:
+    def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
         """Queue records that were encoded elsewhere as a batch of their own, behind what their partition has so far.
 
-        Waits for memory and raises as `append` does.
+        *sealed* is what they were sealed as, if they were. Waits for memory and raises as `append` does.
         """
-        memory = columns.memory()
+        memory = columns.memory() if sealed is None else sealed.size
         self._reserve(memory)
         batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
         batch.close()
+        batch.sealed = sealed
         batch.held_bytes, batch.full = memory, True
         try:
             with self._lock:

@@ -33,6 +33,7 @@ from ottla.node_delays import NodeDelays
 from ottla.plugin_choice import Plugins, choose
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
+from ottla.recordbatch.section import Section
 from ottla.registry import Registry
 from ottla.routes import Routes
 from ottla.sealing import Sealer
@@ -54,7 +55,10 @@ _numbers = itertools.count(1)
 
 @attrs.frozen(kw_only=True)
 class Engine:
-    """What the face of a producer works with. A serializer of None takes bytes as they are."""
+    """What the face of a producer works with. A serializer of None takes bytes as they are.
+
+    `seal_columns` compresses finished columns on any thread; None: there is no codec.
+    """
 
     accumulator: RecordAccumulator
     metadata: Metadata
@@ -63,6 +67,7 @@ class Engine:
     partitioner: Partitioner
     deals: bool
     encoder: RecordEncoder
+    seal_columns: Callable[[Columns], Section] | None
     sizes: BatchSizes
     key_serializer: Serializer | None
     value_serializer: Serializer | None
@@ -192,6 +197,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         routes=routes,
         deals=dealer is not None,
         encoder=plugins.encoder,
+        seal_columns=None if plugins.compressor is None else sealer.seal_columns,
         sizes=sizes,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,

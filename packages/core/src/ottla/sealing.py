@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from ottla.batch import ProducerBatch
-from ottla.interfaces import Compressor
+from ottla.interfaces import Columns, Compressor
 from ottla.recordbatch.codecs import ZSTD
 from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
@@ -32,7 +32,7 @@ def _everything(_node: int) -> Takes:
 class Sealer:
     """Seals batches with one codec, None: uncompressed, in the newest format that their broker takes.
 
-    For the I/O thread, except `ratio`. *takes* tells what a broker can read.
+    For the I/O thread, except `ratio` and `seal_columns`. *takes* tells what a broker can read.
     """
 
     def __init__(self, compressor: Compressor | None, *, takes: Callable[[int], Takes] = _everything) -> None:
@@ -58,6 +58,10 @@ class Sealer:
         if section.codec_id:
             self._ratios.observe(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
         return section
+
+    def seal_columns(self, columns: Columns) -> Section:
+        """Records as they go to a broker of today, before it is known which one; for any thread."""
+        return finish(columns.encode(NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor)
 
     def ratio(self, topic: str) -> float:
         """What part of their size a topic's records probably keep, with some caution."""

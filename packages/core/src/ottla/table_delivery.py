@@ -57,8 +57,7 @@ class TableDelivery:
         self.rows = 0
         """How many rows were taken from the table."""
         self._pieces: list[_Piece] = []
-        self._starts: list[int] = []  # the first row of each chunk
-        self._chunks: list[int] = []  # and its first piece
+        self._chunks: dict[int, list[_Piece]] = {}  # by their first rows
 
     def done(self) -> bool:
         """Whether every row's outcome is known; never blocks."""
@@ -134,14 +133,15 @@ class TableDelivery:
     def begin_chunk(self, count: int) -> int:
         """The rows that follow are *count* more; returns the number of the first one."""
         start = self.rows
-        self._starts.append(start)
-        self._chunks.append(len(self._pieces))
+        self._chunks[start] = []
         self.rows += count
         return start
 
     def add(self, batch: ProducerBatch, *, offset: int, rows: Sequence[int]) -> None:
         """Rows of the chunk that begins at *offset* are in this batch now."""
-        self._pieces.append(_Piece(batch, offset, rows))
+        piece = _Piece(batch, offset, rows)
+        self._pieces.append(piece)
+        self._chunks[offset].append(piece)
 
     def _tell(self, callback: Callable[[TableDelivery], object]) -> None:
         try:
@@ -197,9 +197,8 @@ class TableDelivery:
                     batch.look_at(index)
 
     def _place(self, row: int) -> tuple[ProducerBatch, int]:
-        chunk = bisect_right(self._starts, row) - 1
-        last = self._chunks[chunk + 1] if chunk + 1 < len(self._chunks) else len(self._pieces)
-        for piece in self._pieces[self._chunks[chunk] : last]:
+        starts = list(self._chunks)
+        for piece in self._chunks[starts[bisect_right(starts, row) - 1]]:
             index = bisect_right(piece.rows, row - piece.offset) - 1
             if index >= 0 and piece.rows[index] == row - piece.offset:
                 batch = piece.batch

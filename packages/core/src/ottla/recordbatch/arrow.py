@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ottla.interfaces import Facts
 from ottla.protocol.primitives import VARINT, varint
-from ottla.recordbatch.table_rows import Cut, FinishedColumns, TableRows
+from ottla.recordbatch.table_rows import Constant, Cut, FinishedColumns, TableRows
 
 FRAME: Final = 31
 """The most that a record takes beside its key, value and headers: six varints and a byte."""
@@ -59,7 +59,7 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, most: int) -> Iterator[
             first_timestamp=rows.now_ms if times is None else times[0].as_py(),
             highest_timestamp=rows.now_ms if times is None else pc.max(times).as_py(),
             facts=Facts(
-                (rows.now_ms,) * (stop - start) if times is None else array("q", _view(times, 1, "q").tobytes()),
+                Constant(rows.now_ms, stop - start) if times is None else array("q", _view(times, 1, "q").tobytes()),
                 None if key_sizes is None else _sizes(key_sizes, start, stop),
                 _sizes(value_sizes, start, stop),
             ),

@@ -6,7 +6,7 @@ An encoder cuts rows into batches in one go, so its columns are finished when an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import attrs
 
@@ -38,6 +38,31 @@ class Cut(NamedTuple):
     partition: int
     rows: Sequence[int]
     columns: Columns
+
+
+class Constant(Sequence[int]):
+    """One number as often as there are records."""
+
+    __slots__ = ("_count", "_number")
+
+    def __init__(self, number: int, count: int) -> None:
+        self._number = number
+        self._count = count
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        """The number, or fewer of it."""
+        found = range(self._count)[index]
+        return self._number if isinstance(found, int) else Constant(self._number, len(found))
+
+    def __len__(self) -> int:
+        """How often there is."""
+        return self._count
 
 
 class FinishedColumns:
@@ -112,7 +137,7 @@ class FinishedColumns:
 
 def refused_columns(count: int) -> FinishedColumns:
     """Columns of records that never were: rows that are refused before they are encoded."""
-    nothing = (0,) * count
+    nothing = Constant(0, count)
     return FinishedColumns(
         b"", count=count, first_timestamp=0, highest_timestamp=0, facts=Facts(nothing, None, nothing)
     )

@@ -28,6 +28,7 @@ def send_table(
         routes=engine.routes,
         partitioner=engine.partitioner,
         encoder=engine.encoder,
+        seal=engine.seal_columns,
         find_route=find_route,
         batch_bytes=max(1, min(batch_bytes - HEADER_SIZE, engine.buffer_memory // 4)),
         chunk_bytes=max(1, min(CHUNK_BYTES, engine.buffer_memory // 4)),

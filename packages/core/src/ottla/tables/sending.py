@@ -1,6 +1,6 @@
 """A table from its stream to the queues: chunk by chunk, partitioned, encoded, queued batch by batch.
 
-Everything here happens on the caller's thread, which waits where `send` would.
+Everything here happens on the caller's thread, which waits where `send` would; only compressing has threads.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ import pyarrow.compute as pc
 from ottla.accumulator import RecordAccumulator
 from ottla.batch import UNDECIDED, ProducerBatch
 from ottla.errors import DeliveryFailed, InvalidRecord, OttlaError, RecordTooLarge, TableUnreadable, TopicUnavailable
-from ottla.interfaces import Partitioner, RecordEncoder
+from ottla.interfaces import Columns, Partitioner, RecordEncoder
 from ottla.outcomes import Failed
 from ottla.recordbatch.arrow import FRAME, cut_rows, zeros
 from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.section import Section
 from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.routes import Route, Routes
 from ottla.table_delivery import TableDelivery
+from ottla.tables.ahead import Ahead, Piece, Sealed, threads
 from ottla.tables.choice import Choice
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
 
-BATCH_BYTES: Final = 256 * 1024
-"""What a batch of a table aims at."""
+BATCH_BYTES: Final = 896 * 1024
+"""What a batch of a table aims at: below what requests and topics take by default, a megabyte."""
+
+GATHERED_BYTES: Final = 256 * 1024
+"""What small batches of a stream are joined to, for each partition where there are keys."""
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """What is partitioned and encoded at once, at most."""
@@ -40,12 +45,13 @@ LONE_OVERHEAD: Final = HEADER_SIZE + 21
 
 @attrs.frozen(kw_only=True)
 class TableSender:
-    """What sends tables of a producer. `find_route` gives a topic's route and waits for it."""
+    """What sends tables of a producer. `find_route` gives a topic's route and waits for it; `seal` compresses."""
 
     accumulator: RecordAccumulator
     routes: Routes
     partitioner: Partitioner
     encoder: RecordEncoder
+    seal: Callable[[Columns], Section] | None
     find_route: Callable[[str], Route]
     batch_bytes: int
     most_bytes: int
@@ -55,10 +61,10 @@ class TableSender:
         """Queue the rows of a stream. What is raised after the first of them were taken has their `delivery`."""
         sending = _Sending(self, topic, route)
         most = self.chunk_bytes
-        least = min(most, self.batch_bytes * (1 if choice.key is None else route.view.partitions))
+        gathered = min(self.batch_bytes, GATHERED_BYTES)
+        least = min(most, gathered * (1 if choice.key is None else route.view.partitions))
         try:
-            for chunk in _read(chunks(stream, choice, least=least, most=most)):
-                sending.send(chunk)
+            sending.send(_read(chunks(stream, choice, least=least, most=most)))
         except OttlaError as error:
             if not sending.delivery.rows:
                 raise
@@ -81,30 +87,44 @@ class _Sending:
         self.delivery = TableDelivery(topic)
         self._partitions = RowPartitions(topic, partitioner=sender.partitioner, encoder=sender.encoder)
         self._cut = getattr(sender.encoder, "cut_rows", cut_rows)
+        self._ahead = Ahead(sender.seal, threads=threads())
+        self._taken = range(0)  # the rows of a chunk that is not cut to its end
+        self._answered: list[Sequence[int]] = []  # those of them that have failed, or are in a piece
         self._asked_for_partitions = False
 
-    def send(self, chunk: Chunk) -> None:
+    def send(self, stream: Iterator[Chunk]) -> None:
+        """Queue the rows of all chunks. When it raises, those that were taken and not queued have failed."""
+        try:
+            try:
+                for chunk in stream:
+                    self._send(chunk)
+            except TableUnreadable:  # the rows before are sent
+                self._queue(self._ahead.rest())
+                raise
+            self._queue(self._ahead.rest())
+        except BaseException as cause:
+            self._give_up(cause)
+            raise
+        finally:
+            self._ahead.close()
+
+    def _send(self, chunk: Chunk) -> None:
         """Queue the rows of a chunk, each in its partition's order, and refuse those that cannot be."""
         sender = self._sender
         self.route = sender.routes.known.get(self._topic) or sender.find_route(self._topic)
         offset = self.delivery.begin_chunk(chunk.count)
-        answered: list[Sequence[int]] = []  # rows that are in the delivery
-        try:
-            sizes = _sizes(chunk)
-            refused = self._refused(chunk, sizes)
-            self._refuse(offset, refused, answered)
-            kept = _kept(refused, chunk.count)
-            fit = chunk if kept is None else chunk.take(kept)
-            if fit.count:
-                self._queue(offset, fit, kept, answered, size=pc.sum(sizes).as_py() * fit.count // chunk.count)
-        except BaseException as cause:
-            self._give_up(offset, cause, answered)
-            raise
+        self._taken, self._answered = range(offset, offset + chunk.count), []
+        refused = self._refused(chunk)
+        self._refuse(offset, refused)
+        kept = _kept(refused, chunk.count)
+        fit = chunk if kept is None else chunk.take(kept)
+        if fit.count:
+            self._cut_up(offset, fit, kept)
+        self._taken = range(0)
 
-    def _queue(
-        self, offset: int, chunk: Chunk, kept: Sequence[int] | None, answered: list[Sequence[int]], *, size: int
-    ) -> None:
+    def _cut_up(self, offset: int, chunk: Chunk, kept: Sequence[int] | None) -> None:
         sender, view = self._sender, self.route.view
+        size = sum(pc.sum(lengths).as_py() or 0 for lengths in _lengths(chunk))
         partitions = self._partitions.of(
             view, keys=chunk.keys, given=chunk.partitions, count=chunk.count, size=size + chunk.count * FRAME
         )
@@ -124,27 +144,42 @@ class _Sending:
                 partition = self._partitions.stay(view, columns.size_estimate())
             if kept is not None:
                 indexes = [kept[index] for index in indexes]
-            batch = sender.accumulator.enqueue(self._topic, partition, columns)
-            self.delivery.add(batch, offset=offset, rows=indexes)
-            answered.append(indexes)
+            self._answered.append(indexes)
+            self._queue(self._ahead.put(Piece(partition, offset, indexes, columns)))
 
-    def _refused(self, chunk: Chunk, sizes: Any) -> dict[int, InvalidRecord]:
+    def _queue(self, pieces: Iterator[Sealed]) -> None:
+        for sealed in pieces:
+            piece = sealed.piece
+            if sealed.error is not None:
+                self._fail(piece.offset, piece.rows, self._left(piece.rows, sealed.error, "it could not be encoded: "))
+                continue
+            try:
+                batch = self._sender.accumulator.enqueue(
+                    self._topic, piece.partition, piece.columns, sealed=sealed.section
+                )
+            except BaseException as cause:
+                self._drop(piece.offset, piece.rows, cause)
+                raise
+            self.delivery.add(batch, offset=piece.offset, rows=piece.rows)
+
+    def _refused(self, chunk: Chunk) -> dict[int, InvalidRecord]:
         """The rows that can be no record here, and why."""
         refused: dict[int, InvalidRecord] = {}
-        for bad, error in self._objections(chunk, sizes):
+        for bad, error in self._objections(chunk):
             if bad is not None:
                 for index in pc.indices_nonzero(bad).to_pylist():
                     refused.setdefault(index, error(index))
         return refused
 
-    def _objections(self, chunk: Chunk, sizes: Any) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecord]]]:
+    def _objections(self, chunk: Chunk) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecord]]]:
         yield (
             chunk.bad_times,
             lambda _index: InvalidRecord(f"its timestamp is not from 0 to {TIMESTAMP_MAX} ms"),
         )
         yield chunk.bad_headers, lambda _index: InvalidRecord("one of its headers has no name")
         most = self._sender.most_bytes - LONE_OVERHEAD
-        if pc.max(sizes).as_py() > most:
+        if sum(pc.max(lengths).as_py() or 0 for lengths in _lengths(chunk)) > most:  # else no row needs a look
+            sizes = _sizes(chunk)
             yield (
                 pc.greater(sizes, most),
                 lambda index: RecordTooLarge(
@@ -174,29 +209,37 @@ class _Sending:
         with suppress(TopicUnavailable):
             self.route = self._sender.routes.await_partition(self._topic, partition)
 
-    def _refuse(self, offset: int, refused: Mapping[int, InvalidRecord], answered: list[Sequence[int]]) -> None:
+    def _refuse(self, offset: int, refused: Mapping[int, InvalidRecord]) -> None:
         if not refused:
             return
         rows = sorted(refused)
         errors = {place: self._undelivered(offset + row, refused[row]) for place, row in enumerate(rows)}
         self._fail(offset, rows, Failed(error=errors[0], record_errors=errors))
-        answered.append(rows)
+        self._answered.append(rows)
 
-    def _give_up(self, offset: int, cause: BaseException, answered: list[Sequence[int]]) -> None:
-        """The rows of a chunk that was broken off fail; nobody need be told of them but by what is raised."""
-        rows = sorted(set(range(self.delivery.rows - offset)).difference(*answered))
+    def _give_up(self, cause: BaseException) -> None:
+        """The rows that were taken and are not queued fail; nobody need be told of them but by what is raised."""
+        for piece in self._ahead.close():
+            self._drop(piece.offset, piece.rows, cause)
+        rows = sorted(set(range(len(self._taken))).difference(*self._answered))
         if rows:
-            error = DeliveryFailed(
-                f"{len(rows)} rows for topic {self._topic!r} were not queued: {cause}",
-                topic=self._topic,
-                partition=UNDECIDED,
-                attempts=0,
-                possibly_persisted=False,
-            )
-            error.__cause__ = cause
-            batch = self._fail(offset, rows, Failed(error=error))
-            for index in range(len(rows)):
-                batch.look_at(index)
+            self._drop(self._taken.start, rows, cause)
+
+    def _drop(self, offset: int, rows: Sequence[int], cause: BaseException) -> None:
+        batch = self._fail(offset, rows, self._left(rows, cause))
+        for index in range(len(rows)):
+            batch.look_at(index)
+
+    def _left(self, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
+        error = DeliveryFailed(
+            f"{len(rows)} rows for topic {self._topic!r} were not queued: {why}{cause}",
+            topic=self._topic,
+            partition=UNDECIDED,
+            attempts=0,
+            possibly_persisted=False,
+        )
+        error.__cause__ = cause
+        return Failed(error=error)
 
     def _fail(self, offset: int, rows: Sequence[int], failed: Failed) -> ProducerBatch:
         batch = self._sender.accumulator.refuse(self._topic, refused_columns(len(rows)), failed)
@@ -230,10 +273,13 @@ def _read(stream: Iterator[Chunk]) -> Iterator[Chunk]:
 def _sizes(chunk: Chunk) -> Any:
     """The bytes of each row's key, value and headers."""
     sizes = zeros(chunk.count)
-    for column in (chunk.keys, chunk.values, chunk.headers):
-        if column is not None:
-            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
+    for lengths in _lengths(chunk):
+        sizes = pc.add(sizes, pc.fill_null(lengths, 0))
     return sizes
+
+
+def _lengths(chunk: Chunk) -> list[Any]:
+    return [pc.binary_length(column) for column in (chunk.keys, chunk.values, chunk.headers) if column is not None]
 
 
 def _kept(refused: Mapping[int, object], count: int) -> Sequence[int] | None:
