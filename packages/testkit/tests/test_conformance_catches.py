@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import pytest
+from suite_runs import QUICKLY
 
 pytest_plugins = ["pytester"]
 
@@ -64,7 +65,7 @@ def outcome(pytester: pytest.Pytester, transport: str, *arguments: str) -> pytes
     """The suite run on one transport."""
     pytester.syspathinsert(pathlib.Path(__file__).parent)
     pytester.makepyfile(test_it=SUITE.format(transport=transport))
-    return pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:cacheprovider", "-q", *arguments)
+    return pytester.runpytest_inprocess(*QUICKLY, *arguments)
 
 
 @pytest.mark.parametrize(("layer", "test", "said"), WRONG)
