@@ -161,7 +161,7 @@ class PartitionerConformance:
         for (key, count), expected in self.places.items():
             chosen = self._ask(partitioner, key, _view(count))
             check(
-                chosen == expected, f"the key {key!r} went to partition {chosen} of {count}, and belongs on {expected}"
+                chosen == expected, f"the key {key!r} went to partition {chosen} of {count}; it belongs on {expected}"
             )
         if getattr(partitioner, "hashes", None) != "murmur2" or getattr(partitioner, "ignores_keys", False):
             return
