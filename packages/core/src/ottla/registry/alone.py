@@ -11,17 +11,15 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import ConfigDraft
-from ottla.errors import ConfigError, OttlaError, PluginError
+from ottla.errors import ConfigError, OttlaError, PluginError, PluginMissing
 from ottla.registry.installed import EntryInfo
-from ottla.registry.kinds import KindName
 from ottla.registry.lookup import Registry
 from ottla.registry.plugin import Plugin
 
 _NO_CLUSTER: Final = {"bootstrap.servers": "localhost:9092"}
-_EXTRA: Final[Mapping[KindName, Mapping[str, Any]]] = {
-    "transport": {"inner": None},
-    "serializer": {"is_key": False},
-}
+_PLAIN: Final = "plaintext"
+_PICKED: Final = frozenset({_PLAIN, "ssl"})
+"""The transports that `security.protocol` picks; every other one is for `connection.via`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -32,15 +30,16 @@ class Standing:
     problem: str | None = None
 
 
-def make_alone(plugin: Plugin, settings: Mapping[str, object], *, registry: Registry, **extra: object) -> Any:
+def make_alone(plugin: Plugin, settings: Mapping[str, object], *, registry: Registry) -> Any:
     """What the plugin's hook returns for these settings; nothing else of a producer is made.
 
-    *extra* replaces the hook's other arguments, such as `inner`. Raises ConfigError or PluginError, like `Producer`.
+    A transport for `connection.via` gets the plaintext one as its inner one, where that is installed. Raises
+    ConfigError or PluginError, like `Producer`.
     """
     draft = ConfigDraft.read({**_NO_CLUSTER, **settings})
     config = draft.claim(plugin.config_keys(), plugin=str(plugin))
     draft.finish(installed_keys=registry.declared_keys)
-    return plugin.create(config, **{**_EXTRA.get(plugin.info.kind.name, {}), **extra})
+    return plugin.create(config, **_extra(plugin, registry))
 
 
 def standing(info: EntryInfo, *, registry: Registry) -> Standing:
@@ -57,3 +56,21 @@ def standing(info: EntryInfo, *, registry: Registry) -> Standing:
     except OttlaError as error:
         return Standing(info=info, problem=f"{type(error).__name__}: {error}")
     return Standing(info=info)
+
+
+def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, object]:
+    """The other arguments of the plugin's hook."""
+    match plugin.info.kind.name:
+        case "transport":
+            return {"inner": None if plugin.name.lower() in _PICKED else _plain_transport(registry)}
+        case "serializer":
+            return {"is_key": False}
+        case _:
+            return {}
+
+
+def _plain_transport(registry: Registry) -> Any:
+    try:
+        return registry.plugin("transport", _PLAIN).create({}, inner=None)
+    except PluginMissing:
+        return None
