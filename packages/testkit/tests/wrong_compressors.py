@@ -41,10 +41,7 @@ class NeedsAChunk(Right):
 
 class TakesBytesOnly(Right):
     def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
-        whole = b""
-        for chunk in chunks:
-            whole = whole + chunk if whole else chunk.strip(b"")  # type: ignore[union-attr, operator]
-        return super().compress([whole], level=level)
+        return super().compress([chunk.removesuffix(b"") for chunk in chunks], level=level)  # type: ignore[union-attr]
 
 
 class KeepsSmallChunks(Right):
@@ -109,7 +106,7 @@ class WritesWhatNobodyReads(Right):
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         view = memoryview(buffer)
-        return super().decompress(view[1:] if view[:1] == b"!" else view, limit=limit)
+        return super().decompress(view[1:] if bytes(view[:1]) == b"!" else view, limit=limit)
 
 
 class BreaksAtALevel(Right):

@@ -1,8 +1,16 @@
 """What the core expects of a plugin, as base classes of tests: subclass one, give its fixtures, and run pytest."""
 
 from ottla_testkit.conformance.compressor import CompressorConformance
+from ottla_testkit.conformance.encoder import RecordEncoderConformance
 from ottla_testkit.conformance.far_end import FarEnd, PlainFarEnd
 from ottla_testkit.conformance.partitioner import PartitionerConformance
 from ottla_testkit.conformance.transport import TransportConformance
 
-__all__ = ["CompressorConformance", "FarEnd", "PartitionerConformance", "PlainFarEnd", "TransportConformance"]
+__all__ = [
+    "CompressorConformance",
+    "FarEnd",
+    "PartitionerConformance",
+    "PlainFarEnd",
+    "RecordEncoderConformance",
+    "TransportConformance",
+]

@@ -94,7 +94,8 @@ class CompressorConformance:
                 self._there_and_back(compressor, payload, level=level)
 
     def test_nothing_is_packed_and_unpacked_as_well(self, compressor: Compressor) -> None:
-        for payload in ([], [b""], [b"", memoryview(b""), bytearray()]):
+        nothing: list[Payload] = [[], [b""], [b"", memoryview(b""), bytearray()]]
+        for payload in nothing:
             self._there_and_back(compressor, payload)
 
     def test_it_does_not_matter_where_chunks_end(self, compressor: Compressor, chance: random.Random) -> None:
