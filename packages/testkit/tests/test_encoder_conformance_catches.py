@@ -26,7 +26,7 @@ WRONG_COLUMNS = [
     ("RaisesWhatUnicodeRaises", "refused_alone", "raised UnicodeEncodeError.*it must be InvalidRecord"),
     ("ReplacesWhatUtf8CannotHold", "refused_alone", r"append\(\) took timestamp .*, which no format can hold"),
     ("HasNoTimeBefore1970", "every_timestamp", r"append\(\) raised InvalidRecord.*timestamp -1"),
-    ("EstimatesTooLittle", "sizes_are_bounds", r"and size_estimate\(\) said \d+: requests would grow too large"),
+    ("EstimatesTooLittle", "sizes_are_bounds", r"and size_estimate\(\) said \d+: requests would be too large"),
     ("CountsBytesAlone", "sizes_are_bounds", r"and memory\(\) said \d+: it is never less"),
     ("ForgetsItsNumber", "facts_and_number", r"after encode\(\), \d+ records are 0 by len\(\)"),
     ("ForgetsItsFacts", "facts_and_number", r"facts\(\) after encode\(\) has other timestamps"),

@@ -4,6 +4,7 @@ from ottla_testkit.conformance.compressor import CompressorConformance
 from ottla_testkit.conformance.encoder import RecordEncoderConformance
 from ottla_testkit.conformance.far_end import FarEnd, PlainFarEnd
 from ottla_testkit.conformance.partitioner import PartitionerConformance
+from ottla_testkit.conformance.serializer import SerializerConformance
 from ottla_testkit.conformance.transport import TransportConformance
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "PartitionerConformance",
     "PlainFarEnd",
     "RecordEncoderConformance",
+    "SerializerConformance",
     "TransportConformance",
 ]
