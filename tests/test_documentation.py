@@ -99,6 +99,10 @@ class Surroundings:
         self.names["spark"] = spark = self.request.getfixturevalue("spark")
         self.names["df"] = spark.range(5)
 
+    def keyboard(self) -> None:
+        """Somebody who presses Enter at once."""
+        self.names["input"] = lambda _prompt: ""
+
     def cluster(self) -> None:
         self.names["kafka"] = self.request.getfixturevalue("documented")
 
@@ -147,6 +151,8 @@ GIVEN: Final[Mapping[str, Callable[[Surroundings], None]]] = {
     "store": Surroundings.store,
     "table": Surroundings.table,
     "spark": Surroundings.spark,
+    "spark session": Surroundings.spark,
+    "input": Surroundings.keyboard,
     "kafka": Surroundings.cluster,
     "tmp_path": Surroundings.folder_of_the_test,
     "MyTransport": Surroundings.transport,
