@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, greet
+from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, NotKafka, greet
 from ottla.doctor.names import Resolved, Server, look_up
 from ottla.doctor.tcp import Door, Open, Shut, connect
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
@@ -98,6 +98,28 @@ def test_a_handshake_and_answers_in_small_pieces_are_waited_for() -> None:
         found.conversation.close()
 
     assert found.versions[0] == (0, 13)
+
+
+def test_a_layer_that_may_always_read_is_asked_again_only_after_its_socket() -> None:
+    class Eager(PlaintextLayer):
+        reads = 0
+
+        def may_read(self) -> bool:
+            return True
+
+        def read_into(self, buffer: memoryview) -> int | None:
+            Eager.reads += 1
+            return super().read_into(buffer)
+
+    def listen(peer: socket.socket) -> None:
+        while peer.recv(1000):
+            pass
+
+    with serving(listen) as address:
+        found = greeting(address, OneTransport(Eager), bounds(1.2))
+
+    assert isinstance(found, NotKafka)
+    assert Eager.reads == 2  # before the wait, and after
 
 
 def test_a_handshake_that_does_not_end_is_given_up() -> None:

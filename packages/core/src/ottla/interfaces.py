@@ -82,7 +82,10 @@ class TransportLayer(Protocol):
         """What the layer itself waits for, apart from the channel's own reads and writes."""
 
     def may_read(self) -> bool:
-        """Whether a read may give bytes without the socket becoming readable."""
+        """Whether a read may give bytes without the socket becoming readable.
+
+        An offer: when that read gives None, the next one comes once the socket is readable.
+        """
 
     def close(self) -> None:
         """Close the socket, with a best-effort goodbye; returns at once and never raises."""

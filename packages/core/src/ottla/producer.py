@@ -51,7 +51,9 @@ class Producer:
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-        engine = assembly.build(config or {}, options)
+        self._begin(assembly.build(config or {}, options))
+
+    def _begin(self, engine: assembly.Engine) -> None:
         self._engine = engine
         self._accumulator = engine.accumulator
         self._routes = engine.routes

@@ -1,4 +1,4 @@
-"""Fixtures: a Kafka for the session, topics on it, a mock cluster, a clock.
+"""Fixtures: a Kafka for the session, topics on it, a mock cluster, a producer without any, a clock.
 
 Loaded by pytest wherever this package is installed, so it imports nothing but pytest until a fixture is used.
 What this machine lacks (Java, jars, librdkafka) skips a test with the reason, and fails it where CI is set.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla_testkit.kafka_cluster import KafkaCluster
     from ottla_testkit.manual_clock import ManualClock
     from ottla_testkit.mock_cluster import MockCluster
+    from ottla_testkit.mock_producer import MockProducer
     from ottla_testkit.node_settings import Setting
 
 
@@ -69,6 +70,18 @@ def mock_cluster() -> Iterator[MockCluster]:
         except MockUnavailable as error:
             go_without(error)
         yield cluster
+
+
+@pytest.fixture
+def mock_producer() -> Iterator[MockProducer]:
+    """A producer that connects to nothing and acknowledges at once; `MockProducer(...)` makes one with settings."""
+    from ottla.errors import UndeliveredError
+    from ottla_testkit.mock_producer import MockProducer
+
+    producer = MockProducer()
+    yield producer
+    with contextlib.suppress(UndeliveredError):  # the test made records fail, and has seen what it wanted to see
+        producer.close()
 
 
 @pytest.fixture

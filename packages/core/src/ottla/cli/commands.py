@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.document import document
+from ottla.cli.plugin_commands import plugins
 from ottla.cli.properties import read_properties
 from ottla.cli.table import show
 from ottla.doctor import DEFAULT_TIMEOUT, examine
@@ -20,6 +21,9 @@ _SERVERS = "bootstrap.servers"
 @click.version_option(__version__, prog_name="ottla")
 def ottla() -> None:
     """Ottla, a Kafka producer made of plugins."""
+
+
+ottla.add_command(plugins)
 
 
 @ottla.command()

@@ -23,12 +23,16 @@ _WIDTH_OF_A_FILE: Final = 200
 
 def show(examination: Examination) -> None:
     """Print it to the standard output, in colour where that is a terminal."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH_OF_A_FILE)
-    console.print(_table(examination))
+    out = console()
+    out.print(_table(examination))
     for line in _conclusion(examination):
-        console.print(line, soft_wrap=True)
+        out.print(line, soft_wrap=True)
+
+
+def console() -> Console:
+    """The standard output, as wide as its terminal."""
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=_WIDTH_OF_A_FILE)
 
 
 def _table(examination: Examination) -> Table:

@@ -58,8 +58,7 @@ class Conversation:
         """The next whole frame."""
         deadline = self._bounds.deadline()
         while (answer := self._channel.read()) is None:
-            if not self._channel.may_read:
-                self._wait(self._channel.interest, deadline)
+            self._wait(self._channel.interest, deadline)
         return answer
 
     def details(self) -> Sequence[tuple[str, str]]:

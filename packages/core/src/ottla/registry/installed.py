@@ -49,6 +49,16 @@ def announced() -> Sequence[EntryPoint]:
     return [entry for entries in found.values() for entry in entries]
 
 
+def misplaced() -> Sequence[EntryPoint]:
+    """Entry points whose group looks like one of ours and is none: nothing will ever ask for them."""
+    return [
+        entry
+        for distribution in distributions()
+        for entry in _entry_points(distribution)
+        if entry.group.startswith("ottla.") and entry.group not in _GROUPS
+    ]
+
+
 def entries(kind: Kind, entry_points: Iterable[EntryPoint]) -> tuple[EntryInfo, ...]:
     """The plugins of one kind, each announcement once, in the order of their names."""
     infos = [_info(kind, entry) for entry in entry_points if entry.group == kind.group]

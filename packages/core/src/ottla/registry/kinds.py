@@ -32,13 +32,17 @@ KindName: TypeAlias = Literal[
 
 @attrs.frozen(kw_only=True)
 class Kind:
-    """One kind. `install` maps names that we know of to what `pip install` takes; all in lower case."""
+    """One kind. `install` maps names that we know of to what `pip install` takes; all in lower case.
+
+    `wanted`: whether a producer asks for such plugins at all.
+    """
 
     name: KindName
     group: str
     hook: str
     protocol: Any
     install: Mapping[str, str] = attrs.field(factory=dict, eq=False)
+    wanted: bool = True
 
 
 _SASL = "ottla-authenticator-sasl"
@@ -92,7 +96,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             protocol=RecordEncoder,
             install={"python": "ottla", "native": "ottla-accel"},
         ),
-        Kind(name="reporter", group="ottla.reporters", hook="ottla_reporter", protocol=MetricsReporter),
+        Kind(name="reporter", group="ottla.reporters", hook="ottla_reporter", protocol=MetricsReporter, wanted=False),
         Kind(
             name="serializer",
             group="ottla.serializers",
@@ -105,6 +109,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.interceptors",
             hook="ottla_interceptor",
             protocol=Interceptor,
+            wanted=False,
         ),
     )
 }

@@ -22,7 +22,10 @@ class Plugin:
 
     def __init__(self, info: EntryInfo) -> None:
         self.info = info
-        self._hooks = _register(info, _load(info)).hook
+        loaded = _load(info)
+        self._hooks = _register(info, loaded).hook
+        self.conformance: str | None = _stated(info, loaded, "ottla_conformance", None)
+        """Where the plugin keeps its own subclass of the testkit's suite, as `module:class`, if it needs one."""
         self._keys: tuple[ConfigKey, ...] | None = None
 
     def __str__(self) -> str:
@@ -112,13 +115,18 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
 
 
 def _check_spec(info: EntryInfo, loaded: object) -> None:
-    module = sys.modules.get(info.entry_point.module)
-    spec = getattr(loaded, "ottla_spec", getattr(module, "ottla_spec", 1))
+    spec = _stated(info, loaded, "ottla_spec", 1)
     if spec != SPEC_VERSION:
         older = f"upgrade {info.distribution}"
         newer = f"upgrade ottla, or install an older {info.distribution}"
         remedy = newer if isinstance(spec, int) and spec > SPEC_VERSION else older
         raise PluginBroken(f"{info} is made for hook specs {spec!r}, this ottla speaks {SPEC_VERSION}; {remedy}")
+
+
+def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
+    """What the plugin says of itself, or else its module."""
+    module = sys.modules.get(info.entry_point.module)
+    return getattr(loaded, attribute, getattr(module, attribute, default))
 
 
 def _said(error: Exception) -> str:

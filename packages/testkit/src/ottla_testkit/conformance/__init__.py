@@ -1,6 +1,22 @@
 """What the core expects of a plugin, as base classes of tests: subclass one, give its fixtures, and run pytest."""
 
+from ottla_testkit.conformance.authenticator import AuthenticatorConformance
+from ottla_testkit.conformance.compressor import CompressorConformance
+from ottla_testkit.conformance.encoder import RecordEncoderConformance
 from ottla_testkit.conformance.far_end import FarEnd, PlainFarEnd
+from ottla_testkit.conformance.partitioner import PartitionerConformance
+from ottla_testkit.conformance.sasl_broker import SaslBroker
+from ottla_testkit.conformance.serializer import SerializerConformance
 from ottla_testkit.conformance.transport import TransportConformance
 
-__all__ = ["FarEnd", "PlainFarEnd", "TransportConformance"]
+__all__ = [
+    "AuthenticatorConformance",
+    "CompressorConformance",
+    "FarEnd",
+    "PartitionerConformance",
+    "PlainFarEnd",
+    "RecordEncoderConformance",
+    "SaslBroker",
+    "SerializerConformance",
+    "TransportConformance",
+]

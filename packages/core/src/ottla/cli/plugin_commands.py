@@ -1,0 +1,143 @@
+"""`ottla plugins`: what is installed, whether it keeps its contract, and the beginning of a new one.
+
+The last two come with the testkit, which is looked up only when it is asked for: the core needs none of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ottla.cli.plugin_table import document, show
+from ottla.cli.properties import read_properties
+from ottla.errors import ConfigError, PluginError
+from ottla.registry import KINDS, EntryInfo, KindName, Plugin, Registry, standing
+from ottla.registry.installed import misplaced
+
+_PROMISE_BROKEN: Final = 1
+_TESTKIT: Final = "ottla_testkit"
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
+@click.pass_context
+def plugins(context: click.Context, as_json: bool) -> None:
+    """List the installed plugins, and say of each that cannot be used why not.
+
+    Each is loaded, and made without settings, as far as that goes. The exit code is 0 whatever is found.
+    """
+    if context.invoked_subcommand is not None:
+        if as_json:
+            raise click.UsageError(f"--json is for the list, not for {context.invoked_subcommand!r}")
+        return
+    registry = Registry()
+    standings = [standing(info, registry=registry) for info in _installed(registry)]
+    if as_json:
+        click.echo(document(standings, misplaced()))
+    else:
+        show(standings, misplaced())
+
+
+@plugins.command()
+@click.argument("name", metavar="[KIND:]NAME")
+@click.option("--config", "-c", "pairs", metavar="KEY=VALUE", multiple=True, help="A setting for the plugin.")
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Settings as Java properties; the place for secrets, which a command line shows to everybody.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Name every promise, not only the broken ones.")
+def check(name: str, pairs: tuple[str, ...], command_config: Path | None, verbose: bool) -> None:
+    """Run the conformance suite of an installed plugin, such as `transport:plaintext`.
+
+    The plugin is made as a producer makes it, from --config. The exit code is 0 when it keeps every promise, 1 when it
+    breaks one or cannot be made, 2 for wrong usage.
+    """
+    settings = {**_read(command_config), **dict(_pair(pair) for pair in pairs)}
+    registry = Registry()
+    info = _named(name, registry)
+    testkit = _testkit("plugin_check", wanted="the conformance suites")
+    try:
+        plugin: Plugin = registry.plugin(info.kind.name, info.name)
+        kept = testkit.check(plugin, settings, verbose=verbose)
+    except (PluginError, ConfigError) as error:
+        click.echo(str(error), err=True)
+        raise click.exceptions.Exit(_PROMISE_BROKEN) from None
+    if not kept:
+        raise click.exceptions.Exit(_PROMISE_BROKEN)
+
+
+@plugins.command()
+@click.argument("kind", type=click.Choice([kind.name for kind in KINDS.values() if kind.wanted]))
+@click.argument("name")
+@click.option(
+    "--directory",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to write it; by default a folder here, named like the package.",
+)
+def new(kind: KindName, name: str, directory: Path | None) -> None:
+    """Write a package with a plugin that works and passes its suite: what is left is to make it yours."""
+    template = _testkit("template", wanted="the template")
+    for info in Registry().installed(kind):
+        if info.name.lower() == name.strip().lower():
+            raise click.UsageError(f"this name is taken here, by the {info}; choose another one")
+    try:
+        package = template.Package.named(kind, name)
+        folder = package.write(directory or Path(package.distribution))
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(f"{folder} is a plugin that works. To install it, test it, and check it as it is installed:\n")
+    click.echo(f"    pip install -e '{folder}[test]'\n    pytest {folder}\n    ottla plugins check {kind}:{name}\n")
+
+
+def _installed(registry: Registry) -> list[EntryInfo]:
+    return [info for kind in KINDS for info in registry.installed(kind)]
+
+
+def _named(name: str, registry: Registry) -> EntryInfo:
+    """The plugin that *name* means, with its kind before a colon, or without where only one kind has it."""
+    kind, _, rest = name.rpartition(":")
+    if kind and kind not in KINDS:
+        raise click.UsageError(f"{kind!r} is no kind of plugin; the kinds are {', '.join(KINDS)}")
+    found = [
+        info
+        for info in _installed(registry)
+        if info.name.lower() == rest.strip().lower() and kind in ("", info.kind.name)
+    ]
+    kinds = sorted({info.kind.name for info in found})
+    if not found:
+        raise click.UsageError(f"no {kind or 'plugin'} named {rest!r} is installed; `ottla plugins` lists what is")
+    if len(kinds) > 1:
+        raise click.UsageError(f"{rest!r} is more than one plugin; say {' or '.join(f'{one}:{rest}' for one in kinds)}")
+    return found[0]
+
+
+def _testkit(module: str, *, wanted: str) -> Any:
+    try:
+        return importlib.import_module(f"{_TESTKIT}.{module}")
+    except ModuleNotFoundError as missing:
+        if missing.name not in (_TESTKIT, f"{_TESTKIT}.{module}", "pytest"):
+            raise
+        raise click.UsageError(f"{wanted} come with the testkit; try: pip install ottla-testkit") from None
+
+
+def _pair(written: str) -> tuple[str, str]:
+    key, equals, value = written.partition("=")
+    if not equals or not key.strip():
+        # Not quoted: it may be a secret whose key was forgotten.
+        raise click.UsageError("--config takes KEY=VALUE")
+    return key.strip(), value
+
+
+def _read(file: Path | None) -> dict[str, str]:
+    if file is None:
+        return {}
+    try:
+        return read_properties(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{file} cannot be read: {error}") from None

@@ -1,0 +1,69 @@
+"""The installed plugins as a table, for people, and as JSON, for programs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ottla.cli.table import console
+from ottla.registry import KINDS, Standing
+
+_FINE: Final = "loaded"
+_TITLES: Final = ("kind", "name", "distribution", "version")
+
+
+def show(standings: Sequence[Standing], misplaced: Sequence[EntryPoint]) -> None:
+    """Print them to the standard output, in colour where that is a terminal."""
+    out: Console = console()
+    out.print(_table(standings))
+    for entry in misplaced:
+        out.print(Text(f"\n{_note(entry)}", style="yellow"), soft_wrap=True)
+
+
+def document(standings: Sequence[Standing], misplaced: Sequence[EntryPoint]) -> str:
+    """One object: `plugins`, whose `problem` is null where all is well, and `notes`, sentences."""
+    plugins = [
+        {
+            "kind": standing.info.kind.name,
+            "name": standing.info.name,
+            "distribution": standing.info.distribution,
+            "version": standing.info.version,
+            "value": standing.info.value,
+            "problem": standing.problem,
+        }
+        for standing in standings
+    ]
+    return json.dumps({"plugins": plugins, "notes": [_note(entry) for entry in misplaced]}, indent=2)
+
+
+def _table(standings: Sequence[Standing]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in _TITLES:
+        table.add_column(title, no_wrap=title in ("kind", "version"), overflow="fold")
+    table.add_column("state", overflow="fold")
+    for standing in standings:
+        info = standing.info
+        table.add_row(
+            # Text, not str: names in brackets are no markup.
+            Text(info.kind.name),
+            Text(info.name),
+            Text(info.distribution),
+            Text(info.version),
+            Text(_FINE, style="green") if standing.problem is None else Text(standing.problem, style="bold red"),
+        )
+    return table
+
+
+def _note(entry: EntryPoint) -> str:
+    groups = [kind.group for kind in KINDS.values()]
+    owner = entry.dist.name if entry.dist is not None else "a package"
+    close = difflib.get_close_matches(entry.group, groups, n=1)
+    remedy = f"did you mean {close[0]!r}?" if close else f"the groups are {', '.join(groups)}"
+    return f"{owner}: nothing asks for {entry.name!r} in the group {entry.group!r}; {remedy}"

@@ -1,0 +1,288 @@
+"""`ottla plugins` and `ottla plugins check`: what they say of packages that are really there."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli.commands import ottla
+from ottla.registry import KINDS
+
+FINE, BROKEN, USAGE = 0, 1, 2
+SECRET = "hunter2-and-more"
+
+GOOD = """
+    from ottla.errors import ConfigError
+    from ottla.hookspecs import hookimpl
+    from ottla.interfaces import ConfigKey
+
+    class Constant:
+        def __init__(self, constant):
+            self._constant = constant
+
+        def partition(self, topic, key, view):
+            return min(self._constant, view.partitions - 1)
+
+    @hookimpl
+    def ottla_config_keys():
+        return [
+            ConfigKey(name="acme.constant", type=int, default=0, meaning="the partition"),
+            ConfigKey(name="acme.password", type=str, default="", meaning="a secret", secret=True),
+        ]
+
+    @hookimpl
+    def ottla_partitioner(config):
+        if config["acme.constant"] < 0:
+            raise ConfigError(["acme.constant must not be negative"])
+        return Constant(config["acme.constant"])
+"""
+OUT_OF_RANGE = GOOD.replace("min(self._constant, view.partitions - 1)", "view.partitions")
+STRANGER = "from ottla.hookspecs import hookimpl\nottla_spec = 2\n"
+ITS_OWN_SUITE = """
+    from ottla_testkit.conformance import PartitionerConformance
+
+    class Own(PartitionerConformance):
+        settings = {"acme.constant": "1"}
+
+        def test_the_setting_has_arrived(self, partitioner):
+            assert partitioner._constant == 1
+
+    class NoSuite:
+        pass
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Makes a module, and a distribution that announces it, which other processes find as well."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")])))
+
+    def install(
+        source: str, *, module: str = "", dist: str = "acme", name: str = "acme", group: str = "ottla.partitioners"
+    ) -> None:
+        module = module or f"acme_{uuid.uuid4().hex}"  # what was imported once stays
+        (site / f"{module}.py").write_text(textwrap.dedent(source))
+        if name:
+            info = site / f"{dist}-1.5.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.5\n")
+            (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}\n")
+        importlib.invalidate_caches()
+
+    return install
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(ottla, ["plugins", *arguments])
+
+
+def listed() -> dict[tuple[str, str], dict[str, Any]]:
+    result = run("--json")
+    assert result.exit_code == FINE
+    return {(entry["kind"], entry["name"]): entry for entry in json.loads(result.stdout)["plugins"]}
+
+
+def test_every_installed_plugin_is_listed_with_where_it_comes_from(install: Install) -> None:
+    install(GOOD, module="acme_listed")
+
+    entries = listed()
+    assert entries["partitioner", "acme"] == {
+        "kind": "partitioner",
+        "name": "acme",
+        "distribution": "acme",
+        "version": "1.5",
+        "value": "acme_listed",
+        "problem": None,
+    }
+    assert entries["compressor", "gzip"]["distribution"] == "ottla"
+    assert entries["transport", "plaintext"]["problem"] is None
+
+
+def test_the_table_says_the_same(install: Install) -> None:
+    install("1 / 0")
+
+    [row] = [line for line in run().stdout.splitlines() if line.startswith("partitioner") and " acme " in line]
+    assert row.split()[:4] == ["partitioner", "acme", "acme", "1.5"]
+    assert "cannot be imported: ZeroDivisionError" in row
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        (STRANGER, "is made for hook specs 2, this ottla speaks 1; upgrade ottla, or install an older acme"),
+        (GOOD.replace("return Constant(config", "return (config"), "is no Partitioner: it lacks partition"),
+        (
+            GOOD.replace('return Constant(config["acme.constant"])', "1 / 0"),
+            "ottla_partitioner raised ZeroDivisionError",
+        ),
+    ],
+)
+def test_one_that_cannot_be_used_says_why_and_disturbs_no_other(install: Install, source: str, told: str) -> None:
+    install(source)
+
+    entries = listed()
+    assert told in entries["partitioner", "acme"]["problem"]
+    assert entries["partitioner", "murmur2"]["problem"] is None
+
+
+def test_two_of_one_name_are_both_told_of(install: Install) -> None:
+    install(GOOD)
+    install(GOOD, dist="rival", name="ACME")
+
+    entries = listed()
+    assert "uninstall all but one" in entries["partitioner", "acme"]["problem"]
+    assert "uninstall all but one" in entries["partitioner", "ACME"]["problem"]
+
+
+def test_one_that_wants_settings_is_fine(install: Install) -> None:
+    install(GOOD.replace("default=0", "default=-1"))
+
+    assert listed()["partitioner", "acme"]["problem"] is None
+
+
+def test_a_kind_that_no_producer_asks_for_is_told(install: Install) -> None:
+    install("1 / 0", group="ottla.reporters")
+
+    assert listed()["reporter", "acme"]["problem"] == "this version of ottla asks for no reporter yet"
+
+
+def test_a_group_that_is_misspelt_is_noted(install: Install) -> None:
+    install(GOOD, group="ottla.partitioner")
+
+    note = "acme: nothing asks for 'acme' in the group 'ottla.partitioner'; did you mean 'ottla.partitioners'?"
+    assert note in run().stdout
+    assert json.loads(run("--json").stdout)["notes"] == [note]
+
+
+def test_a_good_plugin_is_checked_as_it_is_installed(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(GOOD)
+
+    assert run("check", "partitioner:acme", "--config", "acme.constant=2").exit_code == FINE
+    assert "passed" in capfd.readouterr().out
+
+
+def test_a_broken_promise_is_named_and_told_by_the_exit_code(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install(OUT_OF_RANGE)
+
+    assert run("check", "ACME").exit_code == BROKEN
+    assert "partition" in capfd.readouterr().out
+
+
+def test_a_plugin_that_cannot_be_made_is_not_checked(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(GOOD)
+    result = run("check", "acme", "-c", "acme.constant=-1", "-c", f"acme.password={SECRET}")
+
+    assert result.exit_code == BROKEN
+    assert "acme.constant must not be negative" in result.stderr
+    assert SECRET not in result.output
+    assert capfd.readouterr().out == ""
+
+
+def test_a_setting_that_is_misspelt_is_refused(install: Install) -> None:
+    install(GOOD)
+    result = run("check", "acme", "--config", "acme.constnt=1")
+
+    assert (result.exit_code, "did you mean 'acme.constant'?" in result.stderr) == (BROKEN, True)
+
+
+def test_settings_come_from_a_file_too_and_the_command_line_goes_first(
+    install: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install(GOOD)
+    file = tmp_path / "acme.properties"
+    file.write_text(f"acme.constant=-1\nacme.password={SECRET}\n")
+
+    assert run("check", "acme", "--command-config", str(file)).exit_code == BROKEN
+    result = run("check", "acme", "--command-config", str(file), "-c", "acme.constant=1")
+    assert result.exit_code == FINE
+    assert SECRET not in result.output + "".join(capfd.readouterr())
+
+
+def test_a_plugin_brings_what_its_suite_needs(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(ITS_OWN_SUITE, module="acme_own_suite", name="")
+    install(f'{textwrap.dedent(GOOD)}\nottla_conformance = "acme_own_suite:Own"\n')
+
+    assert run("check", "acme", "--verbose").exit_code == FINE
+    assert "test_the_setting_has_arrived PASSED" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ("acme_no_suite:NoSuite", "which is no subclass of PartitionerConformance"),
+        ("acme_no_suite:Nothing", "which cannot be imported: AttributeError"),
+        ("acme_nowhere:Own", "which cannot be imported: ModuleNotFoundError"),
+        ("acme_no_suite", "it must be 'module:class'"),
+    ],
+)
+def test_a_suite_that_is_none_is_told(install: Install, stated: str, told: str, request: pytest.FixtureRequest) -> None:
+    install(ITS_OWN_SUITE, module="acme_no_suite", name="")
+    install(f"{textwrap.dedent(GOOD)}\nottla_conformance = {stated!r}\n")
+    result = run("check", "acme")
+
+    assert result.exit_code == BROKEN
+    assert told in result.stderr
+
+
+def test_a_transport_that_talks_first_must_say_how_its_peer_answers() -> None:
+    result = run("check", "transport:ssl")
+
+    assert result.exit_code == BROKEN
+    assert "to be checked it must state ottla_conformance" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["check"], "Missing argument"),
+        (["check", "nobody"], "no plugin named 'nobody' is installed; `ottla plugins` lists what is"),
+        (["check", "transport:gzip"], "no transport named 'gzip' is installed"),
+        (["check", "codec:gzip"], f"'codec' is no kind of plugin; the kinds are {', '.join(KINDS)}"),
+        (["check", "gzip", "--config", SECRET], "--config takes KEY=VALUE"),
+        (["--json", "check", "gzip"], "--json is for the list"),
+    ],
+)
+def test_wrong_usage_has_an_exit_code_of_its_own(arguments: list[str], told: str) -> None:
+    result = run(*arguments)
+
+    assert result.exit_code == USAGE
+    assert told in result.stderr
+    assert SECRET not in result.output
+
+
+def test_a_name_of_two_kinds_needs_its_kind(install: Install) -> None:
+    install(GOOD, name="gzip")
+    result = run("check", "gzip")
+
+    assert result.exit_code == USAGE
+    assert "say compressor:gzip or partitioner:gzip" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["check", "gzip"], ["new", "transport", "acme"]])
+def test_without_the_testkit_the_command_says_what_to_install(command: list[str]) -> None:
+    program = "import sys; sys.modules['ottla_testkit'] = None; from ottla.cli import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "plugins", *command], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert ended.returncode == USAGE
+    assert "try: pip install ottla-testkit" in ended.stderr

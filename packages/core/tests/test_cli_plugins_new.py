@@ -1,0 +1,130 @@
+"""`ottla plugins new`: what it writes works as it stands, whatever the kind and the name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli.commands import ottla
+
+FINE, USAGE = 0, 2
+WRITTEN = ["transport", "authenticator", "partitioner", "compressor", "serializer"]
+LONGEST = "abcdefgh-ijklmnop_qrstuv"
+
+
+def new(kind: str, name: str, *more: str) -> Result:
+    return CliRunner().invoke(ottla, ["plugins", "new", kind, name, *more])
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> list[Path]:
+    """A package of each kind."""
+    folders = [tmp_path / f"new-{kind}" for kind in WRITTEN]
+    for kind, folder in zip(WRITTEN, folders, strict=True):
+        result = new(kind, "acme-2", "--directory", str(folder))
+        assert (result.exit_code, result.stderr) == (FINE, "")
+    return folders
+
+
+def announced(folder: Path) -> str:
+    """Make what an installation would leave beside the sources; where they are."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    [(group, entries)] = project["entry-points"].items()
+    info = folder / "src" / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in entries.items()))
+    return str(info.parent)
+
+
+def test_each_kind_passes_its_tests_and_its_suite_as_it_was_written(
+    written: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sites = [announced(folder) for folder in written]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*sites, os.environ.get("PYTHONPATH", "")]))
+    tests = ["pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "--import-mode=importlib", "--rootdir", "."]
+    suites = [["ottla", "plugins", "check", f"{kind}:acme-2"] for kind in WRITTEN[:2]]  # those that bring a far end
+    for command in ([*tests, *map(str, written)], *suites):
+        ended = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=written[0].parent,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == FINE, f"{command}: {ended.stdout}{ended.stderr}"
+        assert " passed" in ended.stdout
+
+
+@pytest.mark.parametrize("name", ["x", LONGEST, "UPPER"])
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_any_name_makes_python_and_no_place_is_left_open(tmp_path: Path, kind: str, name: str) -> None:
+    name = name[:20] if kind == "authenticator" else name
+    folder = tmp_path / "new"
+    assert new(kind, name, "--directory", str(folder)).exit_code == FINE
+
+    for file in folder.rglob("*"):
+        assert "@" not in str(file.relative_to(folder))
+        if file.suffix == ".py":
+            compile(file.read_text(), str(file), "exec")
+        if file.is_file():
+            assert ".in" not in file.suffixes
+            assert not any(f"@{word}@" in file.read_text() for word in ("NAME", "KEY", "CLASS", "MODULE", "KIND"))
+
+
+def test_the_package_is_named_after_kind_and_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = new("partitioner", "by_Region")
+
+    project = tomllib.loads((tmp_path / "ottla-partitioner-by-region" / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "ottla-partitioner-by-region"
+    assert project["entry-points"] == {
+        "ottla.partitioners": {"by_Region": "ottla_partitioner_by_region.plugin"},
+    }
+    assert "ottla plugins check partitioner:by_Region" in result.stdout
+
+
+def test_a_mechanism_is_named_in_upper_case(tmp_path: Path) -> None:
+    new("authenticator", "x-token", "--directory", str(tmp_path))
+
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert list(project["entry-points"]["ottla.authenticators"]) == ["X-TOKEN"]
+
+
+def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    result = new("transport", "acme", "--directory", str(tmp_path))
+
+    assert result.exit_code == USAGE
+    assert "exists and is not empty; name another folder with --directory" in result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["precious"]
+
+
+@pytest.mark.parametrize("name", ["", "2fast", "a b", "a--b", "a-", "../a", "é", LONGEST + "w"])
+def test_a_name_that_no_package_could_have_is_refused(tmp_path: Path, name: str) -> None:
+    result = new("transport", name, "--directory", str(tmp_path))
+
+    assert result.exit_code == USAGE
+    assert "is no name for a plugin; take up to 24 letters and digits" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_taken_here_is_refused(tmp_path: Path) -> None:
+    result = new("compressor", "GZIP", "--directory", str(tmp_path))
+
+    assert result.exit_code == USAGE
+    assert "this name is taken here, by the compressor 'gzip' of ottla" in result.stderr
+
+
+def test_a_kind_without_a_template_says_which_have_one(tmp_path: Path) -> None:
+    result = new("encoder", "acme", "--directory", str(tmp_path))
+
+    assert result.exit_code == USAGE
+    assert f"there is no template for an encoder; the kinds that have one are {', '.join(WRITTEN)}" in result.stderr

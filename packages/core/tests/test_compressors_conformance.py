@@ -1,0 +1,46 @@
+"""The built-in codecs keep the whole contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.interfaces import Compressor
+from ottla.registry import Registry
+from ottla_testkit.conformance import CompressorConformance
+
+
+def made(name: str) -> Compressor:
+    """A built-in codec through the door that everybody else's comes by, with its defaults."""
+    plugin = Registry().plugin("compressor", name)
+    compressor: Compressor = plugin.create({key.name: key.default for key in plugin.config_keys()})
+    return compressor
+
+
+class TestGzip(CompressorConformance):
+    levels = (-1, 1, 9)
+
+    @pytest.fixture
+    def compressor(self) -> Compressor:
+        return made("gzip")
+
+
+class TestLz4(CompressorConformance):
+    levels = (1, 9, 17)
+
+    @pytest.fixture
+    def compressor(self) -> Compressor:
+        return made("lz4")
+
+
+class TestSnappy(CompressorConformance):
+    @pytest.fixture
+    def compressor(self) -> Compressor:
+        return made("snappy")
+
+
+class TestZstd(CompressorConformance):
+    levels = (-7, 1, 3, 19)
+
+    @pytest.fixture
+    def compressor(self) -> Compressor:
+        return made("zstd")

@@ -1,0 +1,61 @@
+"""The built-in partitioners keep the whole contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ottla.config import ConfigDraft
+from ottla.interfaces import Partitioner
+from ottla.registry import Registry
+from ottla_testkit.conformance import PartitionerConformance
+
+OF_JAVA: Mapping[tuple[bytes, int], int] = {
+    (bytes.fromhex(vector["key"]), int(count)): partition
+    for vector in json.loads((Path(__file__).parent / "vectors" / "murmur2.json").read_text())
+    for count, partition in vector["partition"].items()
+}
+
+
+def made(name: str, **settings: str) -> Partitioner:
+    """A built-in partitioner through the door that everybody else's comes by."""
+    plugin = Registry().plugin("partitioner", name)
+    draft = ConfigDraft.read({"bootstrap.servers": "kafka:9092", **settings})
+    partitioner: Partitioner = plugin.create(draft.claim(plugin.config_keys(), plugin=str(plugin)))
+    return partitioner
+
+
+class TestDefault(PartitionerConformance):
+    heeds_availability = True
+    places = OF_JAVA
+
+    @pytest.fixture
+    def partitioner(self) -> Partitioner:
+        return made("murmur2")
+
+
+class TestDefaultWithoutQueues(PartitionerConformance):
+    heeds_availability = True
+
+    @pytest.fixture
+    def partitioner(self) -> Partitioner:
+        return made("murmur2", **{"partitioner.adaptive.partitioning.enable": "false"})
+
+
+class TestDefaultThatIgnoresKeys(PartitionerConformance):
+    heeds_availability = True
+
+    @pytest.fixture
+    def partitioner(self) -> Partitioner:
+        return made("murmur2", **{"partitioner.ignore.keys": "true"})
+
+
+class TestRoundRobin(PartitionerConformance):
+    heeds_availability = True
+
+    @pytest.fixture
+    def partitioner(self) -> Partitioner:
+        return made("round_robin")

@@ -1,0 +1,332 @@
+"""The whole expectation of a `Compressor`.
+
+```python
+class TestMine(CompressorConformance):
+    levels = (1, 6, 9)
+
+    @pytest.fixture
+    def compressor(self):
+        return MyCompressor()
+```
+
+What it packs is read by the core's own codec of that id, and the other way round; what it unpacks may be damaged, cut,
+no such data at all, or a bomb.
+"""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from ottla.errors import PluginMissing, ProtocolError
+from ottla.interfaces import Buffer, Compressor
+from ottla.registry import Registry
+from ottla_testkit.conformance.crew import together, within
+from ottla_testkit.conformance.witness import check, fail
+
+CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+SNAPPY: Final = 2
+
+OF_KAFKA: Final = {
+    1: "1f8b0800000000000203cbcf4b5500004961ac2304000000",
+    2: "82534e4150505900000000010000000100000006040c6f6e6520",
+    3: "04224d18604082040000806f6e652000000000",
+    4: "28b52ffd20042100006f6e6520",
+}
+"""`one ` as Java's producer writes it, by codec."""
+
+LIES: Final = {
+    2: "82534e4150505900000000010000000100000007ffffffff0f0061",
+    3: "04224d1868400000000000010000b7040000806f6e652000000000",
+    4: "28b52ffdc07000000000000100000b000061",
+}
+"""A few bytes that announce gigabytes, where the form has a place for that."""
+
+_BOMB: Final = 64 << 20
+_LIMIT: Final = 1 << 20
+_AROUND: Final = 24 << 20
+_BLOCK: Final = 1 << 20
+_CUTS: Final = 40
+_THREADS: Final = 6
+_TIMES: Final = 30
+_NO_LIMIT: Final = 1 << 30
+
+Payload = Sequence[bytes | bytearray | memoryview]
+
+
+class CompressorConformance:
+    """Subclass it as `Test...`, and give the fixture `compressor`."""
+
+    levels: ClassVar[Sequence[int]] = ()
+    """Levels that `compress` takes; None, its own default, is always tried."""
+    patience: ClassVar[float] = 10.0
+    """Seconds after which a call counts as one that does not end."""
+
+    @pytest.fixture
+    def compressor(self) -> Compressor:
+        """What is tested; a new one for each test."""
+        raise NotImplementedError("give a fixture `compressor` that returns your Compressor")
+
+    @pytest.fixture
+    def chance(self) -> random.Random:
+        """Whose seed is printed."""
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")
+        return random.Random(seed)
+
+    def test_it_has_everything_of_the_contract(self, compressor: Compressor) -> None:
+        check(isinstance(compressor, Compressor), f"{compressor!r} lacks something of ottla.interfaces.Compressor")
+        codec_id: object = compressor.codec_id
+        check(
+            type(codec_id) is int and codec_id in CODECS,
+            f"codec_id is {codec_id!r}, and none of Kafka's: 1 gzip, 2 snappy, 3 lz4 or 4 zstd",
+        )
+
+    # There and back
+
+    def test_what_is_packed_is_unpacked(self, compressor: Compressor, chance: random.Random) -> None:
+        for payload in _payloads(chance):
+            for level in (None, *self.levels):
+                self._there_and_back(compressor, payload, level=level)
+
+    def test_nothing_is_packed_and_unpacked_as_well(self, compressor: Compressor) -> None:
+        nothing: list[Payload] = [[], [b""], [b"", memoryview(b""), bytearray()]]
+        for payload in nothing:
+            self._there_and_back(compressor, payload)
+
+    def test_it_does_not_matter_where_chunks_end(self, compressor: Compressor, chance: random.Random) -> None:
+        whole = _text(chance, 300_000)
+        places = sorted(chance.randrange(len(whole)) for _ in range(50))
+        pieces = [whole[start:end] for start, end in zip([0, *places], [*places, len(whole)], strict=True)]
+        self._there_and_back(compressor, pieces)
+        self._there_and_back(compressor, [whole[at : at + 7] for at in range(0, 70_000, 7)])
+
+    def test_what_it_is_given_stays_as_it_is(self, compressor: Compressor, chance: random.Random) -> None:
+        changeable = bytearray(_text(chance, 5000))
+        given: list[Buffer] = [changeable, memoryview(b"more" * 1000)]
+        before, plain = list(given), bytes(changeable)
+        packed = self._pack(compressor, given)
+        check(
+            len(given) == len(before) and all(one is other for one, other in zip(given, before, strict=True)),
+            "compress() changed the list of chunks, which is the caller's",
+        )
+        check(bytes(changeable) == plain, "compress() changed the bytes of a chunk")
+        again = bytearray(packed)
+        self._unpack(compressor, again, limit=_NO_LIMIT)
+        check(bytes(again) == packed, "decompress() changed the bytes that it was given")
+
+    def test_packed_bytes_come_in_any_kind_of_buffer(self, compressor: Compressor, chance: random.Random) -> None:
+        plain = _text(chance, 50_000)
+        packed = self._pack(compressor, [plain])
+        around = b"before" + packed + b"behind"
+        for buffer in (packed, bytearray(packed), memoryview(packed), memoryview(around)[6 : 6 + len(packed)]):
+            unpacked = self._unpack(compressor, buffer, limit=len(plain))
+            check(unpacked == plain, f"decompress() of a {type(buffer).__name__} gave other bytes than were packed")
+
+    # Kafka's form
+
+    def test_kafka_s_own_bytes_are_read(self, compressor: Compressor) -> None:
+        packed = bytes.fromhex(OF_KAFKA[compressor.codec_id])
+        plain = self._unpack(compressor, packed, limit=1000)
+        name = CODECS[compressor.codec_id]
+        check(
+            plain == b"one ",
+            f"what Java's producer packed with {name} was read as {plain!r}; in Kafka's framing it is b'one '",
+        )
+
+    def test_the_core_s_own_codec_reads_it_and_is_read(self, compressor: Compressor, chance: random.Random) -> None:
+        reference = _reference(compressor.codec_id)
+        for payload in _payloads(chance):
+            plain = b"".join(payload)
+            for level in (None, *self.levels):
+                packed = self._pack(compressor, payload, level=level)
+                name = f"ottla's own {CODECS[compressor.codec_id]}"
+                try:
+                    read = reference.decompress(packed, limit=len(plain))
+                except ProtocolError as error:
+                    fail(f"{name} cannot read what compress() made of {len(plain)} bytes: {error}", error)
+                check(read == plain, f"{name} reads other bytes than compress() was given")
+            theirs = self._unpack(compressor, reference.compress(payload, level=None), limit=len(plain))
+            check(theirs == plain, f"decompress() of {len(plain)} bytes that {name} packed gave other bytes")
+
+    # Limits
+
+    @pytest.mark.parametrize("size", [1, 1000, 40_000, 1_000_000])
+    def test_just_the_limit_is_allowed_and_a_byte_more_is_refused(
+        self, compressor: Compressor, chance: random.Random, size: int
+    ) -> None:
+        for plain in (bytes(size), chance.randbytes(size)):
+            packed = self._pack(compressor, [plain])
+            check(
+                self._unpack(compressor, packed, limit=size) == plain,
+                f"decompress() refused {size} bytes with a limit of {size}",
+            )
+            for limit in {size - 1, size // 2, 0}:
+                check(
+                    self._unpack(compressor, packed, limit=limit) is None,
+                    f"decompress() gave {size} bytes with a limit of {limit}; it must raise ProtocolError",
+                )
+
+    def test_a_bomb_is_stopped_before_it_goes_off(self, compressor: Compressor) -> None:
+        packed = self._pack(compressor, [bytes(_BLOCK)] * (_BOMB // _BLOCK))
+        unpacked, peak = _measured(lambda: self._unpack(compressor, packed, limit=_LIMIT))
+        check(unpacked is None, f"a bomb of {_BOMB} bytes was unpacked with a limit of {_LIMIT}")
+        check(
+            peak < _LIMIT + _AROUND,
+            f"decompress() took {peak} bytes of memory before it refused a bomb, with a limit of {_LIMIT}: it has to "
+            "look at the limit while it unpacks, not afterwards",
+        )
+
+    def test_a_size_that_is_only_announced_takes_no_memory(self, compressor: Compressor) -> None:
+        if compressor.codec_id not in LIES:
+            pytest.skip("this form announces no size")
+        lie = bytes.fromhex(LIES[compressor.codec_id])
+        unpacked, peak = _measured(lambda: self._unpack(compressor, lie, limit=1 << 42))
+        check(unpacked is None, f"decompress() made {unpacked!r} of {len(lie)} bytes that only announce gigabytes")
+        check(
+            peak < _LIMIT + _AROUND,
+            f"decompress() took {peak} bytes of memory on the word of {len(lie)} bytes, which announce gigabytes",
+        )
+
+    # Damage
+
+    def test_what_was_cut_is_refused(self, compressor: Compressor, chance: random.Random) -> None:
+        plain = _text(chance, 100_000)
+        packed = self._pack(compressor, [plain])
+        for place in sorted({1, 2, *(len(packed) * step // _CUTS for step in range(1, _CUTS)), len(packed) - 1}):
+            cut = packed[:place]
+            unpacked = self._unpack_in_time(compressor, cut, limit=len(plain))
+            # Snappy's framing has no end: what stops behind one of its blocks may be whole.
+            whole = compressor.codec_id == SNAPPY and unpacked is not None and plain.startswith(unpacked)
+            check(
+                unpacked is None or whole,
+                f"of {len(packed)} packed bytes {place} were given, and decompress() made "
+                f"{len(unpacked or b'')} bytes of them; malformed input is a ProtocolError",
+            )
+        self._there_and_back(compressor, [plain])
+
+    def test_damage_is_refused_or_read_within_the_limit(self, compressor: Compressor, chance: random.Random) -> None:
+        plain = _text(chance, 20_000)
+        packed = self._pack(compressor, [plain])
+        for _ in range(200):
+            damaged = bytearray(packed)
+            for _ in range(chance.choice((1, 1, 2, 10))):
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+            self._unpack_in_time(compressor, bytes(damaged), limit=len(plain))
+        self._there_and_back(compressor, [plain])
+
+    def test_garbage_is_refused_or_read_within_the_limit(self, compressor: Compressor, chance: random.Random) -> None:
+        start = bytes.fromhex(OF_KAFKA[compressor.codec_id])
+        garbage = [b"", b"\0", bytes(100), b"\xff" * 100, *map(bytes.fromhex, OF_KAFKA.values())]
+        garbage += [start[: chance.randrange(len(start))] + chance.randbytes(chance.randrange(100)) for _ in range(200)]
+        for data in garbage:
+            self._unpack_in_time(compressor, data, limit=1000)
+        self._there_and_back(compressor, [b"still works"])
+
+    # Threads
+
+    def test_many_threads_pack_and_unpack_at_once(self, compressor: Compressor, chance: random.Random) -> None:
+        texts = [_text(chance, 20_000 + 1000 * number) for number in range(_THREADS)]
+
+        def work(plain: bytes) -> None:
+            for turn in range(_TIMES):
+                packed = self._pack(compressor, [plain[: 5000 + turn], plain[5000 + turn :]])
+                check(
+                    self._unpack(compressor, packed, limit=len(plain)) == plain,
+                    "by many threads at once, other bytes were unpacked than were packed: a compressor is shared by "
+                    "threads, and what is no thread's own must not be in it",
+                )
+
+        together(self.patience * 3, [lambda plain=plain: work(plain) for plain in texts], call="packing")  # type: ignore[misc]
+
+    # What the tests share
+
+    def _there_and_back(self, compressor: Compressor, payload: Payload, *, level: int | None = None) -> None:
+        plain = b"".join(payload)
+        packed = self._pack(compressor, payload, level=level)
+        unpacked = self._unpack(compressor, packed, limit=len(plain))
+        check(
+            unpacked == plain,
+            f"{len(plain)} bytes in {len(payload)} chunks were packed (level {level}), and "
+            f"{'refused' if unpacked is None else f'{len(unpacked)} other bytes unpacked'}",
+        )
+
+    def _pack(self, compressor: Compressor, chunks: Payload, *, level: int | None = None) -> bytes:
+        try:
+            packed: Any = compressor.compress(chunks, level=level)
+        except Exception as error:
+            kinds = ", ".join(sorted({type(chunk).__name__ for chunk in chunks})) or "none"
+            fail(f"compress() of {len(chunks)} chunks ({kinds}) with level {level} raised {error!r}", error)
+        check(type(packed) is bytes, f"compress() returned a {type(packed).__name__}; it must be bytes")
+        return bytes(packed)
+
+    def _unpack(self, compressor: Compressor, packed: Buffer, *, limit: int) -> bytes | None:
+        """None: refused."""
+        try:
+            plain: Any = compressor.decompress(packed, limit=limit)
+        except ProtocolError:
+            return None
+        except Exception as error:
+            fail(
+                f"decompress() of {bytes(packed[:16])!r}... raised {error!r}; malformed input, and more than the "
+                "limit, is a ProtocolError",
+                error,
+            )
+        check(type(plain) is bytes, f"decompress() returned a {type(plain).__name__}; it must be bytes")
+        check(len(plain) <= limit, f"decompress() gave {len(plain)} bytes with a limit of {limit}")
+        return bytes(plain)
+
+    def _unpack_in_time(self, compressor: Compressor, packed: bytes, *, limit: int) -> bytes | None:
+        return within(
+            self.patience,
+            f"decompress() of {packed[:16]!r}... ({len(packed)} bytes)",
+            lambda: self._unpack(compressor, packed, limit=limit),
+            remedy="input that never ends must be refused",
+        )
+
+
+def _payloads(chance: random.Random) -> list[Payload]:
+    words = _text(chance, 200_000)
+    return [
+        [b"x"],
+        [b"one chunk"],
+        [bytes(1_000_000)],
+        [chance.randbytes(300_000)],
+        [words],
+        [bytearray(words[:70_000])],
+        [memoryview(words)[5:66_000]],
+        [b"", words[:10], b"", memoryview(words)[10:40_000], bytearray(words[40_000:]), b""],
+        [b"%d" % number for number in range(10_000)],
+        [bytes(32_768)],
+        [bytes(65_536), bytes(65_536), b"!"],
+    ]
+
+
+def _text(chance: random.Random, size: int) -> bytes:
+    """As compressible as records are."""
+    words = [chance.randbytes(chance.randrange(2, 12)).hex().encode() for _ in range(200)]
+    text = b" ".join(chance.choices(words, k=size // 8))
+    return (text * (size // len(text) + 1))[:size]
+
+
+def _reference(codec_id: int) -> Compressor:
+    """The core's own codec, with its defaults."""
+    try:
+        plugin = Registry().plugin("compressor", CODECS[codec_id])
+        reference: Compressor = plugin.create({key.name: key.default for key in plugin.config_keys()})
+    except PluginMissing as error:
+        pytest.skip(f"ottla's own codec is not there to compare with: {error}")
+    return reference
+
+
+def _measured(work: Callable[[], bytes | None]) -> tuple[bytes | None, int]:
+    """What it returns, and the most memory that Python's objects took meanwhile."""
+    tracemalloc.start()
+    try:
+        return work(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,356 @@
+"""The whole expectation of a `Partitioner`.
+
+```python
+class TestMine(PartitionerConformance):
+    @pytest.fixture
+    def partitioner(self):
+        return MyPartitioner()
+```
+
+It is asked as the core asks it: by many threads, with views of topics that grow, shrink and lose brokers, and in the
+order in which the core uses its optional abilities.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from ottla.interfaces import Partitioner, TopicView
+from ottla.partitioners.murmur2 import partition_for_key
+from ottla_testkit.conformance.crew import together, within
+from ottla_testkit.conformance.witness import check, fail
+
+COUNTS: Final = (1, 2, 3, 7, 12, 100, 5000)
+TOPIC: Final = "conformance"
+
+_KEYS: Final = (b"", b"\0", b"a", b"\xff\xfe not UTF-8", b"key-1", bytes(255), bytes(range(256)) * 40)
+_MANY: Final = 2000
+_THREADS: Final = 8
+_LARGE: Final = 1 << 20
+
+
+class PartitionerConformance:
+    """Subclass it as `Test...`, and give the fixture `partitioner`."""
+
+    keys_decide: ClassVar[bool | None] = None
+    """Whether a key alone says where a record goes, as long as the topic has as many partitions.
+
+    None: yes for a partitioner that has `partition_column` or `hashes`, and does not ignore keys.
+    """
+    heeds_availability: ClassVar[bool] = False
+    """Whether records without a key go to partitions that have a leader, as long as there is one."""
+    places: ClassVar[Mapping[tuple[bytes, int], int]] = {}
+    """Where keys must go: by key and number of partitions. For what others, such as Java's producer, have to find."""
+    patience: ClassVar[float] = 10.0
+    """Seconds after which a call counts as one that blocks."""
+
+    @pytest.fixture
+    def partitioner(self) -> Partitioner:
+        """What is tested; a new one for each test."""
+        raise NotImplementedError("give a fixture `partitioner` that returns your Partitioner")
+
+    @pytest.fixture
+    def chance(self) -> random.Random:
+        """Whose seed is printed."""
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")
+        return random.Random(seed)
+
+    def test_it_has_every_method_of_the_contract(self, partitioner: Partitioner) -> None:
+        check(isinstance(partitioner, Partitioner), f"{partitioner!r} lacks a method of ottla.interfaces.Partitioner")
+        for ability in ("partition_column", "appended", "on_new_batch"):
+            method = getattr(partitioner, ability, None)
+            check(method is None or callable(method), f"{ability} is {method!r}, which cannot be called")
+        for flag in ("sticky", "ignores_keys"):
+            value = getattr(partitioner, flag, False)
+            check(isinstance(value, bool), f"{flag} is {value!r}, which is neither True nor False")
+
+    def test_a_sticky_one_can_be_told_what_went_where(self, partitioner: Partitioner) -> None:
+        sticky = getattr(partitioner, "sticky", False)
+        check(
+            not sticky or callable(getattr(partitioner, "appended", None)),
+            "sticky is True without `appended`: it is asked once for many records, and learns of them in no other way",
+        )
+
+    # One record
+
+    def test_every_partition_is_in_range_whatever_the_topic_looks_like(
+        self, partitioner: Partitioner, chance: random.Random
+    ) -> None:
+        for view in _views(chance):
+            for key in (None, *_KEYS, chance.randbytes(16)):
+                for _ in range(3):
+                    self._ask(partitioner, key, view)
+
+    def test_a_topic_that_grows_and_shrinks_is_seen_as_it_is_now(
+        self, partitioner: Partitioner, chance: random.Random
+    ) -> None:
+        for count in (12, 3, 100, 1, 7, 2):
+            view = _view(count)
+            for key in (None, *_KEYS):
+                for _ in range(count + 2):
+                    self._ask(partitioner, key, view)
+                    self._tell(partitioner, chance.randrange(count), _LARGE)
+
+    def test_topics_are_told_apart(self, partitioner: Partitioner) -> None:
+        large, small = _view(100), _view(2)
+        for number in range(50):
+            for of_large, of_small in itertools.product((None, b"%d" % number), repeat=2):
+                self._ask(partitioner, of_large, large, topic="large")
+                self._ask(partitioner, of_small, small, topic="small")
+
+    def test_a_look_changes_nothing_in_the_view(self, partitioner: Partitioner, chance: random.Random) -> None:
+        for view in _views(chance):
+            queued, available = list(view.queued_bytes), list(view.available)
+            for key in (None, b"key"):
+                self._ask(partitioner, key, view)
+            check(
+                list(view.queued_bytes) == queued and list(view.available) == available,
+                "partition() changed the view: its lists are the core's own",
+            )
+
+    def test_records_without_a_key_go_where_a_leader_is(self, partitioner: Partitioner, chance: random.Random) -> None:
+        if not self.heeds_availability:
+            pytest.skip("heeds_availability is False")
+        for count in COUNTS[1:]:
+            available = tuple(sorted(chance.sample(range(count), chance.randrange(1, count))))
+            view = _view(count, available=available)
+            for _ in range(20):
+                chosen = self._ask(partitioner, None, view)
+                check(
+                    chosen in available,
+                    f"a record without a key was put on partition {chosen}, which has no leader now; partitions with "
+                    f"one: {available[:8]}",
+                )
+                self._tell(partitioner, chosen, _LARGE)
+
+    def test_a_call_comes_back_at_once(self, partitioner: Partitioner) -> None:
+        for key in (None, b"key"):
+            within(
+                self.patience,
+                "partition()",
+                lambda key=key: self._ask(partitioner, key, _view(12)),  # type: ignore[misc]
+                remedy="whoever sends waits for it, and the I/O thread as well: it must not wait for anything",
+            )
+
+    # Keys
+
+    def test_a_key_goes_to_the_same_partition_whatever_else_happens(
+        self, partitioner: Partitioner, chance: random.Random
+    ) -> None:
+        self._need_keys(partitioner)
+        keys = [*_KEYS, *(chance.randbytes(chance.randrange(1, 40)) for _ in range(200))]
+        for count in COUNTS:
+            first = [self._ask(partitioner, key, _view(count)) for key in keys]
+            for view in _views_of(count, chance):
+                self._ask(partitioner, None, view)
+                for key, before in zip(keys, first, strict=True):
+                    chosen = self._ask(partitioner, key, view)
+                    check(
+                        chosen == before,
+                        f"the key {key[:24]!r} went to partition {before} and then to {chosen} of {count}: records of "
+                        "one key have to stay in order, so only the key and the number of partitions may decide",
+                    )
+
+    def test_keys_are_where_others_look_for_them(self, partitioner: Partitioner, chance: random.Random) -> None:
+        for (key, count), expected in self.places.items():
+            chosen = self._ask(partitioner, key, _view(count))
+            check(
+                chosen == expected, f"the key {key!r} went to partition {chosen} of {count}; it belongs on {expected}"
+            )
+        if getattr(partitioner, "hashes", None) != "murmur2" or getattr(partitioner, "ignores_keys", False):
+            return
+        for key, count in itertools.product((*_KEYS, *(chance.randbytes(size) for size in range(40))), COUNTS):
+            chosen, expected = self._ask(partitioner, key, _view(count)), partition_for_key(key, count)
+            check(
+                chosen == expected,
+                f'hashes is "murmur2", and the key {key[:24]!r} went to partition {chosen} of {count}; '
+                f"Java's producer puts it on {expected}",
+            )
+
+    @pytest.mark.parametrize("number", [1, 2, 12, 13, 1000])
+    def test_many_keys_at_once_go_where_they_go_one_by_one(
+        self, partitioner: Partitioner, chance: random.Random, number: int
+    ) -> None:
+        for keys in (
+            [chance.randbytes(chance.choice((0, 1, 7, 16, 300))) for _ in range(number)],
+            [b"%016d" % one for one in range(number)],
+            [b"the same"] * number,
+        ):
+            for count in COUNTS:
+                view = _view(count)
+                column = self._column(partitioner, keys, view)
+                if not self._keys_decide(partitioner):
+                    continue
+                for key, chosen in zip(keys, column, strict=True):
+                    alone = self._ask(partitioner, key, view)
+                    check(
+                        chosen == alone,
+                        f"partition_column() put the key {key[:24]!r} on partition {chosen} of {count}, "
+                        f"and partition() on {alone}",
+                    )
+
+    # Abilities, in the order in which the core uses them
+
+    def test_what_was_appended_moves_a_sticky_one_on(self, partitioner: Partitioner) -> None:
+        self._need(partitioner, "appended")
+        view, seen = _view(4), set()
+        for _ in range(400):
+            chosen = self._ask(partitioner, None, view)
+            seen.add(chosen)
+            self._tell(partitioner, chosen, _LARGE)
+        check(
+            seen == {0, 1, 2, 3},
+            f"after 400 times {_LARGE} bytes without a key, only the partitions {sorted(seen)} of 4 were chosen",
+        )
+
+    def test_it_can_be_told_of_partitions_and_topics_that_it_does_not_know(self, partitioner: Partitioner) -> None:
+        self._need(partitioner, "appended")
+        for topic, partition, size in (("never asked", 0, 1), (TOPIC, 4999, 0), (TOPIC, 0, 1 << 31)):
+            self._tell(partitioner, partition, size, topic=topic)
+        self._ask(partitioner, None, _view(2))
+        self._tell(partitioner, 4999, 10)
+        self._ask(partitioner, None, _view(1))
+
+    def test_it_is_asked_again_after_it_was_told_of_a_new_batch(self, partitioner: Partitioner) -> None:
+        self._need(partitioner, "on_new_batch")
+        on_new_batch: Callable[[str, int, TopicView], object] = partitioner.on_new_batch  # type: ignore[attr-defined]
+
+        def tell(partition: int, view: TopicView) -> None:
+            _call(f"on_new_batch() for partition {partition}", lambda: on_new_batch(TOPIC, partition, view))
+
+        tell(0, _view(1))
+        for count in COUNTS:
+            view = _view(count)
+            for key in (None, b"key") * 10:
+                chosen = self._ask(partitioner, key, view)
+                tell(chosen, view)
+                tell(chosen, view)  # by another thread, for the same reason
+                self._ask(partitioner, key, view)
+
+    # Threads
+
+    def test_many_threads_ask_at_once(self, partitioner: Partitioner, chance: random.Random) -> None:
+        views = {f"topic {count}": _view(count) for count in (1, 3, 12, 100)}
+        keys = [None, *(chance.randbytes(8) for _ in range(20))]
+        decided = self._keys_decide(partitioner)
+        first = {
+            (topic, key): self._ask(partitioner, key, view, topic=topic)
+            for topic, view in views.items()
+            for key in keys
+        }
+
+        def ask(topic: str, view: TopicView) -> None:
+            for key in itertools.islice(itertools.cycle(keys), _MANY):
+                chosen = self._ask(partitioner, key, view, topic=topic)
+                if key is None:
+                    self._tell(partitioner, chosen, 4000, topic=topic)
+                elif decided and chosen != first[topic, key]:
+                    fail(
+                        f"by many threads at once, a key went to partition {chosen}, and before to {first[topic, key]}"
+                    )
+
+        topics = itertools.islice(itertools.cycle(views.items()), _THREADS)
+        together(
+            self.patience * 3,
+            [lambda topic=topic, view=view: ask(topic, view) for topic, view in topics],  # type: ignore[misc]
+            call="partition()",
+        )
+
+    # What the tests share
+
+    def _ask(self, partitioner: Partitioner, key: bytes | None, view: TopicView, *, topic: str = TOPIC) -> int:
+        what = "no key" if key is None else f"the key {key[:24]!r}"
+        chosen: Any = _call(
+            f"partition() for {what} and a topic of {view.partitions} partitions, {len(view.available)} of them with a "
+            "leader,",
+            lambda: partitioner.partition(topic, key, view),
+        )
+        _check_partition("partition()", chosen, view)
+        return int(chosen)
+
+    def _column(self, partitioner: Partitioner, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        self._need(partitioner, "partition_column")
+        given = list(keys)
+        column: Any = _call(
+            f"partition_column() for {len(keys)} keys",
+            lambda: partitioner.partition_column(TOPIC, given, view),  # type: ignore[attr-defined]
+        )
+        check(given == list(keys), "partition_column() changed the list of keys, which is the core's")
+        check(len(column) == len(keys), f"partition_column() gave {len(column)} partitions for {len(keys)} keys")
+        for chosen in column:
+            _check_partition("partition_column()", chosen, view)
+        return list(column)
+
+    def _tell(self, partitioner: Partitioner, partition: int, size: int, *, topic: str = TOPIC) -> None:
+        appended = getattr(partitioner, "appended", None)
+        if appended is not None:
+            _call(f"appended() for partition {partition}", lambda: appended(topic, partition, size))
+
+    def _keys_decide(self, partitioner: Partitioner) -> bool:
+        if self.keys_decide is not None:
+            return self.keys_decide
+        declared = hasattr(partitioner, "partition_column") or hasattr(partitioner, "hashes")
+        return declared and not getattr(partitioner, "ignores_keys", False)
+
+    def _need_keys(self, partitioner: Partitioner) -> None:
+        if not self._keys_decide(partitioner):
+            pytest.skip("keys do not decide where records go")
+
+    def _need(self, partitioner: Partitioner, ability: str) -> None:
+        if not hasattr(partitioner, ability):
+            pytest.skip(f"it has no {ability}")
+
+
+def _call(call: str, work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except Exception as error:
+        fail(f"{call} raised {error!r}; it must have a partition for every record", error)
+
+
+def _check_partition(call: str, chosen: object, view: TopicView) -> None:
+    check(
+        isinstance(chosen, int) and not isinstance(chosen, bool),
+        f"{call} returned {chosen!r}, a {type(chosen).__name__}; a partition is an int",
+    )
+    check(
+        isinstance(chosen, int) and 0 <= chosen < view.partitions,
+        f"{call} chose partition {chosen} of a topic that has {view.partitions}, counted from 0",
+    )
+
+
+def _view(
+    count: int,
+    *,
+    available: Sequence[int] | None = None,
+    queued: Sequence[int] = (),
+    slow: frozenset[int] = frozenset(),
+) -> TopicView:
+    return TopicView(
+        partitions=count,
+        available=tuple(range(count)) if available is None else available,
+        queued_bytes=list(queued) or [0] * count,
+        slow=slow,
+    )
+
+
+def _views(chance: random.Random) -> Iterator[TopicView]:
+    for count in COUNTS:
+        yield from _views_of(count, chance)
+
+
+def _views_of(count: int, chance: random.Random) -> Iterator[TopicView]:
+    """A topic in good days and bad: without leaders, with one, with slow brokers, with long queues."""
+    yield _view(count)
+    yield _view(count, available=())
+    yield _view(count, available=(count - 1,))
+    yield _view(count, available=tuple(sorted(chance.sample(range(count), count // 2))))
+    yield _view(count, queued=[chance.randrange(1 << 24) for _ in range(count)])
+    yield _view(count, slow=frozenset(range(count)))
+    yield _view(count, slow=frozenset(chance.sample(range(count), count // 2)))

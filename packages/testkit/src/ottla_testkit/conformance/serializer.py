@@ -1,0 +1,149 @@
+"""The whole expectation of a `Serializer`.
+
+```python
+class TestMine(SerializerConformance):
+    samples = (({"a": 1}, b'{"a": 1}'),)
+    refused = (object(),)
+
+    @pytest.fixture
+    def serializer(self):
+        return MySerializer()
+```
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from ottla.interfaces import Header, Serializer
+from ottla_testkit.conformance.crew import together, within
+from ottla_testkit.conformance.witness import check, fail
+
+TOPICS: Final = ("orders", "x", "a.b-c_d" * 30)
+HEADERS: Final[Sequence[tuple[Header, ...]]] = (
+    (),
+    (("trace", b"1"), ("nothing", None), ("trace", b""), ("\u00e9", b"\0")),
+)
+
+_THREADS: Final = 8
+_TIMES: Final = 200
+
+
+class SerializerConformance:
+    """Subclass it as `Test...`, and give the fixture `serializer`."""
+
+    samples: ClassVar[Sequence[tuple[Any, bytes]]] = ()
+    """What it takes, and the bytes that must come of it."""
+    refused: ClassVar[Sequence[Any]] = ()
+    """What it must not take."""
+    patience: ClassVar[float] = 10.0
+    """Seconds after which a call counts as one that does not end."""
+
+    @pytest.fixture
+    def serializer(self) -> Serializer:
+        """What is tested; a new one for each test."""
+        raise NotImplementedError("give a fixture `serializer` that returns your Serializer")
+
+    def test_it_has_every_method_of_the_contract(self, serializer: Serializer) -> None:
+        check(isinstance(serializer, Serializer), f"{serializer!r} lacks a method of ottla.interfaces.Serializer")
+
+    def test_null_stays_null(self, serializer: Serializer) -> None:
+        for topic in TOPICS:
+            for headers in HEADERS:
+                made = self._serialize(serializer, None, topic=topic, headers=headers)
+                check(
+                    made is None,
+                    f"None became {made!r}; it must stay None, which deletes a key from a compacted topic",
+                )
+
+    def test_samples_become_their_bytes_every_time(self, serializer: Serializer) -> None:
+        for topic in TOPICS:
+            for headers in HEADERS:
+                for data, expected in (*self.samples, *reversed(self.samples)):
+                    made = self._serialize(serializer, data, topic=topic, headers=headers)
+                    check(
+                        made == expected,
+                        f"{_shown(data)} for topic {topic[:12]!r} with {len(headers)} headers became {made!r}, and "
+                        f"should be {expected!r}",
+                    )
+
+    def test_what_it_is_given_stays_as_it_is(self, serializer: Serializer) -> None:
+        for data, _expected in self.samples:
+            try:
+                before = copy.deepcopy(data)
+            except Exception:  # it cannot be copied, a memoryview for instance
+                continue
+            self._serialize(serializer, data)
+            check(data == before, f"{_shown(before)} was changed into {_shown(data)}: it is the caller's")
+
+    def test_what_it_does_not_take_is_refused_with_a_reason(self, serializer: Serializer) -> None:
+        for data in self.refused:
+            error = self._refusal(serializer, data)
+            check(
+                bool(str(error).strip()),
+                f"{_shown(data)} was refused by {error!r}, which has no words: the caller of `send` reads them",
+            )
+
+    def test_a_refusal_does_no_harm_to_the_next_record(self, serializer: Serializer) -> None:
+        for bad in self.refused:
+            for data, expected in self.samples:
+                self._refusal(serializer, bad)
+                made = self._serialize(serializer, data)
+                check(made == expected, f"after {_shown(bad)} was refused, {_shown(data)} became {made!r}")
+
+    def test_a_call_comes_back_at_once(self, serializer: Serializer) -> None:
+        for data in (None, *(data for data, _expected in self.samples)):
+            within(
+                self.patience,
+                f"serialize() of {_shown(data)}",
+                lambda data=data: self._serialize(serializer, data),  # type: ignore[misc]
+                remedy="whoever sends waits for it",
+            )
+
+    def test_many_threads_serialize_at_once(self, serializer: Serializer) -> None:
+        samples = [*self.samples, (None, None)]
+
+        def work(first: int) -> None:
+            for turn in range(_TIMES):
+                data, expected = samples[(first + turn) % len(samples)]
+                made = self._serialize(serializer, data)
+                check(made == expected, f"by many threads at once, {_shown(data)} became {made!r}")
+
+        works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
+        together(self.patience * 3, works, call="serialize()")
+
+    # What the tests share
+
+    def _serialize(
+        self, serializer: Serializer, data: Any, *, topic: str = "orders", headers: Sequence[Header] = ()
+    ) -> bytes | None:
+        try:
+            made: Any = serializer.serialize(topic, data, headers)
+        except Exception as error:
+            fail(
+                f"serialize() of {_shown(data)} for topic {topic[:12]!r} with {len(headers)} headers raised {error!r}",
+                error,
+            )
+        check(
+            made is None or type(made) is bytes,
+            f"serialize() of {_shown(data)} returned a {type(made).__name__}; it must be bytes, or None",
+        )
+        return made  # type: ignore[no-any-return]
+
+    def _refusal(self, serializer: Serializer, data: Any) -> Exception:
+        try:
+            made = serializer.serialize("orders", data, ())
+        except (TypeError, ValueError) as error:
+            return error
+        except Exception as error:
+            fail(f"serialize() of {_shown(data)} raised {error!r}; it must be a TypeError or a ValueError", error)
+        fail(f"serialize() took {_shown(data)}, and made {made!r} of it; it must be refused")
+
+
+def _shown(data: Any) -> str:
+    shown = repr(data)
+    return shown if len(shown) < 60 else f"{shown[:60]}..."

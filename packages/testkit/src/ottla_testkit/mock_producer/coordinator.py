@@ -1,0 +1,57 @@
+"""The transactions of a mock producer: its own state machine, whose errands a simulated coordinator answers at once."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import attrs
+
+from ottla.errors import ErrorCode
+from ottla.transaction_manager import Errand, Sequences
+from ottla.transaction_manager.manager import TransactionManager
+from ottla_testkit.simulation.brokers import SimulatedCluster
+from ottla_testkit.simulation.coordinating import coordinate
+from ottla_testkit.simulation.transactions import TransactionCoordinator
+
+_NODE = 0
+
+
+@attrs.define
+class _Cluster:
+    """What of a simulated cluster a coordinator asks for."""
+
+    coordinates: int
+    transactions: TransactionCoordinator
+
+
+class MockCoordinator:
+    """Does for one producer's `manager` what the I/O thread and a broker do in life."""
+
+    def __init__(self, manager: TransactionManager, sequences: Sequences) -> None:
+        self.manager = manager
+        self.sequences = sequences
+        self.fenced = False
+        self._cluster = _Cluster(_NODE, TransactionCoordinator(mark=lambda *_marker: None))
+
+    def join(self, topic: str, partition: int) -> None:
+        """A record of the open transaction is for this partition."""
+        if (topic, partition) not in self.sequences.members:
+            self.sequences.wanted[topic, partition] = None
+
+    def fence(self) -> None:
+        """Let another producer take the transactional id over."""
+        self._cluster.transactions.initialize(self.manager.transactional_id, None)
+        self.fenced = True
+
+    def advance(self, now: float, *, settled: bool) -> None:
+        """Run every errand that is due."""
+        while (errand := self.manager.next_errand(now, settled=settled)) is not None:
+            self.manager.begin(errand)
+            self.manager.answer(errand, self._answer(errand), now)
+
+    def _answer(self, errand: Errand) -> Any:
+        newest = errand.message.max_version if errand.ceiling is None else errand.ceiling
+        version = max(min(newest, errand.message.max_version), errand.floor)
+        request = errand.content(version)
+        cluster = cast(SimulatedCluster, self._cluster)
+        return coordinate(cluster, _NODE, errand.message, request, version, ErrorCode.NONE)

@@ -1,0 +1,295 @@
+"""A producer without a cluster: everything is as with a real one up to the batches, and the test plays the brokers."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from types import EllipsisType
+from typing import Any, Final
+
+from ottla import io_threads
+from ottla.batch import OnDelivery, ProducerBatch
+from ottla.cluster import Broker, Topic
+from ottla.delivery import Delivery
+from ottla.errors import DeliveryFailed, ErrorCode, WrongCall
+from ottla.interfaces import Header
+from ottla.producer import Producer
+from ottla.reports import DeliveryReport
+from ottla.routes import Route
+from ottla.table_delivery import TableDelivery
+from ottla.transacting import Transactions
+from ottla.transaction_manager import OffsetsToSend
+from ottla.transaction_manager.states import State
+from ottla_testkit.mock_producer.outbox import NODE, SentRecord
+from ottla_testkit.mock_producer.wiring import Workings, wire
+
+_OPEN: Final = (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.PREPARED, State.COMMITTING, State.ABORTING)
+_ABORTED_BY_CLOSE: Final = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+_METHODS: Final = frozenset(
+    {
+        "send",
+        "send_table",
+        "flush",
+        "close",
+        "init_transactions",
+        "begin_transaction",
+        "send_offsets_to_transaction",
+        "commit_transaction",
+        "abort_transaction",
+        "prepare_transaction",
+    }
+)
+
+
+class MockProducer(Producer):
+    """Takes what `Producer` takes, checks it in the same way, and connects to nothing; keys of security are ignored.
+
+    Records are serialized, partitioned, encoded and compressed, and then wait in line. With *auto_complete* each is
+    acknowledged at once; without, by `complete_next`, or failed by `error_next`, and `flush`, `close` and
+    `commit_transaction` acknowledge what is left. Callbacks run on the thread that does so.
+
+    *topics* are those of the cluster, by their number of partitions; None: every topic exists, with *partitions*.
+    Nothing ever blocks: what a real producer would wait for in vain is raised at once.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        topics: Mapping[str, int] | None = None,
+        partitions: int = 1,
+        auto_complete: bool = True,
+        **options: Any,
+    ) -> None:
+        workings = wire(config or {}, options)
+        self.auto_complete = auto_complete
+        """Whether records are acknowledged as they are sent; may be changed at any time."""
+        self.commit_count = 0
+        """How many transactions were committed."""
+        self.abort_count = 0
+        """How many transactions were aborted."""
+        self._topics = topics
+        self._partitions = partitions
+        self._workings: Workings = workings
+        self._sending = threading.RLock()
+        self._history: list[SentRecord] = []
+        self._uncommitted: list[SentRecord] = []
+        self._committed_offsets: list[OffsetsToSend] = []
+        self._uncommitted_offsets: list[OffsetsToSend] = []
+        self._planned: dict[str, deque[Exception]] = {}
+        workings.outbox.on_failure = self._tell_the_transaction
+        self._begin(workings.engine)
+
+    # What was sent
+
+    @property
+    def history(self) -> Sequence[SentRecord]:
+        """Every record so far, in the order of `send`, whatever became of it; of transactions, the committed ones."""
+        return tuple(self._history)
+
+    @property
+    def uncommitted_records(self) -> Sequence[SentRecord]:
+        """The records of the open transaction."""
+        return tuple(self._uncommitted)
+
+    @property
+    def committed_offsets(self) -> Sequence[OffsetsToSend]:
+        """What `send_offsets_to_transaction` was given in committed transactions, in order: `group` and `offsets`."""
+        return tuple(self._committed_offsets)
+
+    @property
+    def uncommitted_offsets(self) -> Sequence[OffsetsToSend]:
+        """The same of the open transaction."""
+        return tuple(self._uncommitted_offsets)
+
+    @property
+    def pending(self) -> int:
+        """How many records wait for an answer."""
+        return self._workings.outbox.pending
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._workings.rounds.ended
+
+    @property
+    def transaction_in_flight(self) -> bool:
+        """Whether a transaction is open, prepared and failed ones included."""
+        coordinator = self._workings.coordinator
+        return coordinator is not None and coordinator.manager.state in _OPEN
+
+    def clear(self) -> None:
+        """Forget what was sent, and errors that were planned; what is pending stays so."""
+        with self._sending:
+            for each in (self._history, self._uncommitted, self._committed_offsets, self._uncommitted_offsets):
+                each.clear()
+            self._planned.clear()
+            self.commit_count = self.abort_count = 0
+
+    # What the brokers do
+
+    def complete_next(self) -> bool:
+        """Acknowledge the oldest pending record, or batch of a table's rows; False: there is none."""
+        return self._workings.rounds.answer()
+
+    def error_next(self, error: Exception) -> bool:
+        """Fail the oldest pending record, or batch of a table's rows; False: there is none.
+
+        Its caller sees a DeliveryFailed whose cause is *error*, or *error* itself if it is one.
+        """
+        return self._workings.rounds.answer(error)
+
+    def raise_next(self, method: str, error: Exception) -> None:
+        """Have the next call of this method raise *error*, and do nothing else; several take their turns."""
+        if method not in _METHODS:
+            raise ValueError(f"a producer has no method {method!r} that can fail; it has {', '.join(sorted(_METHODS))}")
+        self._planned.setdefault(method, deque()).append(error)
+
+    def fence(self) -> None:
+        """Let another producer take the transactional id over: what comes next is refused, as a broker would."""
+        coordinator = self._workings.coordinator
+        if coordinator is None:
+            raise WrongCall("fence needs a producer with a transactional.id")
+        coordinator.fence()
+
+    # As a producer
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        headers: Iterable[Header] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        self._raise("send")
+        with self._sending:
+            delivery = super().send(
+                topic,
+                value,
+                key,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                on_delivery=on_delivery,
+            )
+            self._take()
+        self._complete_if_automatic()
+        return delivery
+
+    def send_table(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        value: str | None = "value",
+        key: str | EllipsisType | None = ...,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+    ) -> TableDelivery:
+        self._raise("send_table")
+        with self._sending:
+            try:
+                delivery = super().send_table(
+                    topic, table, value=value, key=key, headers=headers, partition=partition, timestamp=timestamp
+                )
+            finally:
+                self._take()  # in the middle of a table, too
+        self._complete_if_automatic()
+        return delivery
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[Any, Any],
+        group_metadata: Any,
+        timeout: float | None = None,
+    ) -> None:
+        super().send_offsets_to_transaction(offsets, group_metadata, timeout)
+        self._uncommitted_offsets.append(OffsetsToSend.checked(offsets, group_metadata))
+
+    def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        report = super().commit_transaction(timeout)
+        with self._sending:
+            self.commit_count += 1
+            self._history += self._uncommitted
+            self._committed_offsets += self._uncommitted_offsets
+            self._uncommitted.clear()
+            self._uncommitted_offsets.clear()
+        return report
+
+    def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        report = super().abort_transaction(timeout)
+        self._abort()
+        return report
+
+    def flush(self, timeout: float | None = None) -> DeliveryReport:
+        self._raise("flush")
+        if not io_threads.here():
+            self._workings.rounds.answer_all()
+        return super().flush(timeout)
+
+    def close(self, timeout: float | None = None) -> DeliveryReport:
+        self._raise("close")
+        coordinator = self._workings.coordinator
+        aborts = coordinator is not None and coordinator.manager.state in _ABORTED_BY_CLOSE
+        try:
+            return super().close(timeout)
+        finally:
+            if aborts:
+                self._abort()
+
+    def _transactional(self, method: str) -> Transactions:
+        transactions = super()._transactional(method)
+        self._raise(method)
+        return transactions
+
+    def _find_route(self, topic: str) -> Route:
+        if isinstance(topic, str) and topic not in self._engine.metadata.cluster.topics:
+            self._tell_of(topic)
+        return super()._find_route(topic)
+
+    def _tell_of(self, topic: str) -> None:
+        """What a broker would answer when it is asked for a topic."""
+        metadata = self._engine.metadata
+        count = self._partitions if self._topics is None else self._topics.get(topic, 0)
+        known = Topic(name=topic, leaders=(NODE,) * count, epochs=(0,) * count)
+        if not count:
+            known = Topic(name=topic, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        metadata.use(topic, 0.0)
+        metadata.update({NODE: Broker(id=NODE, host="mock", port=9092)}, {topic: known}, 0.0, partial=True)
+
+    def _take(self) -> None:
+        records, coordinator = self._workings.outbox.take(), self._workings.coordinator
+        if coordinator is None:
+            self._history += records
+            return
+        self._uncommitted += records
+        for record in records:
+            coordinator.join(record.topic, record.partition)
+        self._workings.rounds.advance()
+
+    def _complete_if_automatic(self) -> None:
+        if self.auto_complete:
+            self._workings.rounds.answer_all()
+
+    def _abort(self) -> None:
+        with self._sending:
+            self.abort_count += 1
+            self._uncommitted.clear()
+            self._uncommitted_offsets.clear()
+
+    def _tell_the_transaction(self, batch: ProducerBatch, error: DeliveryFailed) -> None:
+        coordinator = self._workings.coordinator
+        if coordinator is not None:
+            coordinator.sequences.give_up(batch, error)
+
+    def _raise(self, method: str) -> None:
+        planned = self._planned.get(method)
+        if planned:
+            raise planned.popleft()

@@ -1,0 +1,161 @@
+"""The conformance suite of a plugin that is installed, run by pytest in a process of its own.
+
+What is tested is made as a producer makes it: by its entry point, its hook and its keys. A plugin whose suite needs
+more, such as the other end of its connections, states where its own subclass is, beside its hooks:
+
+    ottla_conformance = "my_package.conformance:MyConformance"
+
+That class gives the fixtures which are missing; `settings`, where it has them, are the plugin's own for the check.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from ottla.errors import PluginBroken, PluginMissing
+from ottla.registry import KindName, Plugin, Registry, make_alone
+
+_OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib", "--no-header", "-ra")
+_SOURCE: Final = """\
+import json
+from pathlib import Path
+
+from ottla_testkit.plugin_check import suite
+
+TestInstalled = suite({kind!r}, {name!r}, json.loads(Path(__file__).with_name("settings.json").read_text()))
+"""
+_WITHOUT_A_FAR_END: Final = (
+    "{plugin} talks with its peer before bytes may flow, and only its author knows how that peer answers; to be "
+    'checked it must state ottla_conformance = "module:class", a suite with a far end of its own'
+)
+
+
+@attrs.frozen
+class _Suite:
+    """Where the suite of a kind is, and the fixture that returns what it tests."""
+
+    name: str
+    subject: str
+
+
+_SUITES: Final[Mapping[KindName, _Suite]] = {
+    "transport": _Suite("TransportConformance", "transport"),
+    "authenticator": _Suite("AuthenticatorConformance", "mechanism"),
+    "partitioner": _Suite("PartitionerConformance", "partitioner"),
+    "compressor": _Suite("CompressorConformance", "compressor"),
+    "encoder": _Suite("RecordEncoderConformance", "encoder"),
+    "serializer": _Suite("SerializerConformance", "serializer"),
+}
+
+
+def check(plugin: Plugin, settings: Mapping[str, str], *, verbose: bool = False) -> bool:
+    """Whether the plugin keeps every promise; pytest tells on the standard output.
+
+    Raises ConfigError or PluginError when it cannot be made from these settings, PluginMissing without a suite.
+    """
+    kind, name = plugin.info.kind.name, plugin.name
+    tested = suite(kind, name, settings)
+    if _is_made_here(tested, kind):
+        made = _made(kind, name, {**getattr(tested, "settings", {}), **settings})
+        if kind == "transport" and plugin.conformance is None and not _ready_at_once(made):
+            raise PluginBroken(_WITHOUT_A_FAR_END.format(plugin=plugin))
+    with tempfile.TemporaryDirectory(prefix="ottla-check-") as folder:
+        ended = _run(Path(folder), _SOURCE.format(kind=kind, name=name), settings, verbose=verbose)
+    return ended == pytest.ExitCode.OK
+
+
+def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
+    """A class of tests for the installed plugin of this name."""
+    plugin = Registry().plugin(kind, name)
+    base = _base(kind)
+    installed = _installed(kind, name, base, settings)
+    own = () if plugin.conformance is None else (_stated(plugin, base),)
+    return type("TestInstalled", (*own, installed), {})
+
+
+def _base(kind: KindName) -> type[Any]:
+    known = _SUITES.get(kind)
+    if known is None:
+        raise PluginMissing(f"the testkit has no suite for a {kind}, which nothing asks for yet")
+    found: type[Any] = getattr(importlib.import_module("ottla_testkit.conformance"), known.name)
+    return found
+
+
+def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
+    """The class that the plugin states, which must be a subclass of its kind's suite."""
+    module, _, attribute = str(plugin.conformance).partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        raise PluginBroken(
+            f"{plugin} states ottla_conformance = {plugin.conformance!r}, which cannot be imported: "
+            f"{type(error).__name__}: {error}; it must be 'module:class'"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise PluginBroken(
+            f"{plugin} states ottla_conformance = {plugin.conformance!r}, which is no subclass of {base.__name__}"
+        )
+    return found
+
+
+def _installed(kind: KindName, name: str, base: type[Any], settings: Mapping[str, str]) -> type[Any]:
+    """The suite whose subject comes out of the installed plugin, for a class that does not say otherwise."""
+
+    def subject(self: Any) -> object:
+        return _made(kind, name, {**getattr(self, "settings", {}), **settings})
+
+    members: dict[str, Any] = {_SUITES[kind].subject: pytest.fixture(subject), "made_here": True}
+    if kind == "transport":
+        members["far_end"] = pytest.fixture(_plain_far_end)
+    return type("Installed", (base,), members)
+
+
+def _plain_far_end(self: Any) -> type[Any]:
+    from ottla_testkit.conformance import PlainFarEnd
+
+    return PlainFarEnd
+
+
+def _ready_at_once(transport: Any) -> bool:
+    """Whether bytes may flow although the peer has said nothing."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    layer = transport.open(ours, "localhost", 9092)
+    with theirs, contextlib.closing(layer):
+        return bool(layer.handshake())
+
+
+def _is_made_here(tested: type[Any], kind: KindName) -> bool:
+    """Whether no class of the plugin's own gives the subject."""
+    subject = _SUITES[kind].subject
+    giver = next(one for one in tested.__mro__ if subject in vars(one))
+    return "made_here" in vars(giver)
+
+
+def _made(kind: KindName, name: str, settings: Mapping[str, str]) -> object:
+    registry = Registry()
+    return make_alone(registry.plugin(kind, name), settings, registry=registry)
+
+
+def _run(folder: Path, source: str, settings: Mapping[str, str], *, verbose: bool) -> int:
+    # Settings travel in a file that only this user reads: an argument would show secrets to everybody.
+    (folder / "settings.json").write_text(json.dumps(dict(settings)))
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    test = folder / "test_installed.py"
+    test.write_text(source)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
+    asked = [*_OPTIONS, "-v" if verbose else "-q", f"--rootdir={folder}", str(test)]
+    return subprocess.run([sys.executable, "-m", "pytest", *asked], env=environment, check=False).returncode

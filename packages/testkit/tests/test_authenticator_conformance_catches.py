@@ -1,0 +1,75 @@
+"""The suite for authenticators catches what is wrong, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+from suite_runs import assert_caught, assert_passed, run_suite
+from wrong_mechanisms import PASSWORD
+
+pytest_plugins = ["pytester"]
+
+MORE = f"""secrets = ({PASSWORD!r},)
+    mutual = True
+    at_once = 0.5
+
+    @pytest.fixture
+    def broker(self):
+        return wrong_mechanisms.Broker
+"""
+WRONG = [
+    ("HasABlankInItsName", "contract", "name is 'proof of x'; the name of a SASL mechanism has 1 to 20 of"),
+    ("DoesNotSayWhetherItBlocks", "contract", "blocking is None, which is neither True nor False"),
+    ("IsItsOwnExchange", "exchange_of_its_own", r"authenticator\(\) returned the same exchange twice"),
+    ("SharesItsNonce", "at_the_same_time", "message 2 of an honest broker was refused"),
+    ("NeedsAHostWithDots", "any_broker_s_name", r"authenticator\(\) raised IndexError"),
+    ("SaysText", "lets_us_in", r"start\(\) returned a str; it must be bytes"),
+    ("ReturnsAPair", "lets_us_in", r"challenge\(\) with .* returned a tuple, which is no Step"),
+    ("HasNothingToSay", "lets_us_in", "has nothing to reply and is not done either: both sides would wait"),
+    ("SaysTooMuch", "lets_us_in", "gave 1048576 bytes to send; no broker takes more than 524288"),
+    ("NeverEnds", "lets_us_in", "the login did not end after 64 messages, at an honest broker"),
+    ("IsDoneTooEarly", "lets_us_in", "is done after 1 messages of the broker, which does not know"),
+    ("ForgetsThePassword", "lets_us_in", "an honest broker refused message 2 of X-PROOF: the proof is wrong"),
+    ("CrashesOnGarbage", "garbage", "raised (UnicodeDecodeError|ValueError); what it refuses must be an Auth"),
+    ("CrashesOnGarbage", "damaged", "raised (UnicodeDecodeError|ValueError); what it refuses must be an Auth"),
+    ("TrustsAnybody", "garbage", "ended the login well; a broker that proves nothing could be anybody"),
+    ("HasOneNonce", "played_again", "the messages of an earlier login ended a login well"),
+    ("TakesTheFirstForTheSecond", "out_of_order", "a broker's first message twice ended a login well"),
+    ("RemembersThatItWasFooled", "next_login", "message 1 of an honest broker was refused: never again"),
+    ("RemembersThatItWasFooled", "garbage", "message 1 of an honest broker was refused|refused: never again"),
+    ("ShowsItselfWhole", "secrets", r"secrets\[0\] is seen in the repr of the mechanism"),
+    ("ShowsItInAnExchange", "secrets", r"secrets\[0\] is seen in the repr of an exchange"),
+    ("TellsItAsARemedy", "secrets", r"secrets\[0\] is seen in `remedy`"),
+    ("TellsItInAnError", "secrets", r"secrets\[0\] is seen in a ValueError that it raised"),
+    ("LogsIt", "secrets", r"secrets\[0\] is seen in the log"),
+    ("WaitsWithoutSaying", "lets_us_in", r"start\(\) was not back after 0.5 s; .*do not wait, or say blocking = True"),
+    ("ComputesForEver", "garbage", r"was not back after 1 s; nobody can log in meanwhile"),
+    ("RaisesInClose", "closing", r"close\(\) raised AuthenticationFailed"),
+    ("LeavesAThread", "closing", r"close\(\) left threads behind: left-behind"),
+]
+
+
+def run(pytester: pytest.Pytester, mechanism: str, *arguments: str, more: str = MORE) -> pytest.RunResult:
+    return run_suite(
+        pytester, "AuthenticatorConformance", "mechanism", f"wrong_mechanisms.{mechanism}()", *arguments, more=more
+    )
+
+
+@pytest.mark.parametrize(("mechanism", "test", "said"), WRONG, ids=[f"{wrong}-{test}" for wrong, test, _said in WRONG])
+def test_a_mechanism_that_breaks_a_promise_is_told_which(
+    pytester: pytest.Pytester, mechanism: str, test: str, said: str
+) -> None:
+    result = run(pytester, mechanism, "-x", "-k", test)
+
+    assert_caught(result, said)
+
+
+@pytest.mark.parametrize("mechanism", ["Right", "EndsItsThread"])
+def test_a_mechanism_that_keeps_all_promises_passes(pytester: pytest.Pytester, mechanism: str) -> None:
+    assert_passed(run(pytester, mechanism))
+
+
+def test_without_a_broker_it_is_told_what_was_not_tested(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "Right", "-rs", more="")
+
+    assert_passed(result)
+    result.stdout.fnmatch_lines(["*no fixture `broker` makes the other half of a login*", "*`secrets` is empty*"])

@@ -1,0 +1,77 @@
+"""The suite for record encoders catches what is wrong, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+from suite_runs import assert_caught, assert_passed, run_suite
+
+pytest_plugins = ["pytester"]
+
+WRONG_COLUMNS = [
+    ("SecondsForMilliseconds", "bytes_are_those", r"core's own encoder; they part at byte \d+"),
+    ("NullIsEmpty", "come_late", r"4 records became \d+ bytes in format v2, and \d+ by the core's own encoder"),
+    ("LosesHeaders", "come_late", r"4 records became \d+ bytes in format v2, and \d+ by the core's own encoder"),
+    ("CountsFromOne", "bytes_are_those", r"append\(\) returned index 1 for record 0"),
+    ("LastIsHighest", "bytes_are_those", r"max_timestamp of \d+ records in format v2 is \d+, for \d+"),
+    ("HasNoOldFormats", "older_formats", r"records became \d+ bytes in format v0"),
+    ("DropsHeadersInOldFormats", "refuses_headers", r"encode\(0\) did not refuse headers"),
+    ("RaisesValueErrorForHeaders", "refuses_headers", r"raised ValueError.*it must be UnsupportedVersion"),
+    ("ReusesItsMemory", "outlive", "encoded bytes changed after the columns were let go of"),
+    ("NeedsRoomForTheFirst", "empty_batch", r"append\(\) returned None .* although the first one has room"),
+    ("TakesOneTooMany", "as_long_as_there_is_room", r"took a record, and memory\(\) is \d+ with \d+ allowed"),
+    ("ChargesForWhatItRefuses", "as_long_as", r"append\(\) returned None, and the columns have changed"),
+    ("AllowsNothing", "allowed_later", r"append\(\) returned None .* although allow\(\) has made room for two"),
+    ("OpensAgain", "closed_columns", r"append\(\) took a record after close\(\) and allow\(\)"),
+    ("KeepsTheBad", "refused_alone", r"append\(\) returned|records became \d+ bytes"),
+    ("RaisesWhatUnicodeRaises", "refused_alone", "raised UnicodeEncodeError.*it must be InvalidRecord"),
+    ("ReplacesWhatUtf8CannotHold", "refused_alone", r"append\(\) took timestamp .*, which no format can hold"),
+    ("HasNoTimeBefore1970", "every_timestamp", r"append\(\) raised InvalidRecord.*timestamp -1"),
+    ("EstimatesTooLittle", "sizes_are_bounds", r"and size_estimate\(\) said \d+: requests would be too large"),
+    ("CountsBytesAlone", "sizes_are_bounds", r"and memory\(\) said \d+: it is never less"),
+    ("ForgetsItsNumber", "facts_and_number", r"after encode\(\), \d+ records are 0 by len\(\)"),
+    ("ForgetsItsFacts", "facts_and_number", r"facts\(\) after encode\(\) has other timestamps"),
+    ("ZeroForNull", "facts_and_number", r"facts\(\) before has other sizes of values; null has -1"),
+    ("KeysWithoutNulls", "keys_are_those", r"keys\(\) of \d+ records gave other keys"),
+    ("MovesTheFirstOnes", "move_to_other", r"records became \d+ bytes"),
+    ("MovesAllOrNothing", "only_as_far", r"extend\(\) took \d+ records, and memory\(\) is \d+ with \d+ allowed"),
+    ("SaysItMovedAll", "full_columns", r"extend\(\) took 3 records, with no room for any"),
+    ("TakesAwayWhatItMoves", "move_to_other", r"records became \d+ bytes"),
+]
+WRONG_ENCODERS = [
+    ("ForTablesOnly", "contract", r"columns\(OBJECTS\) returned None: no producer asks for any other kind"),
+    ("FirstOfAll", "contract", "priority is 'highest', and must be an int"),
+    ("CheaperThanItIs", "costs_no_more", "record_cost says 50 for each, so"),
+    ("OneForAll", "of_its_own", "a record that was appended to one batch's columns is in another's"),
+    ("TornByThreads", "many_threads", r"returned index|records became|raised|returned None"),
+]
+
+
+def names(wrong: list[tuple[str, str, str]]) -> list[str]:
+    return [name for name, _test, _said in wrong]
+
+
+def caught(pytester: pytest.Pytester, encoder: str, test: str, said: str) -> None:
+    """Assert that this test of the suite finds it."""
+    result = run_suite(pytester, "RecordEncoderConformance", "encoder", f"wrong_encoders.{encoder}", "-x", "-k", test)
+
+    assert_caught(result, said)
+
+
+@pytest.mark.parametrize(("columns", "test", "said"), WRONG_COLUMNS, ids=names(WRONG_COLUMNS))
+def test_columns_that_break_a_promise_are_told_which(
+    pytester: pytest.Pytester, columns: str, test: str, said: str
+) -> None:
+    caught(pytester, f"WrongEncoder(wrong_encoders.{columns})", test, said)
+
+
+@pytest.mark.parametrize(("encoder", "test", "said"), WRONG_ENCODERS, ids=names(WRONG_ENCODERS))
+def test_an_encoder_that_breaks_a_promise_is_told_which(
+    pytester: pytest.Pytester, encoder: str, test: str, said: str
+) -> None:
+    caught(pytester, f"{encoder}()", test, said)
+
+
+def test_an_encoder_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    result = run_suite(pytester, "RecordEncoderConformance", "encoder", "wrong_encoders.WrongEncoder()")
+
+    assert_passed(result)

@@ -1,0 +1,546 @@
+"""A mock producer is a producer: same signatures, same checks, same outcomes, and the test plays the brokers."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ottla import (
+    AbortableError,
+    BrokerError,
+    BufferExhausted,
+    ConfigError,
+    ConsumerGroupMetadata,
+    DeliveryFailed,
+    DeliveryTimeout,
+    ErrorCode,
+    FlushTimeout,
+    InvalidRecord,
+    Producer,
+    ProducerClosed,
+    ProducerFenced,
+    RecordMetadata,
+    RecordTooLarge,
+    SerializationFailed,
+    TableUndelivered,
+    TopicUnavailable,
+    TransactionAborted,
+    UndeliveredError,
+)
+from ottla.errors import WrongCall
+from ottla.partitioners.murmur2 import partition_for_key
+from ottla_testkit.mock_producer import MockProducer, SentRecord
+
+METHODS = [name for name, _method in inspect.getmembers(Producer, inspect.isfunction) if not name.startswith("_")]
+BROKEN = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+Make = Callable[..., MockProducer]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes producers, and closes them whatever has become of their records."""
+    made: list[MockProducer] = []
+
+    def make(*config: Any, **options: Any) -> MockProducer:
+        made.append(MockProducer(*config, **options))
+        return made[-1]
+
+    yield make
+    for producer in made:
+        with contextlib.suppress(UndeliveredError):
+            producer.close(0)
+
+
+@pytest.fixture
+def waiting(make: Make) -> MockProducer:
+    """One whose records wait for an answer."""
+    return make(auto_complete=False)
+
+
+@pytest.fixture
+def transactional(make: Make) -> MockProducer:
+    """One in its first transaction."""
+    producer = make(transactional_id="payments", auto_complete=False)
+    producer.init_transactions()
+    producer.begin_transaction()
+    return producer
+
+
+# The same face
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_the_signature_of_the_real_producer_s(method: str) -> None:
+    mock, real = getattr(MockProducer, method), getattr(Producer, method)
+
+    assert inspect.signature(mock) == inspect.signature(real)
+    assert inspect.getdoc(mock) == inspect.getdoc(real)
+
+
+def test_it_is_made_with_what_the_real_producer_is_made_with_and_more_by_name() -> None:
+    mock, real = inspect.signature(MockProducer).parameters, inspect.signature(Producer).parameters
+    more = {name: parameter for name, parameter in mock.items() if name not in real}
+
+    assert [mock[name] for name in real] == list(real.values())
+    assert {parameter.kind for parameter in more.values()} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_a_program_takes_it_for_a_producer(mock_producer: MockProducer) -> None:
+    assert isinstance(mock_producer, Producer)
+
+    delivery = mock_producer.send("orders", b"value", key=b"key", headers=[("trace", b"1")], timestamp_ms=5)
+
+    assert delivery.result(0) == RecordMetadata("orders", 0, 0, 5, 3, 5)
+    assert mock_producer.history == (
+        SentRecord(topic="orders", partition=0, key=b"key", value=b"value", headers=(("trace", b"1"),), timestamp_ms=5),
+    )
+
+
+def test_a_configuration_is_checked_as_ever(make: Make) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean .linger\.ms"):
+        make(linger_mss=5)
+    with pytest.raises(ConfigError, match="acks"):
+        make({"enable.idempotence": "true", "acks": "1"})
+
+
+def test_keys_of_security_and_servers_are_those_of_production_and_lead_nowhere(make: Make) -> None:
+    producer = make(
+        {"bootstrap.servers": "kafka-1:9093", "security.protocol": "SASL_SSL", "ssl.truststore.location": "/no/where"},
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_password="secret",
+    )
+
+    assert producer.send("orders", b"value").done()
+
+
+def test_no_thread_is_started(make: Make) -> None:
+    before = threading.active_count()
+
+    make().send("orders", b"value")
+
+    assert threading.active_count() == before
+
+
+# What is done to records
+
+
+def test_serializers_are_applied(make: Make) -> None:
+    producer = make(key_serializer="string", value_serializer=lambda number: b"%d" % number)
+
+    producer.send("orders", 7, key="caf\u00e9")
+
+    assert [(record.key, record.value) for record in producer.history] == [("caf\u00e9".encode(), b"7")]
+    with pytest.raises(SerializationFailed, match="key for topic 'orders'"):
+        producer.send("orders", 7, key=b"bytes")
+    assert len(producer.history) == 1
+
+
+def test_the_partitioner_is_applied(make: Make) -> None:
+    producer = make(partitions=12)
+
+    for number in range(50):
+        producer.send("orders", b"value", key=b"key-%d" % number)
+    producer.send("orders", b"value", key=b"key-0", partition=7)
+
+    asked = [record.partition for record in producer.history]
+    assert asked == [*(partition_for_key(b"key-%d" % number, 12) for number in range(50)), 7]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
+def test_records_go_through_encoder_and_codec_and_come_out_as_they_were(make: Make, codec: str) -> None:
+    producer = make(compression_type=codec)
+
+    producer.send("orders", bytes(10_000), key=None, headers=[("nothing", None)])
+
+    [record] = producer.history
+    assert (record.key, record.value, record.headers) == (None, bytes(10_000), (("nothing", None),))
+
+
+def test_offsets_are_counted_in_each_partition(make: Make) -> None:
+    producer = make(partitions=2)
+
+    found = [producer.send("orders", b"v", partition=partition).result(0).offset for partition in (0, 1, 0, 0, 1)]
+
+    assert found == [0, 0, 1, 2, 1]
+    assert make(acks=0).send("orders", b"v").result(0).offset == -1
+
+
+def test_history_has_the_order_of_send(waiting: MockProducer) -> None:
+    for number in range(20):
+        waiting.send("orders", b"%d" % number, key=None if number % 3 else b"key")
+
+    assert [record.value for record in waiting.history] == [b"%d" % number for number in range(20)]
+    waiting.clear()
+    assert waiting.history == ()
+    assert waiting.pending == 20
+
+
+def test_what_no_broker_would_take_is_refused(make: Make) -> None:
+    producer = make(max_request_size=1000, topics={"orders": 3})
+
+    with pytest.raises(RecordTooLarge):
+        producer.send("orders", bytes(1000))
+    with pytest.raises(InvalidRecord, match="is no topic"):
+        producer.send("no topic", b"")
+    with pytest.raises(TopicUnavailable, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        producer.send("payments", b"")
+    with pytest.raises(TopicUnavailable, match="partition 3 does not exist; the topic has 3"):
+        producer.send("orders", b"", partition=3)
+    assert producer.history == ()
+
+
+def test_memory_that_is_used_up_is_told_at_once_and_comes_back_with_an_answer(make: Make) -> None:
+    producer = make(buffer_memory=3000, auto_complete=False)
+    producer.send("orders", bytes(2500))
+
+    with pytest.raises(BufferExhausted):
+        producer.send("orders", bytes(2500))
+
+    producer.complete_next()
+    producer.send("orders", bytes(2500))
+    assert producer.pending == 1
+
+
+# Answers
+
+
+def test_records_wait_until_they_are_completed_one_after_the_other(waiting: MockProducer) -> None:
+    first, second = waiting.send("orders", b"1"), waiting.send("orders", b"2")
+    assert (first.done(), second.done(), waiting.pending) == (False, False, 2)
+
+    assert waiting.complete_next()
+
+    assert (first.done(), second.done(), waiting.pending) == (True, False, 1)
+    assert waiting.complete_next()
+    assert not waiting.complete_next()
+    assert second.result(0).offset == 1
+
+
+def test_a_record_fails_with_the_cause_that_the_test_gives(waiting: MockProducer) -> None:
+    first, second = waiting.send("orders", b"1"), waiting.send("orders", b"2")
+
+    assert waiting.error_next(BROKEN)
+
+    error = first.exception(0)
+    assert isinstance(error, DeliveryFailed)
+    assert error.__cause__ is BROKEN
+    assert "NOT_ENOUGH_REPLICAS" in str(error)
+    assert (error.topic, error.partition, error.attempts, error.possibly_persisted) == ("orders", 0, 1, False)
+    assert not second.done()
+
+
+def test_a_failure_of_the_caller_s_own_is_raised_as_it_is(waiting: MockProducer) -> None:
+    delivery = waiting.send("orders", b"1")
+    late = DeliveryTimeout("too late", topic="orders", partition=0, attempts=3, possibly_persisted=True)
+
+    waiting.error_next(late)
+
+    with pytest.raises(DeliveryTimeout) as caught:
+        delivery.result(0)
+    assert caught.value is late
+
+
+def test_callbacks_get_what_a_real_producer_gives_them(waiting: MockProducer) -> None:
+    heard: list[tuple[Any, Any]] = []
+    for _ in range(2):
+        waiting.send("orders", b"1", on_delivery=lambda metadata, error: heard.append((metadata, error)))
+
+    waiting.complete_next()
+    waiting.error_next(BROKEN)
+
+    [(metadata, nothing), (none, error)] = heard
+    assert (metadata.offset, nothing, none) == (0, None, None)
+    assert error.__cause__ is BROKEN
+
+
+def test_a_callback_may_send_but_not_wait(waiting: MockProducer) -> None:
+    caught: list[Exception] = []
+
+    def again(_metadata: object, _error: object) -> None:
+        delivery = waiting.send("orders", b"from a callback")
+        for wait in (waiting.flush, delivery.result):
+            try:
+                wait()
+            except WrongCall as error:
+                caught.append(error)
+
+    waiting.send("orders", b"1", on_delivery=again)
+    waiting.complete_next()
+
+    assert len(caught) == 2
+    assert waiting.pending == 1
+    assert waiting.flush().acknowledged == 2
+
+
+def test_automatic_answers_can_be_switched_on_and_off(waiting: MockProducer) -> None:
+    first = waiting.send("orders", b"1")
+    waiting.auto_complete = True
+
+    second = waiting.send("orders", b"2")
+
+    assert first.done()
+    assert second.done()
+
+
+def test_many_threads_send_at_once(make: Make) -> None:
+    producer = make(auto_complete=False, partitions=3)
+
+    def send(name: int) -> None:
+        for number in range(100):
+            producer.send("orders", b"%d-%d" % (name, number), key=b"%d" % name)
+
+    threads = [threading.Thread(target=send, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert producer.flush().acknowledged == 400
+    for name in range(4):
+        mine = [record.value for record in producer.history if record.key == b"%d" % name]
+        assert mine == [b"%d-%d" % (name, number) for number in range(100)]
+
+
+# Ends
+
+
+def test_flush_completes_what_is_pending(waiting: MockProducer) -> None:
+    delivery = waiting.send("orders", b"1")
+
+    report = waiting.flush()
+
+    assert delivery.done()
+    assert (report.acknowledged, report.topics["orders"].acknowledged, report.pending) == (1, 1, 0)
+
+
+def test_a_failure_that_nobody_looked_at_is_raised_by_flush(waiting: MockProducer) -> None:
+    waiting.send("orders", b"1")
+    waiting.error_next(BROKEN)
+
+    with pytest.raises(UndeliveredError, match="NOT_ENOUGH_REPLICAS"):
+        waiting.flush()
+    waiting.flush()
+
+
+def test_close_completes_what_is_pending_and_then_nothing_is_taken(waiting: MockProducer) -> None:
+    delivery = waiting.send("orders", b"1")
+
+    assert waiting.close().acknowledged == 1
+
+    assert delivery.done()
+    assert waiting.closed
+    with pytest.raises(ProducerClosed):
+        waiting.send("orders", b"2")
+    waiting.close()
+
+
+def test_close_without_time_gives_up_what_is_pending(waiting: MockProducer) -> None:
+    delivery = waiting.send("orders", b"1")
+
+    with pytest.raises(UndeliveredError):
+        waiting.close(0)
+
+    assert isinstance(delivery.exception(0), DeliveryFailed)
+
+
+def test_it_closes_at_the_end_of_its_block(make: Make) -> None:
+    with make(auto_complete=False) as producer:
+        delivery = producer.send("orders", b"1")
+
+    assert delivery.done()
+
+
+@pytest.mark.parametrize("method", ["send", "send_table", "flush", "close"])
+def test_the_next_call_of_a_method_can_be_made_to_raise(mock_producer: MockProducer, method: str) -> None:
+    error = FlushTimeout(mock_producer.flush(), "planned")
+    mock_producer.raise_next(method, error)
+    arguments = {"send": ("orders", b"1"), "send_table": ("orders", pa.table({"value": ["1"]}))}.get(method, ())
+
+    with pytest.raises(FlushTimeout) as caught:
+        getattr(mock_producer, method)(*arguments)
+
+    assert caught.value is error
+    assert mock_producer.history == ()
+    getattr(mock_producer, method)(*arguments)
+
+
+def test_a_method_that_no_producer_has_cannot_be_made_to_raise(mock_producer: MockProducer) -> None:
+    with pytest.raises(ValueError, match="has no method 'sent' that can fail; it has abort_transaction"):
+        mock_producer.raise_next("sent", BROKEN)
+
+
+# Tables
+
+
+def test_a_table_is_sent_row_by_row_as_far_as_history_tells(make: Make) -> None:
+    producer = make(partitions=4)
+    keys = [f"key-{number}" for number in range(100)]
+
+    delivery = producer.send_table("orders", pa.table({"key": keys, "value": keys}))
+
+    assert delivery.result(0).acknowledged == 100
+    assert {record.key: record.partition for record in producer.history} == {
+        key.encode(): partition_for_key(key.encode(), 4) for key in keys
+    }
+    assert delivery.metadata(0) is not None
+
+
+def test_a_batch_of_a_table_s_rows_is_answered_together(waiting: MockProducer) -> None:
+    delivery = waiting.send_table("orders", pa.table({"value": ["1", "2", "3"]}))
+    assert (waiting.pending, delivery.done()) == (3, False)
+
+    waiting.error_next(BROKEN)
+
+    assert isinstance(delivery.exception(0), TableUndelivered)
+    assert list(delivery.failed_rows()) == [0, 1, 2]
+
+
+# Transactions
+
+
+def test_records_of_a_transaction_are_history_once_it_is_committed(transactional: MockProducer) -> None:
+    delivery = transactional.send("orders", b"1")
+    transactional.send_offsets_to_transaction({("input", 0): 5}, "group")
+    assert (transactional.history, len(transactional.uncommitted_records)) == ((), 1)
+    assert (transactional.transaction_in_flight, transactional.committed_offsets) == (True, ())
+
+    report = transactional.commit_transaction()
+
+    assert (report.acknowledged, delivery.done()) == (1, True)
+    assert [record.value for record in transactional.history] == [b"1"]
+    assert (transactional.uncommitted_records, transactional.uncommitted_offsets) == ((), ())
+    assert (transactional.commit_count, transactional.abort_count, transactional.transaction_in_flight) == (1, 0, False)
+    [sent] = transactional.committed_offsets
+    assert sent.group == ConsumerGroupMetadata("group")
+    assert {partition: position.offset for partition, position in sent.offsets.items()} == {("input", 0): 5}
+
+
+def test_an_aborted_transaction_leaves_nothing_behind(transactional: MockProducer) -> None:
+    delivery = transactional.send("orders", b"1")
+    transactional.send_offsets_to_transaction({("input", 0): 5}, "group")
+
+    transactional.abort_transaction()
+
+    assert isinstance(delivery.exception(0), TransactionAborted)
+    assert (transactional.history, transactional.uncommitted_records, transactional.committed_offsets) == ((), (), ())
+    assert (transactional.commit_count, transactional.abort_count) == (0, 1)
+
+
+def test_transactions_follow_each_other(transactional: MockProducer) -> None:
+    for number in range(3):
+        transactional.send("orders", b"%d" % number)
+        transactional.commit_transaction()
+        transactional.begin_transaction()
+    transactional.commit_transaction()
+
+    assert [record.value for record in transactional.history] == [b"0", b"1", b"2"]
+    assert transactional.commit_count == 4
+
+
+def test_a_block_commits_or_aborts(transactional: MockProducer) -> None:
+    transactional.commit_transaction()
+    with transactional.transaction():
+        transactional.send("orders", b"kept")
+    with contextlib.suppress(ZeroDivisionError), transactional.transaction():
+        transactional.send("orders", b"dropped")
+        raise ZeroDivisionError
+
+    assert [record.value for record in transactional.history] == [b"kept"]
+    assert (transactional.commit_count, transactional.abort_count) == (2, 1)
+
+
+def test_methods_at_the_wrong_time_are_refused_as_by_a_real_producer(make: Make) -> None:
+    producer = make(transactional_id="payments")
+    with pytest.raises(WrongCall, match="call init_transactions first"):
+        producer.send("orders", b"1")
+    with pytest.raises(WrongCall, match="call init_transactions first"):
+        producer.begin_transaction()
+    producer.init_transactions()
+    with pytest.raises(WrongCall, match="call begin_transaction"):
+        producer.send("orders", b"1")
+    with pytest.raises(WrongCall, match="call begin_transaction"):
+        producer.commit_transaction()
+    with pytest.raises(WrongCall, match=r"needs a producer with a transactional\.id"):
+        make().begin_transaction()
+    with pytest.raises(WrongCall, match=r"fence needs a producer with a transactional\.id"):
+        make().fence()
+
+
+def test_a_record_that_fails_leaves_only_an_abort(transactional: MockProducer) -> None:
+    first, second = transactional.send("orders", b"1"), transactional.send("orders", b"2")
+    transactional.error_next(BROKEN)
+
+    with pytest.raises(AbortableError, match="call abort_transaction"):
+        transactional.commit_transaction()
+    transactional.abort_transaction()
+    transactional.begin_transaction()
+
+    assert isinstance(first.exception(0), DeliveryFailed)
+    assert isinstance(second.exception(0), TransactionAborted)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_producer_that_was_fenced_can_only_be_closed(transactional: MockProducer, before: int) -> None:
+    for _ in range(before):
+        transactional.send("orders", b"before")
+    transactional.fence()
+
+    delivery = transactional.send("orders", b"1")
+    with pytest.raises(ProducerFenced):
+        transactional.commit_transaction()
+    with pytest.raises(ProducerFenced):
+        transactional.send("orders", b"2")
+
+    assert isinstance(delivery.exception(0), DeliveryFailed)
+    assert transactional.history == ()
+    assert not transactional.transaction_in_flight
+
+
+def test_the_next_commit_can_be_made_to_fail(transactional: MockProducer) -> None:
+    transactional.send("orders", b"1")
+    transactional.raise_next("commit_transaction", AbortableError("planned"))
+
+    with pytest.raises(AbortableError, match="planned"):
+        transactional.commit_transaction()
+
+    assert transactional.commit_count == 0
+    transactional.commit_transaction()
+    assert transactional.commit_count == 1
+
+
+def test_a_prepared_transaction_waits_for_its_end(make: Make) -> None:
+    producer = make(transactional_id="payments", transaction_two_phase_commit_enable=True, auto_complete=False)
+    producer.init_transactions()
+    producer.begin_transaction()
+    delivery = producer.send("orders", b"1")
+
+    prepared = producer.prepare_transaction()
+
+    assert (prepared.transactional_id, delivery.done(), producer.transaction_in_flight) == ("payments", True, True)
+    producer.commit_transaction()
+    assert len(producer.history) == 1
+
+
+def test_close_aborts_an_open_transaction(transactional: MockProducer) -> None:
+    delivery = transactional.send("orders", b"1")
+
+    with pytest.raises(UndeliveredError):
+        transactional.close()
+
+    assert isinstance(delivery.exception(0), TransactionAborted)
+    assert (transactional.history, transactional.abort_count) == ((), 1)
+
+
+def test_a_table_may_be_part_of_a_transaction(transactional: MockProducer) -> None:
+    transactional.send_table("orders", pa.table({"value": ["1", "2"]}))
+
+    transactional.commit_transaction()
+
+    assert [record.value for record in transactional.history] == [b"1", b"2"]

@@ -1,0 +1,54 @@
+"""The suite for serializers catches what is wrong, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+from suite_runs import assert_caught, assert_passed, run_suite
+
+pytest_plugins = ["pytester"]
+
+SAMPLES = """samples = (({"a": 1, "b": [None]}, b'{"a": 1, "b": [null]}'), ({}, b"{}"))
+    refused = (1, "text", object())"""
+WRONG = [
+    ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.Serializer"),
+    ("NullIsAText", "null", "None became b'null'; it must stay None"),
+    ("CrashesOnNull", "null", r"serialize\(\) of None for topic 'orders' with 0 headers raised AttributeError"),
+    ("ReturnsText", "samples", r"returned a str; it must be bytes, or None"),
+    ("ReturnsItsBuffer", "samples", r"returned a bytearray; it must be bytes, or None"),
+    ("WritesOtherBytes", "samples", r"became b'{\"a\":1,\"b\":\[null\]}', and should be"),
+    ("NeedsAHeader", "null", "with 0 headers raised IndexError"),
+    ("NeedsATextInEachHeader", "null", "with 4 headers raised AttributeError"),
+    ("KnowsItsTopic", "samples", "for topic 'x' with 0 headers became b'', and should be"),
+    ("NumbersRecords", "samples", r"became b'{\"a\": 1, \"b\": \[null\], \"number\": 1}', and should be"),
+    ("StampsWhatItIsGiven", "stays_as_it_is", "was changed into .*: it is the caller's"),
+    ("TakesEverything", "with_a_reason", r"serialize\(\) took 1, and made b'1' of it; it must be refused"),
+    ("RaisesAttributeError", "with_a_reason", "raised AttributeError.*it must be a TypeError or a ValueError"),
+    ("HasNoWords", "with_a_reason", r"1 was refused by ValueError\(\), which has no words"),
+    ("NeverRecovers", "no_harm", "after 'text' was refused|after 1 was refused, .* became b''"),
+    ("AsksARegistryForEver", "at_once", r"serialize\(\) of None was not back after 1 s; whoever sends waits for it"),
+    ("TornByThreads", "many_threads", "by many threads at once, .* became|raised TypeError"),
+]
+
+
+@pytest.mark.parametrize(("serializer", "test", "said"), WRONG, ids=[wrong for wrong, _test, _said in WRONG])
+def test_a_serializer_that_breaks_a_promise_is_told_which(
+    pytester: pytest.Pytester, serializer: str, test: str, said: str
+) -> None:
+    result = run_suite(
+        pytester,
+        "SerializerConformance",
+        "serializer",
+        f"wrong_serializers.{serializer}()",
+        "-x",
+        "-k",
+        test,
+        more=SAMPLES,
+    )
+
+    assert_caught(result, said)
+
+
+def test_a_serializer_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    result = run_suite(pytester, "SerializerConformance", "serializer", "wrong_serializers.Right()", more=SAMPLES)
+
+    assert_passed(result)

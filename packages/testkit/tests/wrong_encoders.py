@@ -1,0 +1,260 @@
+"""Encoders that each break one promise, all made from the core's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from ottla.errors import InvalidRecord
+from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header
+from ottla.recordbatch.objects import ObjectColumns, ObjectEncoder
+
+
+class Right(ObjectColumns):
+    """Keeps all promises."""
+
+
+class WrongEncoder(ObjectEncoder):
+    """Makes wrong columns."""
+
+    def __init__(self, columns: type[Right] = Right) -> None:
+        self._make = columns
+
+    def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
+        return self._make(limit) if kind is ColumnsKind.OBJECTS else None
+
+
+class ForTablesOnly(WrongEncoder):
+    def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
+        return self._make(limit) if kind is ColumnsKind.ARROW else None
+
+
+class FirstOfAll(WrongEncoder):
+    priority = "highest"  # type: ignore[assignment]
+
+
+class CheaperThanItIs(WrongEncoder):
+    record_cost = 50
+
+
+class OneForAll(WrongEncoder):
+    """The same columns for every batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._one = Right(1 << 40)
+
+    def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
+        return self._one
+
+
+class TornByThreads(WrongEncoder):
+    """Puts the columns aside where other threads put theirs."""
+
+    _last: Right | None = None
+
+    def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
+        self._last = self._make(limit)
+        time.sleep(0)  # what a longer computation does now and then
+        return self._last
+
+
+class SecondsForMilliseconds(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        return super().append(key, value, headers, timestamp_ms // 1000 * 1000)
+
+
+class NullIsEmpty(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        return super().append(key, value or b"", headers, timestamp_ms)
+
+
+class LosesHeaders(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        return super().append(key, value, [header for header in headers if header[1] is not None], timestamp_ms)
+
+
+class CountsFromOne(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        index = super().append(key, value, headers, timestamp_ms)
+        return None if index is None else index + 1
+
+
+class LastIsHighest(Right):
+    def encode(self, magic: int) -> Encoded:
+        last = self.facts().timestamps_ms[-1]
+        return attrs.evolve(super().encode(magic), max_timestamp=last)
+
+
+class HasNoOldFormats(Right):
+    def encode(self, magic: int) -> Encoded:
+        return super().encode(2)
+
+
+class DropsHeadersInOldFormats(Right):
+    def _refuse_headers(self, magic: int) -> None:
+        pass
+
+
+class RaisesValueErrorForHeaders(Right):
+    def _refuse_headers(self, magic: int) -> None:
+        raise ValueError("headers")
+
+
+class ReusesItsMemory(Right):
+    memory_of_all = bytearray(1 << 24)
+
+    def encode(self, magic: int) -> Encoded:
+        encoded = super().encode(magic)
+        section = b"".join(encoded.chunks)
+        self.memory_of_all[: len(section)] = section
+        return attrs.evolve(encoded, chunks=[memoryview(self.memory_of_all)[: len(section)]])
+
+
+class NeedsRoomForTheFirst(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        if len(key or b"") + len(value or b"") > self._limit:
+            return None
+        return super().append(key, value, headers, timestamp_ms)
+
+
+class TakesOneTooMany(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        before, self._limit = self._limit, self._limit + 100
+        try:
+            return super().append(key, value, headers, timestamp_ms)
+        finally:
+            self._limit = before
+
+
+class ChargesForWhatItRefuses(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        index = super().append(key, value, headers, timestamp_ms)
+        if index is None:
+            self._used += 1
+        return index
+
+
+class AllowsNothing(Right):
+    def allow(self, memory: int) -> None:
+        pass
+
+
+class OpensAgain(Right):
+    def allow(self, memory: int) -> None:
+        self._limit, self._low, self._high = memory, -1, 1 << 62
+
+
+class KeepsTheBad(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        try:
+            return super().append(key, value, headers, timestamp_ms)
+        except InvalidRecord:
+            super().append(key, value, (), 0)
+            raise
+
+
+class RaisesWhatUnicodeRaises(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        for name, _content in headers:
+            name.encode()
+        return super().append(key, value, headers, timestamp_ms)
+
+
+class ReplacesWhatUtf8CannotHold(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        readable = [(name.encode(errors="replace").decode(), content) for name, content in headers]
+        return super().append(key, value, readable, timestamp_ms)
+
+
+class HasNoTimeBefore1970(Right):
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        if timestamp_ms < 0:
+            raise InvalidRecord("no such time")
+        return super().append(key, value, headers, timestamp_ms)
+
+
+class EstimatesTooLittle(Right):
+    def size_estimate(self) -> int:
+        return super().size_estimate() * 9 // 10
+
+
+class CountsBytesAlone(Right):
+    """Says that a record takes what its key and value take."""
+
+    def memory(self) -> int:
+        return super().memory() - 176 * len(self)
+
+
+class ForgetsItsNumber(Right):
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class ForgetsItsFacts(Right):
+    def facts(self) -> Facts:
+        facts = super().facts()
+        return facts if self._values else Facts((), None, ())
+
+
+class ZeroForNull(Right):
+    def facts(self) -> Facts:
+        facts = super().facts()
+        return facts._replace(value_sizes=[max(size, 0) for size in facts.value_sizes])
+
+
+class KeysWithoutNulls(Right):
+    def keys(self) -> Any:
+        return list(filter(None, super().keys()))
+
+
+class MovesTheFirstOnes(Right):
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        return super().extend(other, range(len(indexes)))
+
+
+class MovesAllOrNothing(Right):
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        before, self._limit = self._limit, 1 << 40
+        taken = super().extend(other, indexes)
+        self._limit = before
+        return taken
+
+
+class SaysItMovedAll(Right):
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        super().extend(other, indexes)
+        return len(indexes)
+
+
+class TakesAwayWhatItMoves(Right):
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        taken = super().extend(other, indexes)
+        assert isinstance(other, Right)
+        other._values[indexes[0]] = b""
+        return taken

@@ -1,0 +1,191 @@
+"""Partitioners that each break one promise, all made from one that keeps them."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.interfaces import TopicView
+from ottla.partitioners.murmur2_hash import murmur2
+
+
+class Right:
+    """Keys by their checksum; the rest stays on a partition for a megabyte."""
+
+    sticky = True
+    ignores_keys = False
+
+    def __init__(self) -> None:
+        self.stays: dict[str, int] = {}
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        if key is not None:
+            return self.of_key(key, view)
+        stay = self.stays.setdefault(topic, 0)
+        candidates = view.available or range(view.partitions)
+        return candidates[stay % len(candidates)]
+
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        return [self.of_key(key, view) for key in keys]
+
+    def appended(self, topic: str, partition: int, size: int) -> None:
+        if size >= 1 << 20:
+            self.stays[topic] = self.stays.get(topic, 0) + 1
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return zlib.crc32(key) % view.partitions
+
+
+class OneTooMany(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return zlib.crc32(key) % (view.partitions + 1)
+
+
+class Negative(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return zlib.crc32(key) % view.partitions - 1
+
+
+class RemembersTheFirstView(Right):
+    def __init__(self) -> None:
+        super().__init__()
+        self.partitions: int | None = None
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        self.partitions = self.partitions or view.partitions
+        return zlib.crc32(key) % self.partitions
+
+
+class OneCountForAllTopics(Right):
+    """Takes the count that the last record without a key saw."""
+
+    count = 2
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        if key is None:
+            self.count = view.partitions
+            return super().partition(topic, key, view)
+        return zlib.crc32(key) % self.count
+
+
+class NeedsAKey(Right):
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return self.of_key(key, view)  # type: ignore[arg-type]
+
+
+class NeedsALeader(Right):
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return view.available[0] if key is None else self.of_key(key, view)
+
+
+class NeedsAByte(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return key[0] % view.partitions
+
+
+class ReadsTextOnly(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return len(key.decode()) % view.partitions
+
+
+class FloatingPoint(Right):
+    def of_key(self, key: bytes, view: TopicView) -> Any:
+        return float(zlib.crc32(key) % view.partitions)
+
+
+class RollsDice(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return random.randrange(view.partitions)
+
+
+class FollowsTheLeaders(Right):
+    """Keys go where a leader is, so that their order is lost when one goes away."""
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        candidates = view.available or range(view.partitions)
+        return candidates[zlib.crc32(key) % len(candidates)]
+
+
+class IgnoresLeaders(Right):
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return self.of_key(key or b"", view)
+
+
+class TakesNotesInTheView(Right):
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        view.queued_bytes[0] += 1  # type: ignore[index]
+        return super().partition(topic, key, view)
+
+
+class OtherColumn(Right):
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        return [zlib.adler32(key) % view.partitions for key in keys]
+
+
+class ShortColumn(Right):
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        return super().partition_column(topic, keys, view)[: len(set(keys))]
+
+
+class EatsTheKeys(Right):
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+        chosen = super().partition_column(topic, keys, view)
+        if isinstance(keys, list):
+            keys.sort()
+        return chosen
+
+
+class NearlyMurmur2(Right):
+    """Forgets that Java's hash has a sign: most keys are where they belong."""
+
+    hashes = "murmur2"
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return murmur2(key) % view.partitions
+
+
+class StaysForEver(Right):
+    def appended(self, topic: str, partition: int, size: int) -> None:
+        pass
+
+
+class LearnsNothing(Right):
+    appended = None  # type: ignore[assignment]
+
+
+class KnowsOnlyItsTopics(Right):
+    def appended(self, topic: str, partition: int, size: int) -> None:
+        self.stays[topic] = self.stays[topic] + (size >= 1 << 20)
+
+
+class TornByThreads(Right):
+    """Puts the view aside where other threads put theirs."""
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        self.view = view
+        hashed = zlib.crc32(key)
+        time.sleep(0)  # what a longer computation does now and then
+        return hashed % self.view.partitions
+
+
+class WaitsForItself(Right):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        with self.lock:
+            return self.of_key(key, view) if key is not None else self.again()
+
+    def again(self) -> int:
+        with self.lock:
+            return 0
+
+
+class ForgetsInOnNewBatch(Right):
+    def on_new_batch(self, topic: str, partition: int, view: TopicView) -> None:
+        del self.stays[topic]

@@ -1,0 +1,136 @@
+"""Serializers that each break one promise, all made from one that keeps them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.interfaces import Header
+
+
+class Right:
+    """JSON of dicts."""
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        if data is None:
+            return None
+        if not isinstance(data, dict):
+            raise TypeError(f"{type(data).__name__} is no dict")
+        return json.dumps(data).encode()
+
+
+class HasAnotherName:
+    def dumps(self, data: Any) -> bytes:
+        return b""
+
+
+class NullIsAText(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        return b"null" if data is None else super().serialize(topic, data, headers)
+
+
+class CrashesOnNull(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        return json.dumps(data.copy()).encode()
+
+
+class ReturnsText(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        return None if data is None else json.dumps(data)
+
+
+class ReturnsItsBuffer(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        made = super().serialize(topic, data, headers)
+        return None if made is None else bytearray(made)
+
+
+class WritesOtherBytes(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        return None if data is None else json.dumps(data, separators=(",", ":")).encode()
+
+
+class NeedsAHeader(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        assert headers[0][0]
+        return super().serialize(topic, data, headers)
+
+
+class NeedsATextInEachHeader(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        for _name, content in headers:
+            content.decode()  # type: ignore[union-attr]
+        return super().serialize(topic, data, headers)
+
+
+class KnowsItsTopic(Right):
+    """By the first one that it sees."""
+
+    topic: str | None = None
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        self.topic = self.topic or topic
+        return super().serialize(topic, data, headers) if topic == self.topic else b""
+
+
+class NumbersRecords(Right):
+    count = 0
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        self.count += 1
+        return super().serialize(topic, data if data is None else {**data, "number": self.count}, headers)
+
+
+class StampsWhatItIsGiven(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        made = super().serialize(topic, data, headers)
+        if isinstance(data, dict):
+            data["sent"] = True
+        return made
+
+
+class TakesEverything(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        return None if data is None else json.dumps(data, default=repr).encode()
+
+
+class RaisesAttributeError(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        return None if data is None else json.dumps(data.copy()).encode()
+
+
+class HasNoWords(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        if data is not None and not isinstance(data, dict):
+            raise ValueError
+        return super().serialize(topic, data, headers)
+
+
+class NeverRecovers(Right):
+    broken = False
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        if self.broken:
+            return b""
+        try:
+            return super().serialize(topic, data, headers)
+        except TypeError:
+            self.broken = True
+            raise
+
+
+class AsksARegistryForEver(Right):
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        time.sleep(1.5)  # what is caught is just this
+        return super().serialize(topic, data, headers)
+
+
+class TornByThreads(Right):
+    """Puts the data aside where other threads put theirs."""
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
+        self.data = data
+        time.sleep(0)  # what a longer computation does now and then
+        return super().serialize(topic, self.data, headers)

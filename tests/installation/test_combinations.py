@@ -1,0 +1,155 @@
+"""What somebody gets who installs only this or that, into an environment with nothing else."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from installation.clean_environment import LONG, Environment, MakePlugin, build, done, run
+
+PRODUCER = """
+    from ottla import Producer
+
+    try:
+        Producer({{"bootstrap.servers": "127.0.0.1:1", "max.block.ms": "1", {settings}}}).close()
+    except Exception as error:
+        print(type(error).__name__, error)
+    else:
+        print("made")
+"""
+PARTITIONER = """
+    from ottla.hookspecs import hookimpl
+
+    class Always:
+        def partition(self, topic, key, view):
+            return 0
+
+    @hookimpl
+    def ottla_partitioner():
+        return Always()
+"""
+KINDS_WITH_A_TEMPLATE = ["transport", "authenticator", "partitioner", "compressor", "serializer"]
+
+
+def made(environment: Environment, settings: str = "") -> str:
+    """What becomes of a producer with these settings: "made", or the error."""
+    return done(environment.program(PRODUCER.format(settings=settings))).strip()
+
+
+def listed(environment: Environment) -> dict[str, str | None]:
+    """Every installed plugin, with what is wrong with it."""
+    said = done(environment.run("-m", "ottla", "plugins", "--json"))
+    return {f"{entry['kind']}:{entry['name']}": entry["problem"] for entry in json.loads(said)["plugins"]}
+
+
+def test_the_core_alone_says_what_is_missing(environment: Environment) -> None:
+    environment.install("ottla")
+
+    assert made(environment).startswith("PluginMissing no transport is named 'plaintext'; try: pip install ottla-tr")
+    assert "try: pip install ottla-transport-ssl" in made(environment, '"security.protocol": "SSL"')
+    assert "PluginMissing" in made(environment, '"compression.type": "zstd"')
+    command = environment.run("-m", "ottla", "plugins")
+    assert (command.returncode, command.stderr) == (
+        2,
+        'the command line needs click; try: pip install "ottla[cli]"\n',
+    )
+
+
+def test_with_the_plaintext_transport_a_producer_is_made_and_codecs_say_what_they_need(
+    environment: Environment,
+) -> None:
+    environment.install("ottla[cli]", "ottla-transport-plaintext")
+
+    assert made(environment) == "made"
+    assert made(environment, '"compression.type": "gzip"') == "made"
+    assert 'try: pip install "ottla[lz4]"' in made(environment, '"compression.type": "lz4"')
+    assert {name for name, problem in listed(environment).items() if problem} == {
+        "compressor:lz4",
+        "compressor:snappy",
+        "compressor:zstd",
+    }
+    new = environment.run("-m", "ottla", "plugins", "new", "transport", "acme")
+    assert (new.returncode, "try: pip install ottla-testkit" in new.stderr) == (2, True)
+
+
+def test_everything_together_is_all_there(environment: Environment) -> None:
+    environment.install(
+        "ottla[cli,lz4,snappy,zstd]",
+        "ottla-transport-plaintext",
+        "ottla-transport-ssl",
+        "ottla-authenticator-sasl",
+        "ottla-testkit",
+        *(("ottla-accel", "ottla-spark") if LONG else ()),
+    )
+
+    assert {name for name, problem in listed(environment).items() if problem} <= {"authenticator:GSSAPI"}
+    for codec in ("gzip", "lz4", "snappy", "zstd"):
+        assert made(environment, f'"compression.type": "{codec}"') == "made"
+    assert (
+        made(
+            environment,
+            '"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"',
+        )
+        == "made"
+    )
+    done(environment.run("-m", "ottla", "plugins", "check", "transport:plaintext"))
+
+
+def test_a_stranger_s_transport_works_beside_ours(environment: Environment) -> None:
+    environment.install("ottla[cli]", "ottla-transport-plaintext", "ottla-transport-socks5-example")
+
+    via = '"connection.via": "socks5"'
+    assert made(environment, f'{via}, "socks5.proxy": "127.0.0.1:1080"') == "made"
+    assert "needs socks5.proxy" in made(environment, via)
+    assert listed(environment)["transport:socks5"] is None
+
+
+def test_broken_plugins_say_so_and_disturb_no_other(environment: Environment, plugin: MakePlugin) -> None:
+    environment.install(
+        "ottla[cli]",
+        "ottla-transport-plaintext",
+        plugin("acme-good", PARTITIONER, name="good"),
+        plugin("acme-broken", "import nothing_of_this_name", name="broken"),
+        plugin("acme-newer", f"ottla_spec = 2\n{textwrap.dedent(PARTITIONER)}", name="newer"),
+        plugin("acme-first", PARTITIONER, name="twin"),
+        plugin("acme-second", PARTITIONER, name="TWIN"),
+    )
+
+    assert made(environment) == "made"
+    assert made(environment, '"partitioner.class": "good"') == "made"
+    told = {
+        "broken": "cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'",
+        "newer": "is made for hook specs 2, this ottla speaks 1; upgrade ottla, or install an older acme-newer",
+        "twin": "more than one partitioner is named 'twin'; uninstall all but one of: partitioner 'twin' of acme-first",
+    }
+    problems = listed(environment)
+    for name, words in told.items():
+        error = made(environment, f'"partitioner.class": "{name}"')
+        assert error.startswith("PluginBroken ")
+        assert words in error
+        assert words in (problems[f"partitioner:{name}"] or "")
+    assert problems["partitioner:good"] is None
+
+
+@pytest.mark.parametrize("name", ["abcdefgh-ijklmnopqr", *(["x"] if LONG else [])])
+def test_what_the_template_writes_is_a_package_like_any_other(
+    environment: Environment, tmp_path: Path, name: str
+) -> None:
+    environment.install("ottla[cli]", "ottla-transport-plaintext", "ottla-testkit")
+    folders = [tmp_path / "new" / kind for kind in KINDS_WITH_A_TEMPLATE]
+    for kind, folder in zip(KINDS_WITH_A_TEMPLATE, folders, strict=True):
+        done(environment.run("-m", "ottla", "plugins", "new", kind, name, "--directory", str(folder)))
+
+    build(tmp_path / "built", folders)
+    environment.install(*(tmp_path / "built").glob("*.whl"))
+    problems = listed(environment)
+    for kind, folder in zip(KINDS_WITH_A_TEMPLATE, folders, strict=True):
+        assert problems[f"{kind}:{name.upper() if kind == 'authenticator' else name}"] is None
+        done(run(sys.executable, "-m", "ruff", "check", "--no-cache", ".", cwd=folder))
+        done(run(sys.executable, "-m", "ruff", "format", "--no-cache", "--check", ".", cwd=folder))
+        types = ("--python-executable", environment.python, "--cache-dir", tmp_path / "mypy")
+        done(run(sys.executable, "-m", "mypy", *types, cwd=folder))
+    done(environment.run("-m", "ottla", "plugins", "check", f"transport:{name}"))

@@ -1,0 +1,81 @@
+"""What is in the wheels, and what is not."""
+
+from __future__ import annotations
+
+import email
+import zipfile
+from pathlib import Path
+
+import pytest
+from installation.clean_environment import COMPILED, LONG, PURE, ROOT
+from packaging.requirements import Requirement
+
+TOP = {
+    "core": {"ottla"},
+    "transport-plaintext": {"ottla_transport_plaintext"},
+    "transport-ssl": {"ottla_transport_ssl"},
+    "authenticator-sasl": {"ottla_authenticator_sasl"},
+    "testkit": {"ottla_testkit"},
+    "spark": {"ottla_spark", "pyspark_ottla"},
+    "accel": {"ottla_accel"},
+}
+SUFFIXES = {".py", ".typed", ".pyi", ".in", ".so", ".pyd"}
+SHIPPED = [*PURE, *(COMPILED if LONG else ())]
+
+
+def distribution(package: str) -> str:
+    return "ottla" if package == "core" else f"ottla_{package.replace('-', '_')}"
+
+
+@pytest.fixture(params=SHIPPED)
+def package(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def wheel(wheels: Path, package: str) -> zipfile.ZipFile:
+    [path] = wheels.glob(f"{distribution(package)}-*.whl")
+    return zipfile.ZipFile(path)
+
+
+def modules(wheel: zipfile.ZipFile) -> list[str]:
+    return [name for name in wheel.namelist() if ".dist-info/" not in name]
+
+
+def test_a_wheel_has_its_modules_and_nothing_else(package: str, wheel: zipfile.ZipFile) -> None:
+    names = modules(wheel)
+
+    assert {name.partition("/")[0] for name in names} == TOP[package]
+    assert [name for name in names if Path(name).suffix not in SUFFIXES] == []
+    assert [name for name in names if "__pycache__" in name or ("/tests/" in name and "/template/" not in name)] == []
+
+
+def test_a_wheel_has_every_module_of_the_sources(package: str, wheel: zipfile.ZipFile) -> None:
+    source = ROOT / "packages" / package / "src"
+    wanted = {str(path.relative_to(source)) for path in source.rglob("*") if path.suffix in {".py", ".typed", ".in"}}
+
+    assert wanted - set(modules(wheel)) == set()
+
+
+def test_types_are_shipped(package: str, wheel: zipfile.ZipFile) -> None:
+    assert f"{distribution(package)}/py.typed" in wheel.namelist()
+
+
+def test_what_is_said_of_a_package_is_complete(package: str, wheel: zipfile.ZipFile) -> None:
+    [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = email.message_from_bytes(wheel.read(name))
+
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["Summary"]
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert len(metadata.get_payload()) > 200
+
+
+def test_what_a_package_needs_has_a_lower_bound(package: str, wheel: zipfile.ZipFile) -> None:
+    [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    needed = map(Requirement, email.message_from_bytes(wheel.read(name)).get_all("Requires-Dist", []))
+
+    # Ours are released together; `ottla plugins` says what does not fit.
+    assert [str(one) for one in needed if not one.specifier and not one.name.startswith("ottla")] == []

@@ -1,0 +1,332 @@
+"""Every block of code in our documents runs as it is printed: Python against a real broker, commands, settings."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+from packaging.requirements import Requirement
+
+from documents import ROOT, Block, blocks, chains, pages
+from ottla import Producer
+from ottla.cli.properties import read_properties
+from ottla.registry.kinds import KINDS
+from ottla_testkit.kafka_cluster import KafkaCluster
+from secure_broker import PASSWORD, SecureBroker
+
+ALL: Final = [block for page in pages() for block in blocks(page)]
+CHAINS: Final = [chain for page in pages() for chain in chains(page, "python")]
+
+ADDRESS: Final = re.compile(r"\b(?:localhost|kafka(?:-\d)?):9092\b(?:,kafka-\d:9092\b)*")
+SECURE_ADDRESS: Final = re.compile(r"\bkafka(?:-\d|\.example\.com)?:909[34]\b")
+TOPICS: Final = ("orders", "invoices", "ledger", "clicks")
+PATIENCE_S: Final = 120
+
+
+def of(*languages: str) -> pytest.MarkDecorator:
+    """A test for each block of these languages."""
+    found = [block for block in ALL if block.language in languages]
+    return pytest.mark.parametrize("block", found, ids=str)
+
+
+@attrs.frozen(kw_only=True)
+class AccessToken:
+    token: str
+    expires_on: int
+
+
+@attrs.frozen(kw_only=True)
+class Credential:
+    """What libraries of cloud vendors have for fetching tokens, in front of the test's own identity server."""
+
+    fetch: Callable[[], str]
+
+    def get_token(self, scope: str) -> AccessToken:
+        assert scope
+        return AccessToken(token=self.fetch(), expires_on=int(time.time()) + 3600)
+
+
+@attrs.define(kw_only=True)
+class Surroundings:
+    """What blocks are given, and what is ended after them."""
+
+    request: pytest.FixtureRequest
+    folder: Path
+    names: dict[str, Any] = attrs.Factory(dict)
+    stack: ExitStack = attrs.Factory(ExitStack)
+
+    @property
+    def address(self) -> str:
+        kafka: KafkaCluster = self.request.getfixturevalue("documented")
+        return kafka.bootstrap_servers
+
+    def producer(self) -> None:
+        self.names["producer"] = self.stack.enter_context(Producer(bootstrap_servers=self.address))
+
+    def transactional_producer(self) -> None:
+        producer = Producer(bootstrap_servers=self.address, transactional_id=f"documented-{self.folder.name}")
+        self.names["producer"] = self.stack.enter_context(producer)
+        producer.init_transactions()
+
+    def transaction(self) -> None:
+        self.transactional_producer()
+        self.names["producer"].begin_transaction()
+
+    def store(self) -> None:
+        kept: list[bytes] = []
+        self.names |= {"store": kept.append, "load": lambda: kept[-1]}
+
+    def table(self) -> None:
+        import pyarrow
+
+        self.names["table"] = pyarrow.table({"key": ["a", "b", None], "value": [b"1", b"2", b"3"]})
+
+    def spark(self) -> None:
+        self.names["spark"] = spark = self.request.getfixturevalue("spark")
+        self.names["df"] = spark.range(5)
+
+    def keyboard(self) -> None:
+        """Somebody who presses Enter at once."""
+        self.names["input"] = lambda _prompt: ""
+
+    def cluster(self) -> None:
+        self.names["kafka"] = self.request.getfixturevalue("documented")
+
+    def folder_of_the_test(self) -> None:
+        self.names["tmp_path"] = self.folder
+
+    def transport(self) -> None:
+        from ottla_transport_plaintext.plugin import PlaintextTransport
+
+        self.names["MyTransport"] = PlaintextTransport
+
+    def credential(self) -> None:
+        secure: SecureBroker = self.request.getfixturevalue("documented_secure")
+        self.names["credential"] = Credential(fetch=secure.identity.token)
+
+    def wrong_login(self) -> None:
+        """A file of settings with a password that the broker does not take."""
+        secure: SecureBroker = self.request.getfixturevalue("documented_secure")
+        settings = secure.sasl("PLAIN", encrypted=True) | {"sasl.password": "not hers"}
+        lines = [f"{key}={value}\n" for key, value in settings.items()]
+        (self.folder / "client.properties").write_text("".join(lines))
+
+    def written(self, text: str) -> str:
+        """The text with the addresses, files and passwords of this test."""
+        if SECURE_ADDRESS.search(text):
+            secure: SecureBroker = self.request.getfixturevalue("documented_secure")
+            listener = (
+                "SASL_SSL"
+                if '"security.protocol": "SASL_SSL"' in text
+                else "MUTUAL"
+                if "ssl.keystore" in text
+                else "SSL"
+            )
+            files = secure.security.certificates
+            text = SECURE_ADDRESS.sub(secure.kafka.listener(listener), text)
+            text = re.sub(r"[\w/]*authorit(?:y|ies)\.pem", str(files.authority), text)
+            text = re.sub(r"[\w/]*client\.pem", str(files.alice), text)
+            text = text.replace('"..."', repr(PASSWORD))
+        return ADDRESS.sub(self.address, text) if ADDRESS.search(text) else text
+
+
+GIVEN: Final[Mapping[str, Callable[[Surroundings], None]]] = {
+    "producer": Surroundings.producer,
+    "transactional producer": Surroundings.transactional_producer,
+    "transaction": Surroundings.transaction,
+    "store": Surroundings.store,
+    "table": Surroundings.table,
+    "spark": Surroundings.spark,
+    "spark session": Surroundings.spark,
+    "input": Surroundings.keyboard,
+    "kafka": Surroundings.cluster,
+    "tmp_path": Surroundings.folder_of_the_test,
+    "MyTransport": Surroundings.transport,
+    "credential": Surroundings.credential,
+    "a wrong login": Surroundings.wrong_login,
+}
+
+
+@pytest.fixture(scope="session")
+def documented(kafka: KafkaCluster) -> KafkaCluster:
+    """The session's broker, with the topics that documents write to."""
+    for topic in TOPICS:
+        kafka.create_topic(topic, partitions=3)
+    return kafka
+
+
+@pytest.fixture(scope="session")
+def documented_secure(secure: SecureBroker) -> SecureBroker:
+    """The same, with TLS and logins."""
+    for topic in TOPICS:
+        secure.kafka.create_topic(topic)
+    return secure
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Spark session, as an application has one."""
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.driver.memory", "1g")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+            .getOrCreate()
+        )
+        yield session
+        session.stop()
+
+
+@pytest.fixture
+def surroundings(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Surroundings]:
+    """Another folder to work in, and everything that a block leaves behind ended."""
+    monkeypatch.chdir(tmp_path)
+    found = Surroundings(request=request, folder=tmp_path)
+    with found.stack:
+        yield found
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: str(chain[0]))
+def test_a_block_of_python_runs(chain: Sequence[Block], surroundings: Surroundings) -> None:
+    for block in chain:
+        for name in block.given:
+            GIVEN[name](surroundings)
+        left = run(surroundings.written(block.program), str(block), surroundings.names)
+        if isinstance(left, Producer):
+            with left:
+                left.send("orders", b"somebody gets in").result(timeout=30)
+    for name, test in [(name, found) for name, found in surroundings.names.items() if name.startswith("test_")]:
+        arguments = test.__code__.co_varnames[: test.__code__.co_argcount]
+        test(**{each: surroundings.request.getfixturevalue(each) for each in arguments})
+        assert name
+
+
+@of("python")
+def test_a_block_of_python_is_valid(block: Block) -> None:
+    if block.compiled:
+        compile(block.program, str(block), "exec")
+
+
+@of("console", "bash", "sh")
+def test_the_commands_of_a_block_work(block: Block, surroundings: Surroundings) -> None:
+    if not block.runs:
+        return
+    for name in block.given:
+        GIVEN[name](surroundings)
+    for command in commands(block):
+        work(command, block, surroundings)
+
+
+@of("toml")
+def test_a_block_of_toml_is_valid_and_names_groups_that_exist(block: Block) -> None:
+    groups = tomllib.loads(block.text).get("project", {}).get("entry-points", {})
+
+    assert set(groups) <= {kind.group for kind in KINDS.values()} | {"pytest11", "ottla.conformance"}
+
+
+@of("json")
+def test_a_block_of_json_is_valid(block: Block) -> None:
+    json.loads(block.text)
+
+
+@of("properties")
+def test_a_block_of_properties_is_valid(block: Block) -> None:
+    assert read_properties(block.text.encode())
+
+
+def test_every_block_says_its_language_and_why_it_is_not_run() -> None:
+    known = {"python", "console", "bash", "sh", "toml", "json", "properties", "text"}
+
+    assert [str(block) for block in ALL if block.language not in known] == []
+    assert [str(block) for block in ALL if not block.runs and not block.reason] == []
+
+
+def test_most_blocks_are_run() -> None:
+    """Else the tests above would promise nothing."""
+    assert len(CHAINS) > 20
+
+
+def run(text: str, name: str, names: dict[str, Any]) -> Any:
+    """Run a program; returns what its last line leaves, if that is an expression."""
+    tree = ast.parse(text, filename=name)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, name, "exec"), names)
+    return eval(compile(ast.Expression(last.value), name, "eval"), names) if isinstance(last, ast.Expr) else None
+
+
+def commands(block: Block) -> Iterator[str]:
+    """The commands of a block, without their prompt, their comments and what they print."""
+    lines = block.program.replace("\\\n", " ").splitlines()
+    prompted = any(line.startswith("$ ") for line in lines)
+    for line in lines:
+        if prompted and not line.startswith("$ "):
+            continue
+        yield from re.split(r"\s&&\s", re.sub(r"\s+#.*", "", line.removeprefix("$ ")))
+
+
+def work(command: str, block: Block, surroundings: Surroundings) -> None:
+    """Carry a command out, or look whether what it names is there."""
+    match words := shlex.split(command):
+        case []:
+            pass
+        case ["ottla", *arguments] | ["python", "-m", "ottla", *arguments]:
+            ended = ottla([surroundings.written(each) for each in arguments], surroundings)
+            assert ended.returncode == block.exit_code, ended.stdout + ended.stderr
+        case ["pip", "install", *requirements]:
+            for requirement in requirements:
+                check_requirement(requirement)
+        case ["tox", *arguments]:
+            assert "-e" not in arguments or arguments[arguments.index("-e") + 1] in tox_environments()
+        case ["python", file, *_]:
+            assert (ROOT / file).is_file()
+        case _:
+            pytest.fail(f"{block}: nobody knows how to run {words[0]!r}; say `not run, REASON` in a comment before it")
+
+
+def ottla(arguments: Sequence[str], surroundings: Surroundings) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ottla", *arguments]
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(
+        command, cwd=surroundings.folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+
+
+def check_requirement(requirement: str) -> None:
+    """Of our own packages the distribution exists, with these extras."""
+    if requirement.startswith(("-", "packages/", ".")):
+        return
+    wanted = Requirement(requirement)
+    if not wanted.name.startswith("ottla"):
+        return
+    projects = [tomllib.loads(path.read_text())["project"] for path in ROOT.glob("packages/*/pyproject.toml")]
+    extras = {project["name"]: set(project.get("optional-dependencies", ())) for project in projects}
+    assert wanted.name in extras
+    assert wanted.extras <= extras[wanted.name]
+
+
+def tox_environments() -> set[str]:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(ROOT / "tox.ini")
+    return {name.removeprefix("testenv:") for name in parser.sections()}

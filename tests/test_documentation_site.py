@@ -1,0 +1,106 @@
+"""The site has every document once, its links lead somewhere, and what is made of declarations is up to date."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from documents import ROOT
+from documents import pages as documents
+from ottla.config import describe
+from ottla.errors import ErrorCode
+from pages import listed, outside, relinked, text_of
+
+PAGES = {"README.md": "index.md", "docs/tables.md": "tables.md", "packages/core/README.md": "packages/core.md"}
+LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\((?P<target>[^)\s#]+)")
+CODE = re.compile(r"(?ms)^ *```.*?^ *```$|`[^`\n]*`")
+
+
+def led(text: str, *, source: str, repository: str | None = None) -> str:
+    return relinked(text, source=source, pages=PAGES, repository=repository)
+
+
+def reference(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tools" / "reference.py"), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_a_link_between_documents_becomes_one_between_pages() -> None:
+    assert led("see [the tables](docs/tables.md#memory)", source="README.md") == "see [the tables](tables.md#memory)"
+    assert led("[core](../packages/core/README.md)", source="docs/tables.md") == "[core](packages/core.md)"
+    assert led("[all of\nit](../../README.md)", source="packages/core/README.md") == "[all of\nit](../index.md)"
+
+
+def test_a_link_to_another_file_leads_into_the_repository_or_leaves_its_text() -> None:
+    text = "[the test](../tests/test_tables.py)"
+
+    assert led(text, source="docs/tables.md") == "the test"
+    assert (
+        led(text, source="docs/tables.md", repository="https://example.com/ottla/")
+        == "[the test](https://example.com/ottla/blob/HEAD/tests/test_tables.py)"
+    )
+
+
+@pytest.mark.parametrize("text", ["[out](https://kafka.apache.org/)", "[down](#memory)", "```python\na[0](b)\n```"])
+def test_other_links_and_code_stay(text: str) -> None:
+    assert led(text, source="README.md") == text
+
+
+def test_every_readme_is_a_page_and_the_changelog_begins_with_what_is_new(tmp_path: Path) -> None:
+    (tmp_path / "changelog.d").mkdir()
+    (tmp_path / "changelog.d" / "10.fixed.md").write_text("It no longer does\nthat.\n")
+    (tmp_path / "changelog.d" / "9.added.md").write_text("This.\n")
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n<!-- towncrier: here -->\n## 0.1\n")
+
+    assert outside(ROOT)["packages/core/README.md"] == "packages/core.md"
+    assert text_of(tmp_path, "CHANGELOG.md") == (
+        "# Changelog\n\n## Not released yet\n\n### Added\n\n- This.\n\n### Fixed\n\n- It no longer does\n  that.\n\n"
+        "<!-- towncrier: here -->\n## 0.1\n"
+    )
+
+
+def test_a_name_with_a_star_stands_for_the_pages_that_have_no_place_of_their_own() -> None:
+    pages = ["index.md", "packages/core.md", "packages/spark.md", "spark-more.md"]
+
+    assert listed(["index.md", {"Spark": ["packages/spark.md", "spark*.md"]}, {"All": ["packages/*.md"]}], pages) == [
+        "index.md",
+        {"Spark": ["packages/spark.md", "spark-more.md"]},
+        {"All": ["packages/core.md"]},
+    ]
+
+
+def test_every_link_between_files_leads_to_one() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in documents()
+        for target in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8")))
+        if not re.match("[a-z]+:", target) and not (page.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_the_pages_made_of_declarations_are_current() -> None:
+    done = reference("--check")
+
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+def test_a_stale_page_is_told_and_written_anew(tmp_path: Path) -> None:
+    assert reference("--check", "--into", str(tmp_path)).stdout.count("is stale: run python tools/reference.py\n") == 2
+    assert reference("--into", str(tmp_path)).returncode == 0
+    assert reference("--check", "--into", str(tmp_path)).returncode == 0
+
+
+def test_every_setting_and_every_code_is_on_its_page() -> None:
+    settings = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    codes = (ROOT / "docs" / "error-codes.md").read_text(encoding="utf-8")
+
+    assert [row.key for row in describe() if settings.count(f"#### `{row.key}`\n") != 1] == []
+    assert [code.name for code in ErrorCode if f"| {code.value} | `{code.name}` |" not in codes] == []
+    assert "#### `ssl.truststore.location`\n" in settings
+    assert "#### `sasl.username`\n" in settings

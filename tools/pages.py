@@ -1,0 +1,131 @@
+"""The pages of the documentation site that are not in docs/, and links that lead the same way on the site.
+
+A hook of MkDocs, named in mkdocs.yml. The README is the first page; DESIGN, CONTRIBUTING, the changelog and the READMEs
+of packages and examples are pages, too, from where they are: nothing is there twice. Links between files of the
+repository become links between pages. A link to a file that is no page leads to `repo_url` if mkdocs.yml has one, and
+else only its text stays.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+ALONE: Final = {"README.md": "index.md", "DESIGN.md": "design.md", "CONTRIBUTING.md": "contributing.md"}
+CHANGELOG: Final = "CHANGELOG.md"
+READMES: Final = ("packages/*/README.md", "examples/*/README.md")
+KINDS: Final = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed"}
+
+_FENCE: Final = re.compile(
+    r"^(?P<indent> *)(?P<fence>```+)[^\n]*\n.*?^(?P=indent)(?P=fence) *$", re.MULTILINE | re.DOTALL
+)
+_LINK: Final = re.compile(r"(?<!!)\[(?P<text>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
+_ABROAD: Final = re.compile(r"[a-z]+:|#|/")
+
+
+def outside(root: Path) -> dict[str, str]:
+    """The files that are pages although they are not in docs/: where each is in the repository, and on the site."""
+    readmes = sorted(path.relative_to(root).as_posix() for pattern in READMES for path in root.glob(pattern))
+    return ALONE | {CHANGELOG: "changelog.md"} | {name: f"{posixpath.dirname(name)}.md" for name in readmes}
+
+
+def text_of(root: Path, name: str) -> str:
+    """The text of such a page; what no release has yet stands at the top of the changelog."""
+    text = (root / name).read_text(encoding="utf-8")
+    if name == CHANGELOG:
+        head, mark, rest = text.partition("<!-- towncrier")
+        text = head + "\n".join(unreleased(root / "changelog.d")) + "\n\n" + mark + rest
+    return text
+
+
+def unreleased(folder: Path) -> Iterator[str]:
+    """The fragments, as the changelog will have them."""
+    fragments = sorted(folder.glob("*.md"), key=lambda path: (int(path.name.partition(".")[0]), path.name))
+    yield "## Not released yet"
+    for kind, title in KINDS.items():
+        own = [path for path in fragments if path.name.split(".")[1] == kind]
+        if own:
+            yield f"\n### {title}\n"
+        for path in own:
+            yield "- " + path.read_text(encoding="utf-8").strip().replace("\n", "\n  ")
+
+
+def relinked(text: str, *, source: str, pages: Mapping[str, str], repository: str | None) -> str:
+    """The text of the file *source*, its links leading to *pages* (by file) or into the *repository*."""
+
+    def lead(link: re.Match[str]) -> str:
+        target, hash_, anchor = link["target"].partition("#")
+        if _ABROAD.match(link["target"]):
+            return link[0]
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if file in pages:
+            way = posixpath.relpath(pages[file], posixpath.dirname(pages[source]) or ".")
+            return f"[{link['text']}]({way}{hash_}{anchor})"
+        return f"[{link['text']}]({repository.rstrip('/')}/blob/HEAD/{file})" if repository else link["text"]
+
+    parts: list[str] = []
+    end = 0
+    for fence in _FENCE.finditer(text):
+        parts += [_LINK.sub(lead, text[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join([*parts, _LINK.sub(lead, text[end:])])
+
+
+def listed(nav: Iterable[Any], pages: Iterable[str], taken: set[str] | None = None) -> list[Any]:
+    """The navigation, with the pages that a name with `*` stands for, except those that have a place of their own."""
+    entries = list(nav)
+    taken = set(_named(entries)) if taken is None else taken
+    found: list[Any] = []
+    for entry in entries:
+        match entry:
+            case dict():
+                found += [{title: _listed(below, pages, taken) for title, below in entry.items()}]
+            case str() if "*" in entry:
+                found += [page for page in sorted(pages) if fnmatchcase(page, entry) and page not in taken]
+            case _:
+                found.append(entry)
+    return found
+
+
+def _listed(below: Any, pages: Iterable[str], taken: set[str]) -> Any:
+    return listed(below, pages, taken) if isinstance(below, list) else below
+
+
+def _named(entries: Iterable[Any]) -> Iterator[str]:
+    for entry in entries:
+        match entry:
+            case dict():
+                for below in entry.values():
+                    yield from _named(below if isinstance(below, list) else [below])
+            case _:
+                yield entry
+
+
+# What MkDocs calls
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Bring in the pages from outside of docs/."""
+    file = import_module("mkdocs.structure.files").File
+    root = _root(config)
+    for name, page in outside(root).items():
+        files.append(file.generated(config, page, content=text_of(root, name)))
+    config.nav = listed(config.nav, [each.src_uri for each in files.documentation_pages()])
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Lead the page's links to pages."""
+    sources = {name: uri for name, uri in outside(_root(config)).items()}
+    sources |= {f"docs/{file.src_uri}": file.src_uri for file in files if file.src_uri not in set(sources.values())}
+    here = next(name for name, uri in sources.items() if uri == page.file.src_uri)
+    return relinked(markdown, source=here, pages=sources, repository=config.repo_url)
+
+
+def _root(config: Any) -> Path:
+    return Path(config.config_file_path).parent

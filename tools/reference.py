@@ -1,0 +1,176 @@
+"""The reference pages that are made of declarations: every setting, every code that a broker answers with.
+
+    python tools/reference.py           writes docs/configuration.md and docs/error-codes.md
+    python tools/reference.py --check   changes nothing; prints which are stale, and ends with 1 if any is
+
+Settings of the core are the options of its sections, those of plugins what `ottla_config_keys` of our packages says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from ottla.config.catalogue import SECTIONS, describe
+from ottla.config.java_keys import JAVA_KEYS
+from ottla.config.option import option_of
+from ottla.config.refused import REFUSED
+from ottla.errors import ErrorCode
+from ottla.interfaces import ConfigKey
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+CONFIGURATION: Final = """\
+# Configuration
+
+Every setting of the producer, and of the plugins that Ottla brings; written by `python tools/reference.py` from their
+declarations, so do not edit.
+
+Names are Kafka's, given as a mapping or as keywords with `_` for `.`: `Producer({"linger.ms": 5})`,
+`Producer(linger_ms=5)`. Values may be strings, as in a file of properties. Names of plugins are compared without case.
+A setting that does not exist is refused with the nearest one that does; all problems are told at once.
+"""
+
+NOT_HAD: Final = ("not to be had", "not available")
+"""How a declaration begins whose key is known only to be refused."""
+
+NOT_TAKEN: Final = """\
+## Refused
+
+Settings of Java's producer that cannot be had here. Setting one is an error that says what to do instead.
+"""
+
+ABSENT: Final = """\
+## Without effect
+
+These are known to Java's producer and read by nothing here. They are accepted, and one warning names those that are
+set. A plugin that you install may read them.
+"""
+
+CODES: Final = """\
+# Error codes
+
+What brokers answer with, as of Kafka 4.3; written by `python tools/reference.py`, so do not edit. In a program they are
+members of `ottla.ErrorCode`, as `code` of a `BrokerError`. *again*: the same request may succeed later, so the producer
+sends it again; *stale*: what it believed of the cluster is old, so it asks for metadata first.
+"""
+
+
+def configuration(root: Path) -> str:
+    """The page of all settings."""
+    rows = {row.key: row for row in describe()}
+    lines = [CONFIGURATION]
+    for name, section in SECTIONS.items():
+        lines += [f"## {name.capitalize()}", "", str(section.__doc__).strip(), ""]
+        for row in (rows[found.key] for found in map(option_of, attrs.fields(section)) if found is not None):
+            lines += _setting(row.key, row.meaning, row.type, row.default)
+    read = set(rows)
+    refused = [f"- `{refusal.key}`: {refusal.remedy}" for refusal in REFUSED.values()]
+    for distribution, declared in _plugin_keys(root):
+        keys = {key.name: key for key in declared if key.name not in read}
+        read |= keys.keys()
+        refused += [f"- `{key.name}`: {key.meaning}" for key in keys.values() if key.meaning.startswith(NOT_HAD)]
+        taken = [key for key in keys.values() if not key.meaning.startswith(NOT_HAD)]
+        lines += [f"## Of {distribution}", ""] if taken else []
+        for key in taken:
+            lines += _setting(key.name, _sentence(key), _type(key), _written(_outside(key)))
+    lines += [NOT_TAKEN, *refused, "", ABSENT]
+    lines += [*(f"- `{key}`" for key in sorted(JAVA_KEYS - read - REFUSED.keys())), ""]
+    return "\n".join(lines)
+
+
+def error_codes() -> str:
+    """The page of all codes."""
+    lines = [CODES, "| code | name | means | |", "|---|---|---|---|"]
+    for code in ErrorCode:
+        marks = ", ".join(["again"] * code.retriable + ["stale"] * code.stale_metadata)
+        lines.append(f"| {code.value} | `{code.name}` | {code.meaning} | {marks} |")
+    return "\n".join([*lines, ""])
+
+
+def _setting(key: str, meaning: str, allowed: str, default: str) -> list[str]:
+    facts = [allowed[:1].upper() + allowed[1:]] if allowed else []
+    facts += [f"default: {default}"] if default else []
+    facts += [] if key in JAVA_KEYS else ["not in Java's producer"]
+    return [f"#### `{key}`", "", meaning, *(["", "*" + " · ".join(facts) + "*"] if facts else []), ""]
+
+
+def _sentence(key: ConfigKey) -> str:
+    first = key.meaning.partition(" ")[0]
+    text = key.meaning if first.endswith(":") else key.meaning[:1].upper() + key.meaning[1:]
+    return f"{text.rstrip('.')}.{' Secret: never in logs, errors or reprs.' if key.secret else ''}"
+
+
+def _type(key: ConfigKey) -> str:
+    """What may be written, as far as the declaration tells; the meaning says the rest."""
+    match key.default:
+        case bool():
+            return "one of true, false"
+        case int() | float():
+            return "milliseconds" if key.name.endswith(".ms") else "a number"
+        case list() | tuple():
+            return "a list, or a string with commas"
+        case _:
+            return ""
+
+
+def _outside(key: ConfigKey) -> Any:
+    """The default as a user would write it: what is read as milliseconds is declared in seconds."""
+    return round(key.default * 1000) if isinstance(key.default, float) and key.name.endswith(".ms") else key.default
+
+
+def _written(default: Any) -> str:
+    match default:
+        case None | "" | ():
+            return ""
+        case bool():
+            return str(default).lower()
+        case list() | tuple():
+            return ",".join(map(str, default))
+        case float():
+            return f"{default:g}"
+        case _:
+            return str(default)
+
+
+def _plugin_keys(root: Path) -> Iterator[tuple[str, Sequence[ConfigKey]]]:
+    """What the plugins of our packages declare, by distribution."""
+    for path in sorted(root.glob("packages/*/pyproject.toml"), key=lambda path: (path.parent.name != "core", path)):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        groups = {group: names for group, names in project.get("entry-points", {}).items() if group != "pytest11"}
+        modules = dict.fromkeys(module for group in groups.values() for module in group.values())
+        yield project["name"], [key for module in modules for key in _declared(module)]
+
+
+def _declared(module: str) -> Sequence[ConfigKey]:
+    hook = getattr(importlib.import_module(module), "ottla_config_keys", None)
+    keys: Sequence[ConfigKey] = hook() if hook is not None else ()
+    return keys
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the pages, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing, tell what is stale")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs", help="the folder of the pages")
+    options = parser.parse_args(arguments)
+    stale = []
+    for name, text in (("configuration.md", configuration(ROOT)), ("error-codes.md", error_codes())):
+        page = options.into / name
+        if not options.check:
+            page.write_text(text, encoding="utf-8")
+        elif not page.exists() or page.read_text(encoding="utf-8") != text:
+            stale.append(f"{page} is stale: run python tools/reference.py")
+    print("\n".join(stale), end="\n" if stale else "")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
