@@ -1,111 +1,33 @@
-"""Whole writes: a real Spark, a real Kafka, and confluent-kafka to read what arrived."""
+"""Whole batch writes: a real Spark, a real Kafka, and confluent-kafka to read what arrived."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
 
-import attrs
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import ottla_spark
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-
-confluent_kafka = pytest.importorskip("confluent_kafka")
+from spark_kit import WITHIN, Arrived, Write, arrived, local_spark, values, writing_to
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-WITHIN = 60.0  # seconds
-
-
-@attrs.frozen(kw_only=True)
-class Arrived:
-    """A record as another client reads it."""
-
-    value: bytes | None
-    key: bytes | None = None
-    partition: int = 0
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    timestamp_ms: int = -1
-
-
-class Write(Protocol):
-    """Writes a DataFrame to the session's Kafka; `_` in an option stands for `.`."""
-
-    def __call__(self, frame: DataFrame, **options: str) -> None: ...
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores of Spark, with the Python of these tests; the data source is not registered."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .getOrCreate()
-        )
+    with local_spark(tmp_path_factory.mktemp("spark")) as session:
         yield session
-        session.stop()
 
 
 @pytest.fixture
 def write(kafka: KafkaCluster) -> Write:
-    def write_to_kafka(frame: DataFrame, **options: str) -> None:
-        writer = frame.write.format("ottla").mode("append")
-        writer = writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        writer.options(**{key.replace("_", "."): value for key, value in options.items()}).save()
-
-    return write_to_kafka
-
-
-def arrived(kafka: KafkaCluster, topic: str) -> list[Arrived]:
-    """Everything in a topic, partition by partition, in order."""
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "reader", "log_level": 0}
-    )
-    try:
-        partitions = consumer.list_topics(topic, timeout=WITHIN).topics[topic].partitions
-        return [record for partition in sorted(partitions) for record in _read(consumer, topic, partition)]
-    finally:
-        consumer.close()
-
-
-def _read(consumer: Any, topic: str, partition: int) -> list[Arrived]:
-    place = confluent_kafka.TopicPartition(topic, partition, 0)
-    _, end = consumer.get_watermark_offsets(place, timeout=WITHIN)
-    consumer.assign([place])
-    found = consumer.consume(end, timeout=WITHIN) if end else []
-
-    assert len(found) == end
-    assert [message.error() for message in found] == [None] * end
-    return [
-        Arrived(
-            value=message.value(),
-            key=message.key(),
-            partition=partition,
-            headers=tuple(message.headers() or ()),
-            timestamp_ms=message.timestamp()[1],
-        )
-        for message in found
-    ]
-
-
-def values(records: list[Arrived]) -> list[bytes | None]:
-    return [record.value for record in records]
+    return writing_to(kafka)
 
 
 def test_all_columns_arrive(spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic) -> None:
