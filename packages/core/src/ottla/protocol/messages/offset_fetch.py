@@ -76,7 +76,7 @@ class OffsetFetchResponsePartitions:
 
     partition_index: Annotated[Int32, In(8)] = 0
     committed_offset: Annotated[Int64, In(8)] = 0
-    committed_leader_epoch: Annotated[Int32, In(8), Ignorable()] = -1
+    committed_leader_epoch: Annotated[Int32, In(8)] = -1
     metadata: Annotated[String | None, In(8)] = ""
     error_code: Annotated[Int16, In(8)] = 0
 
