@@ -75,7 +75,7 @@ class SparkCluster:
 
         There may be no other session in the process. Its executors run the Python that runs this.
         """
-        settings = {
+        settings: dict[str, bool | float | int | str | None] = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.host": HOST,
@@ -86,7 +86,8 @@ class SparkCluster:
             "spark.sql.shuffle.partitions": str(self.workers * self.cores),
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
-        } | {key.replace("_", "."): value for key, value in config.items()}
+        }
+        settings.update({key.replace("_", "."): value for key, value in config.items()})
         builder = SparkSession.builder.master(self.master_url).appName("ottla").config(map=settings)
         with _this_python():
             session = builder.getOrCreate()
@@ -160,7 +161,7 @@ class SparkCluster:
 
     def _daemon(self, kind: str, folder: Path, *arguments: str, number: int = 0) -> Process:
         home = Path(pyspark.__file__).parent
-        settings = {
+        settings: dict[str, bool | float | int | str | None] = {
             "SPARK_HOME": str(home),
             "SPARK_CONF_DIR": str(folder),  # nobody's own settings
             "SPARK_LOCAL_IP": HOST,
