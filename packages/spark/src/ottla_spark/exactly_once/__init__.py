@@ -1,0 +1,5 @@
+"""Exactly-once: every batch that Spark hands over becomes visible once, whatever dies and starts again.
+
+Each task writes in a transaction of its own and prepares it. A ledger in Kafka, which only the holder of a lease can
+write, says which of them make up a batch: that entry is the commit point, and whoever reads it can finish the batch.
+"""
