@@ -59,6 +59,7 @@ class WriteOptions:
     topic: str | None
     producer: PluginValues
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    idle: float = 300.0
     exactly_once: Mapping[str, str] = attrs.field(factory=dict)
 
 
