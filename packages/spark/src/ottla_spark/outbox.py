@@ -37,6 +37,8 @@ class Outbox:
         """How many were acknowledged."""
         self.partitions: Counter[tuple[str, int]] = Counter()
         """The same by topic and partition."""
+        self.first_offsets: dict[tuple[str, int], int] = {}
+        """The lowest offset of each partition, -1 where a broker told none."""
 
     def put(self, rows: TopicRows, place: RowPlace) -> None:
         """Take rows, and send what is enough for a table."""
@@ -103,7 +105,9 @@ class Outbox:
         result = sent.delivery.result()
         self.records += result.acknowledged
         for partition, found in result.partitions.items():
-            self.partitions[sent.delivery.topic, partition] += found.rows
+            place = (sent.delivery.topic, partition)
+            self.partitions[place] += found.rows
+            self.first_offsets[place] = min(found.first_offset, self.first_offsets.get(place, found.first_offset))
 
     def _raise(self, failed: _Failures) -> None:
         if failed.first is not None:
