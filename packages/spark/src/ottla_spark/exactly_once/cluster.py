@@ -65,7 +65,7 @@ class Cluster(Protocol):
         """What was written with every earlier lease."""
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
-        """Write an entry, or None to forget the last one; the lease to write the next one with. Raises LeaseLost when somebody else has taken it."""
+        """Write an entry, or None to forget the last one; the lease for the next one. Raises LeaseLost."""
 
     def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
         """What has become of each."""

@@ -115,9 +115,9 @@ def _check_open(cluster: Cluster, listed: Sequence[Listed], *, what: str) -> Non
     for each in listed:
         cluster.end(each.prepared, commit=False)
     raise BatchNotCommitted(
-        f"{what} is not committed: {'; '.join(late)}. Nothing of it is visible; the next try writes it anew. If batches "
-        "take this long, raise kafka.transaction.timeout.ms, up to the brokers' transaction.max.timeout.ms, or make them "
-        "smaller"
+        f"{what} is not committed: {'; '.join(late)}. Nothing of it is visible; the next try writes it anew. If "
+        "batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
+        "transaction.max.timeout.ms"
     )
 
 

@@ -25,4 +25,4 @@ class DataLoss(OttlaError):
 
 
 class LeaseLost(OttlaError):
-    """Another driver writes under this name now, and this one can write no more; the other one goes on from the ledger."""
+    """Another driver writes under this name now, and this one can write no more. The other one goes on."""

@@ -56,13 +56,10 @@ def _take_back(cluster: Cluster, name: str, entry: Entry) -> Status:
 
 
 def _lost(name: str, entry: Entry, fates: Sequence[Fate]) -> DataLoss:
-    by_fate = "; ".join(
-        f"{fate.value}: {', '.join(str(each) for each, found in zip(entry.listed, fates, strict=True) if found is fate)}"
-        for fate in Fate
-        if fate in fates
-    )
+    told = zip(entry.listed, fates, strict=True)
+    by_fate = "; ".join(f"{each} is {fate.value}" for each, fate in told)
     return DataLoss(
-        f"batch {entry.batch} of {name!r} is in the ledger, but not all of its transactions came to the same end, because "
-        f"no driver was there to end them in time ({by_fate}). The rows of those aborted are missing. Write them by hand "
-        f"if you need them, then call ottla_spark.exactly_once.accept_loss to let the query go on behind this batch"
+        f"batch {entry.batch} of {name!r} is in the ledger, but not all of its transactions came to the same end, "
+        f"because no driver was there to end them in time ({by_fate}). The rows of those aborted are missing. Write them "
+        "by hand if you need them, then call ottla_spark.exactly_once.accept_loss to let the query go on behind this batch"
     )
