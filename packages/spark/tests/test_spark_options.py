@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from ottla_spark import OttlaDataSource, WriteRefused
+from ottla_spark.columns import ValueFormat
 from ottla_spark.options import Guarantee, WriteOptions, read_options
 from ottla_spark.producer_settings import DEFAULTS
 from ottla_spark.writer import OttlaStreamWriter, OttlaWriter
@@ -155,6 +156,58 @@ def test_what_belongs_to_exactly_once_is_refused_without_it() -> None:
     _, problems = read(transactional_id_prefix="jobs")
 
     assert problems == ["option transactional.id.prefix is for guarantee=exactly-once; set that too, or leave it out"]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("startingOffsets", "it is for reading from Kafka"),
+        ("subscribe", "it is for reading from Kafka"),
+        ("failOnDataLoss", "it is for reading from Kafka"),
+        ("minPartitions", "it is for reading from Kafka"),
+        ("kafkaConsumer.pollTimeoutMs", "it is for reading from Kafka"),
+        ("kafka.group.id", "it is a setting of consumers"),
+        ("kafka.value.deserializer", "it is a setting of consumers"),
+        ("kafka.transactional.id", "set guarantee=exactly-once and transactional.id.prefix"),
+    ],
+)
+def test_what_makes_no_sense_in_a_write_is_refused_with_the_reason(key: str, said: str) -> None:
+    _, [problem] = read(**{key: "x"})
+
+    assert problem.startswith(f"option {key} cannot be set: ")
+    assert said in problem
+
+
+def test_a_class_of_javas_is_refused_with_what_to_write_in_its_place() -> None:
+    _, [problem] = read(kafka_partitioner_class="com.acme.Mine")
+
+    assert "names a class, and Java's classes cannot be loaded here" in problem
+
+
+@pytest.mark.parametrize("written", ["-1", "soon", "1.5", "", "³"])
+def test_the_idle_time_of_producers_is_milliseconds(written: str) -> None:
+    assert read(producer_idle_ms="1500")[0].idle == 1.5
+    assert read()[0].idle == 300.0
+    assert read(producer_idle_ms=written)[1] == [
+        f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 on"
+    ]
+
+
+def test_a_report_is_made_when_it_is_asked_for() -> None:
+    assert [read(report=written)[0].report for written in ("true", "TRUE", "false")] == [True, True, False]
+    assert not read()[0].report
+    assert read(report="yes")[1] == ["option report='yes' is neither true nor false"]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"), [("avro", "encode with to_avro"), ("arrow-ipc", "a record is a row"), ("xml", "it is json")]
+)
+def test_other_formats_of_values_are_refused_with_the_reason(written: str, said: str) -> None:
+    assert read(value_format="JSON")[0].value_format is ValueFormat.JSON
+    _, [problem] = read(value_format=written)
+
+    assert problem.startswith(f"option value.format={written!r} ")
+    assert said in problem
 
 
 @pytest.mark.parametrize("key", ["checkpointlocation", "asyncprogresstrackingenabled"])

@@ -149,10 +149,13 @@ def test_a_producers_time_begins_again_with_each_task() -> None:
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of Spark's on an executor, with one file."""
     monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
-    monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path))
-    monkeypatch.chdir(tmp_path.parent)
-    (tmp_path / "ca.pem").write_text("")
-    return tmp_path
+    folder, here = tmp_path / "shipped", tmp_path / "here"
+    folder.mkdir()
+    here.mkdir()
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(folder))
+    monkeypatch.chdir(here)
+    (folder / "ca.pem").write_text("")
+    return folder
 
 
 def test_a_file_that_spark_shipped_is_found_by_its_name(shipped: Path) -> None:
@@ -166,7 +169,8 @@ def test_other_paths_stay_as_they_are(shipped: Path, path: str) -> None:
     assert dict(with_shipped_files({"ssl.keystore.location": path})) == {"ssl.keystore.location": path}
 
 
-def test_a_file_that_lies_where_it_is_said_to_lie_comes_first(shipped: Path) -> None:
-    (shipped.parent / "ca.pem").write_text("")
+@pytest.mark.usefixtures("shipped")
+def test_a_file_that_lies_where_it_is_said_to_lie_comes_first() -> None:
+    Path("ca.pem").write_text("")
 
     assert dict(with_shipped_files({"ssl.keystore.location": "ca.pem"})) == {"ssl.keystore.location": "ca.pem"}

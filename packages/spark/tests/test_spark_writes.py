@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -160,6 +161,30 @@ def test_codecs_of_the_core_are_set_by_option(
 
     assert values(arrived(kafka, topic)) == [b"v" * 100] * 100
     assert "compresscodec: gzip" in kafka.dump_log(topic)
+
+
+def test_values_are_made_of_columns_as_to_json_would_make_them(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic, from_struct = make_topic(), make_topic()
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.range(0, 100, 1, 1).selectExpr(
+            "cast(id as string) as key",
+            "id",
+            "if(id % 2 = 0, null, timestamp_millis(id)) as moment",
+            "named_struct('a', array(id / 4)) as nested",
+        )
+        expected = [row[0] for row in frame.selectExpr("to_json(struct(id, moment, nested))").collect()]
+        write(frame, topic=topic, value_format="json")
+        write(frame.selectExpr("struct(id, moment, nested) as value"), topic=from_struct, value_format="json")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    records = arrived(kafka, topic)
+    assert [record.key for record in records] == [str(number).encode() for number in range(100)]
+    assert [json.loads(record.value or b"") for record in records] == [json.loads(text) for text in expected]
+    assert values(arrived(kafka, from_struct)) == values(records)
 
 
 def test_a_wrong_frame_is_refused_while_planning(spark: SparkSession, write: Write) -> None:

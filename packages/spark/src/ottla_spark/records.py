@@ -13,7 +13,8 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla_spark.columns import ColumnPositions
+from ottla_spark import json_text
+from ottla_spark.columns import ColumnPositions, ValueFormat, other_columns
 from ottla_spark.errors import WriteFailed
 
 TOPIC: Final = "topic"
@@ -44,9 +45,13 @@ class TopicRows:
         return row if self.indexes is None else int(self.indexes[row].as_py())
 
 
-def records_of(batch: pa.RecordBatch, columns: ColumnPositions, *, place: RowPlace) -> pa.RecordBatch:
+def records_of(
+    batch: pa.RecordBatch, columns: ColumnPositions, *, place: RowPlace, value_format: ValueFormat | None = None
+) -> pa.RecordBatch:
     """The batch with our columns alone, under our names. Raises WriteFailed, which names a row that cannot be sent."""
     found = {name: batch.column(position) for name, position in columns.items()}
+    if value_format is not None:
+        found["value"] = _json(batch, found.get("value"))
     for name, column in found.items():
         if name in _WRONG:
             wrong, problem = _WRONG[name](column), _PROBLEMS[name]
@@ -82,7 +87,21 @@ def by_topic(records: pa.RecordBatch, *, topic: str | None) -> Iterator[TopicRow
 def size(records: pa.RecordBatch) -> int:
     """The bytes of keys and values."""
     columns = (records.column(name) for name in ("key", "value") if name in records.schema.names)
-    return sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in columns)
+    return sum(_as_bytes(column).total_values_length for column in columns)
+
+
+def _json(batch: pa.RecordBatch, value: Any | None) -> Any:
+    if value is not None:
+        return json_text.texts(value)
+    positions = other_columns(batch.schema.names)
+    names, fields = [batch.schema.names[at] for at in positions], [batch.column(at) for at in positions]
+    return json_text.objects(names, fields, count=batch.num_rows)
+
+
+def _as_bytes(column: Any) -> Any:
+    if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+        return column
+    return column.view(pa.binary() if pa.types.is_string(column.type) else pa.large_binary())
 
 
 def _before_1970(column: Any) -> Any | None:

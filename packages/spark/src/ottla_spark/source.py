@@ -62,4 +62,4 @@ class OttlaDataSource(DataSource):
 
     def _checked(self, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
         options = read_options(self.options, problems=problems)
-        return options, find_columns(schema, topic=options.topic, problems=problems)
+        return options, find_columns(schema, topic=options.topic, problems=problems, value_format=options.value_format)
