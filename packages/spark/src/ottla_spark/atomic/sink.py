@@ -187,8 +187,7 @@ class SparkRows:
         def slot(keys: pa.Array, given: pa.Array, topics: pa.Array) -> pa.Array:
             return placement.slots(keys=keys, given=given, topics=topics if topic is None else topic)
 
-        # As arrow_udf makes it, without that one's need of pandas. Not deterministic: a row without a key goes anywhere,
-        # so it must be asked for once only.
+        # What arrow_udf makes. Not deterministic: a row without a key goes anywhere, so it must be asked for once.
         udf = UserDefinedFunction(slot, "int", evalType=PythonEvalType.SQL_SCALAR_ARROW_UDF, deterministic=False)
         return udf(key, given, name)
 
