@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, Protocol
+
 import attrs
 import pytest
 
@@ -31,6 +34,25 @@ def name() -> str:
     return new_id()
 
 
+class Drivers(Protocol):
+    """Makes what a driver asks, each time with connections of its own."""
+
+    def __call__(self, **changes: Any) -> Brokers: ...
+
+
+@pytest.fixture
+def driver(broker: KafkaCluster, name: str) -> Iterator[Drivers]:
+    made: list[Brokers] = []
+
+    def another(**changes: Any) -> Brokers:
+        made.append(Brokers(attrs.evolve(settings(broker, name), **changes)))
+        return made[-1]
+
+    yield another
+    for each in made:
+        each.close()
+
+
 @pytest.fixture(autouse=True)
 def brokers_that_tell(broker: KafkaCluster) -> None:
     """Brokers before 3.0 have a test of their own."""
@@ -38,9 +60,9 @@ def brokers_that_tell(broker: KafkaCluster) -> None:
         pytest.skip("brokers before 3.0 do not tell of their transactions")
 
 
-def settings(kafka: KafkaCluster, name: str, **options: str) -> Settings:
+def settings(kafka: KafkaCluster, name: str) -> Settings:
     problems: list[str] = []
-    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once", **options}
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once"}
     found = read_options({**given, "transactional.id.prefix": name}, problems=problems)
     assert problems == []
     return read_settings(found)
@@ -79,14 +101,14 @@ def entry(*prepared: PreparedTransaction, batch: int = 0, status: Status = Statu
 
 
 def test_a_batch_is_recorded_and_visible_and_the_next_driver_reads_that(
-    broker: KafkaCluster, topic: str, name: str
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
-    cluster = Brokers(settings(broker, name))
+    cluster = driver()
     given = plan(cluster, name)
     both = [prepare(broker, topic, name, number) for number in range(2)]
     before = read(broker.bootstrap_servers, topic, partitions=3, settled=False)
     commit(cluster, attempts(given, *both), batch=0)
-    next_one = plan(Brokers(settings(broker, name)), name)
+    next_one = plan(driver(), name)
 
     assert given.last is None
     assert before == [[], [], []]
@@ -95,8 +117,10 @@ def test_a_batch_is_recorded_and_visible_and_the_next_driver_reads_that(
     assert next_one.lease.newer_than(given.lease)
 
 
-def test_what_lost_or_was_left_by_an_earlier_lease_is_aborted(broker: KafkaCluster, topic: str, name: str) -> None:
-    cluster = Brokers(settings(broker, name))
+def test_what_lost_or_was_left_by_an_earlier_lease_is_aborted(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
     prepare(broker, topic, name, 0)
     other = prepare(broker, topic, f"{name}/{PROCESS}", 0)  # of a longer name
     given = plan(cluster, name)
@@ -110,8 +134,10 @@ def test_what_lost_or_was_left_by_an_earlier_lease_is_aborted(broker: KafkaClust
     assert committed(broker, topic) == [[b"1"]] * 3
 
 
-def test_a_driver_whose_lease_was_taken_cannot_write_the_ledger(broker: KafkaCluster, topic: str, name: str) -> None:
-    zombie, successor = Brokers(settings(broker, name)), Brokers(settings(broker, name))
+def test_a_driver_whose_lease_was_taken_cannot_write_the_ledger(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    zombie, successor = driver(), driver()
     old = plan(zombie, name)
     written = prepare(broker, topic, name, 0)
     new = plan(successor, name)
@@ -126,20 +152,24 @@ def test_a_driver_whose_lease_was_taken_cannot_write_the_ledger(broker: KafkaClu
     assert committed(broker, topic) == [[b"1"]] * 3
 
 
-def test_a_recorded_batch_is_finished_by_whoever_plans_next(broker: KafkaCluster, topic: str, name: str) -> None:
-    cluster = Brokers(settings(broker, name))
+def test_a_recorded_batch_is_finished_by_whoever_plans_next(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
     given = plan(cluster, name)
     both = [prepare(broker, topic, name, number) for number in range(2)]
     cluster.append(given.lease, entry(*both))
     cluster.end(both[0], commit=True)
-    last = plan(Brokers(settings(broker, name)), name).last
+    last = plan(driver(), name).last
 
     assert last == entry(*both, status=Status.DONE)
     assert [sorted(found) for found in committed(broker, topic)] == [[b"0", b"1"]] * 3
 
 
-def test_a_recorded_batch_that_ran_out_of_time_is_void(broker: KafkaCluster, topic: str, name: str) -> None:
-    cluster = Brokers(settings(broker, name))
+def test_a_recorded_batch_that_ran_out_of_time_is_void(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
     given = plan(cluster, name)
     late, open_still = prepare(broker, topic, name, 0, timeout_ms=1_000), prepare(broker, topic, name, 1)
     cluster.append(given.lease, entry(late, open_still))
@@ -150,8 +180,10 @@ def test_a_recorded_batch_that_ran_out_of_time_is_void(broker: KafkaCluster, top
     assert committed(broker, topic) == [[], [], []]
 
 
-def test_a_batch_that_is_visible_in_part_is_told_at_every_start(broker: KafkaCluster, topic: str, name: str) -> None:
-    cluster = Brokers(settings(broker, name))
+def test_a_batch_that_is_visible_in_part_is_told_at_every_start(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
     given = plan(cluster, name)
     late, in_time = prepare(broker, topic, name, 0, timeout_ms=1_000), prepare(broker, topic, name, 1)
     cluster.append(given.lease, entry(late, in_time))
@@ -162,8 +194,10 @@ def test_a_batch_that_is_visible_in_part_is_told_at_every_start(broker: KafkaClu
             plan(cluster, name)
 
 
-def test_a_transaction_without_much_time_left_is_not_recorded(broker: KafkaCluster, topic: str, name: str) -> None:
-    cluster = Brokers(settings(broker, name))
+def test_a_transaction_without_much_time_left_is_not_recorded(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
     given = plan(cluster, name)
     late, in_time = prepare(broker, topic, name, 0, timeout_ms=2_000), prepare(broker, topic, name, 1)
     await_true(lambda: cluster.standings([late])[0].left < 0.5)
@@ -174,8 +208,10 @@ def test_a_transaction_without_much_time_left_is_not_recorded(broker: KafkaClust
     assert committed(broker, topic) == [[], [], []]
 
 
-def test_entries_of_aborted_transactions_are_not_read(broker: KafkaCluster, topic: str, name: str) -> None:
-    cluster = Brokers(settings(broker, name))
+def test_entries_of_aborted_transactions_are_not_read(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
     given = plan(cluster, name)
     cluster.append(given.lease, entry(batch=1, status=Status.DONE))
     ledger = cluster._settings.topic
@@ -185,30 +221,28 @@ def test_entries_of_aborted_transactions_are_not_read(broker: KafkaCluster, topi
         for partition in range(ledger.partitions):
             dying.send(ledger.name, entry(batch=2).to_bytes(), name.encode(), partition=partition)
         dying.prepare_transaction()
-    last = plan(Brokers(settings(broker, name)), name).last
+    last = plan(driver(), name).last
 
     assert last == entry(batch=1, status=Status.DONE)
 
 
-def test_a_ledger_topic_that_would_forget_is_refused(broker: KafkaCluster, name: str) -> None:
+def test_a_ledger_topic_that_would_forget_is_refused(broker: KafkaCluster, name: str, driver: Drivers) -> None:
     ledger = new_id()
     broker.create_topic(ledger, config={"cleanup.policy": "delete"})
-    cluster = Brokers(settings(broker, name, **{"ledger.topic": ledger}))
+    forgetful = LedgerTopic(name=ledger, partitions=1, replication=-1)
 
-    with pytest.raises(LedgerRefused, match="cleanup.policy=delete"):
-        plan(cluster, name)
-
-
-def test_a_time_out_that_brokers_do_not_allow_is_refused_before_a_task_exists(broker: KafkaCluster, name: str) -> None:
-    asked = settings(broker, name, **{"kafka.transaction.timeout.ms": "900001"})
-
-    with pytest.raises(LedgerRefused, match="transaction.max.timeout.ms is 900000"):
-        Brokers(asked).timeout_ms()
-    assert Brokers(attrs.evolve(asked, timeout_ms=None)).timeout_ms() == 900_000
+    with pytest.raises(LedgerRefused, match=r"cleanup\.policy=delete"):
+        plan(driver(topic=forgetful), name)
 
 
-def test_a_ledger_topic_that_cannot_be_made_says_why(broker: KafkaCluster, name: str) -> None:
+def test_a_time_out_that_brokers_do_not_allow_is_refused_before_a_task_exists(name: str, driver: Drivers) -> None:
+    with pytest.raises(LedgerRefused, match=r"transaction\.max\.timeout\.ms is 900000"):
+        driver(timeout_ms=900_001).timeout_ms()
+    assert driver().timeout_ms() == 900_000
+
+
+def test_a_ledger_topic_that_cannot_be_made_says_why(driver: Drivers, name: str) -> None:
     topic = LedgerTopic(name=new_id(), partitions=1, replication=3)
 
-    with pytest.raises(OttlaError, match="INVALID_REPLICATION_FACTOR.*ledger.replication.factor"):
-        plan(Brokers(attrs.evolve(settings(broker, name), topic=topic)), name)
+    with pytest.raises(OttlaError, match=r"INVALID_REPLICATION_FACTOR.*ledger\.replication\.factor"):
+        plan(driver(topic=topic), name)

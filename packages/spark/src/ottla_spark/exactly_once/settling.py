@@ -60,6 +60,6 @@ def _lost(name: str, entry: Entry, fates: Sequence[Fate]) -> DataLoss:
     by_fate = "; ".join(f"{each} is {fate.value}" for each, fate in told)
     return DataLoss(
         f"batch {entry.batch} of {name!r} is in the ledger, but not all of its transactions came to the same end, "
-        f"because no driver was there to end them in time ({by_fate}). The rows of those aborted are missing. Write them "
-        "by hand if you need them, then call ottla_spark.exactly_once.accept_loss to let the query go on behind this batch"
+        f"because no driver was there to end them in time ({by_fate}). The rows of those aborted are missing. Write "
+        "them by hand if you need them, then call ottla_spark.exactly_once.accept_loss to let the query go on behind it"
     )
