@@ -7,6 +7,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    DayTimeIntervalType,
     DoubleType,
     IntegerType,
     LongType,
@@ -17,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla_spark.columns import ColumnPositions, find_columns
+from ottla_spark.columns import ColumnPositions, ValueFormat, find_columns, other_columns
 
 TEXT, BYTES, INT, LONG, DOUBLE, TIME = (
     StringType(),
@@ -121,6 +122,49 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
     find_columns(schema(value=TEXT).add("value", BYTES), topic="t", problems=problems)
 
     assert problems == ["column 'value' is there 2 times; keep one"]
+
+
+# Values made of other columns
+
+
+def found_for_json(columns: StructType) -> tuple[ColumnPositions, list[str]]:
+    problems: list[str] = []
+    return find_columns(columns, topic="t", problems=problems, value_format=ValueFormat.JSON), problems
+
+
+def test_with_a_format_the_value_may_be_a_struct() -> None:
+    assert found_for_json(schema(value=StructType().add("a", MapType(TEXT, DOUBLE)), a=INT)) == ({"value": 0}, [])
+
+
+def test_with_a_format_and_no_value_all_columns_but_ours_are_the_value() -> None:
+    columns = schema(key=TEXT, a=INT, topic=TEXT, timestamp=TIME, b=StructType())
+
+    assert found_for_json(columns) == ({"key": 0, "timestamp": 3}, [])
+    assert other_columns(columns.fieldNames()) == [1, 4]
+
+
+def test_with_a_format_there_must_be_something_to_make_a_value_of() -> None:
+    _, [problem] = found_for_json(schema(key=TEXT))
+
+    assert problem.startswith("there is nothing to make values of")
+
+
+@pytest.mark.parametrize(
+    "type_", [MapType(BYTES, TEXT), MapType(StructType(), TEXT), ArrayType(DayTimeIntervalType())], ids=str
+)
+def test_what_json_cannot_hold_is_refused_with_column_and_type(type_: DataType) -> None:
+    said = f"column 'a' has the unsupported type {type_.simpleString()}; in a value it must be text, bytes, a number"
+    _, [problem] = found_for_json(schema(a=type_))
+    assert problem.startswith(said)
+
+    _, [problem] = found_for_json(schema(value=type_))
+    assert problem.startswith("column 'value' has the unsupported type")
+
+
+def test_fields_of_one_name_are_refused() -> None:
+    _, problems = found_for_json(schema(a=INT).add("a", TEXT).add("a", TEXT))
+
+    assert problems == ["column 'a' is there more than once, and would be one field of the value; rename it"]
 
 
 def test_everything_wrong_is_told_at_once() -> None:

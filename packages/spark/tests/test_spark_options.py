@@ -10,9 +10,10 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from ottla_spark import OttlaDataSource, WriteRefused
-from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.columns import ValueFormat
+from ottla_spark.options import Guarantee, WriteOptions, read_options
 from ottla_spark.producer_settings import DEFAULTS
-from ottla_spark.writer import OttlaWriter
+from ottla_spark.writer import OttlaStreamWriter, OttlaWriter
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -115,10 +116,103 @@ def test_everything_wrong_is_told_at_once() -> None:
     assert len(refused.value.problems) == 5
 
 
-def test_streams_are_refused_with_another_way() -> None:
-    source = OttlaDataSource({**SERVERS, "topic": "t"})
-    with pytest.raises(WriteRefused, match="foreachBatch"):
-        source.streamWriter(StructType().add("value", StringType()), overwrite=False)
+def stream_planned(**options: str) -> object:
+    source = OttlaDataSource(
+        {**SERVERS, "topic": "t", **{key.replace("_", "."): value for key, value in options.items()}}
+    )
+    return source.streamWriter(schema=StructType().add("value", StringType()), overwrite=False)
+
+
+def test_a_stream_is_written_at_least_once_unless_more_is_asked_for() -> None:
+    assert isinstance(stream_planned(), OttlaStreamWriter)
+    assert isinstance(stream_planned(guarantee="At-Least-Once"), OttlaStreamWriter)
+
+
+def test_a_stream_is_checked_as_a_batch_is() -> None:
+    with pytest.raises(WriteRefused, match="did you mean 'topic'"):
+        stream_planned(topics="t")
+
+
+def test_an_unknown_guarantee_is_refused_with_those_that_there_are() -> None:
+    _, problems = read(guarantee="twice")
+
+    assert problems == ["option guarantee='twice' is not known; it is at-least-once or exactly-once"]
+
+
+def test_a_batch_is_not_written_with_the_guarantee_of_streams() -> None:
+    with pytest.raises(WriteRefused, match="guarantee=exactly-once is for streams"):
+        planned({**SERVERS, "guarantee": "exactly-once"})
+
+
+def test_what_belongs_to_exactly_once_is_handed_over_as_it_was_written() -> None:
+    options, problems = read(guarantee="exactly-once", transactional_id_prefix=" Jobs-1 ", ledger_topic="l")
+
+    assert problems == []
+    assert options.guarantee is Guarantee.EXACTLY_ONCE
+    assert options.exactly_once == {"transactional.id.prefix": "Jobs-1", "ledger.topic": "l"}
+
+
+def test_what_belongs_to_exactly_once_is_refused_without_it() -> None:
+    _, problems = read(transactional_id_prefix="jobs")
+
+    assert problems == ["option transactional.id.prefix is for guarantee=exactly-once; set that too, or leave it out"]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("startingOffsets", "it is for reading from Kafka"),
+        ("subscribe", "it is for reading from Kafka"),
+        ("failOnDataLoss", "it is for reading from Kafka"),
+        ("minPartitions", "it is for reading from Kafka"),
+        ("kafkaConsumer.pollTimeoutMs", "it is for reading from Kafka"),
+        ("kafka.group.id", "it is a setting of consumers"),
+        ("kafka.value.deserializer", "it is a setting of consumers"),
+        ("kafka.transactional.id", "set guarantee=exactly-once and transactional.id.prefix"),
+    ],
+)
+def test_what_makes_no_sense_in_a_write_is_refused_with_the_reason(key: str, said: str) -> None:
+    _, [problem] = read(**{key: "x"})
+
+    assert problem.startswith(f"option {key} cannot be set: ")
+    assert said in problem
+
+
+def test_a_class_of_javas_is_refused_with_what_to_write_in_its_place() -> None:
+    _, [problem] = read(kafka_partitioner_class="com.acme.Mine")
+
+    assert "names a class, and Java's classes cannot be loaded here" in problem
+
+
+@pytest.mark.parametrize("written", ["-1", "soon", "1.5", "", "³"])
+def test_the_idle_time_of_producers_is_milliseconds(written: str) -> None:
+    assert read(producer_idle_ms="1500")[0].idle == 1.5
+    assert read()[0].idle == 300.0
+    assert read(producer_idle_ms=written)[1] == [
+        f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 on"
+    ]
+
+
+def test_a_report_is_made_when_it_is_asked_for() -> None:
+    assert [read(report=written)[0].report for written in ("true", "TRUE", "false")] == [True, True, False]
+    assert not read()[0].report
+    assert read(report="yes")[1] == ["option report='yes' is neither true nor false"]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"), [("avro", "encode with to_avro"), ("arrow-ipc", "a record is a row"), ("xml", "it is json")]
+)
+def test_other_formats_of_values_are_refused_with_the_reason(written: str, said: str) -> None:
+    assert read(value_format="JSON")[0].value_format is ValueFormat.JSON
+    _, [problem] = read(value_format=written)
+
+    assert problem.startswith(f"option value.format={written!r} ")
+    assert said in problem
+
+
+@pytest.mark.parametrize("key", ["checkpointlocation", "asyncprogresstrackingenabled"])
+def test_what_spark_itself_reads_of_a_streams_options_is_taken(key: str) -> None:
+    assert read(**{key: "x"})[1] == []
 
 
 @pytest.mark.parametrize("default", DEFAULTS, ids=lambda default: default.key)

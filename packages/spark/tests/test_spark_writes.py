@@ -1,116 +1,39 @@
-"""Whole writes: a real Spark, a real Kafka, and confluent-kafka to read what arrived."""
+"""Whole batch writes: a real Spark, a real Kafka, and confluent-kafka to read what arrived."""
 
 from __future__ import annotations
 
-import sys
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
 
-import attrs
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import ottla_spark
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-
-confluent_kafka = pytest.importorskip("confluent_kafka")
+from spark_kit import WITHIN, Arrived, Write, arrived, local_spark, values, writing_to
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-WITHIN = 60.0  # seconds
-
-
-@attrs.frozen(kw_only=True)
-class Arrived:
-    """A record as another client reads it."""
-
-    value: bytes | None
-    key: bytes | None = None
-    partition: int = 0
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    timestamp_ms: int = -1
-
-
-class Write(Protocol):
-    """Writes a DataFrame to the session's Kafka; `_` in an option stands for `.`."""
-
-    def __call__(self, frame: DataFrame, **options: str) -> None: ...
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores of Spark, with the Python of these tests; the data source is not registered."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .getOrCreate()
-        )
+    with local_spark(tmp_path_factory.mktemp("spark")) as session:
         yield session
-        session.stop()
 
 
 @pytest.fixture
 def write(kafka: KafkaCluster) -> Write:
-    def write_to_kafka(frame: DataFrame, **options: str) -> None:
-        writer = frame.write.format("ottla").mode("append")
-        writer = writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        writer.options(**{key.replace("_", "."): value for key, value in options.items()}).save()
-
-    return write_to_kafka
-
-
-def arrived(kafka: KafkaCluster, topic: str) -> list[Arrived]:
-    """Everything in a topic, partition by partition, in order."""
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "reader", "log_level": 0}
-    )
-    try:
-        partitions = consumer.list_topics(topic, timeout=WITHIN).topics[topic].partitions
-        return [record for partition in sorted(partitions) for record in _read(consumer, topic, partition)]
-    finally:
-        consumer.close()
-
-
-def _read(consumer: Any, topic: str, partition: int) -> list[Arrived]:
-    place = confluent_kafka.TopicPartition(topic, partition, 0)
-    _, end = consumer.get_watermark_offsets(place, timeout=WITHIN)
-    consumer.assign([place])
-    found = consumer.consume(end, timeout=WITHIN) if end else []
-
-    assert len(found) == end
-    assert [message.error() for message in found] == [None] * end
-    return [
-        Arrived(
-            value=message.value(),
-            key=message.key(),
-            partition=partition,
-            headers=tuple(message.headers() or ()),
-            timestamp_ms=message.timestamp()[1],
-        )
-        for message in found
-    ]
-
-
-def values(records: list[Arrived]) -> list[bytes | None]:
-    return [record.value for record in records]
+    return writing_to(kafka)
 
 
 def test_all_columns_arrive(spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
-    moment = datetime(2013, 1, 1, 5, 0, 0, 123_000)
+    moment = (datetime.now(UTC) - timedelta(hours=1)).replace(microsecond=123_000)  # brokers delete what is old
     frame = spark.createDataFrame(
         [
             (
@@ -130,7 +53,7 @@ def test_all_columns_arrive(spark: SparkSession, write: Write, kafka: KafkaClust
 
     write(frame)
 
-    sent_at = int(moment.replace(tzinfo=UTC).timestamp() * 1000)
+    sent_at = int(moment.timestamp() * 1000)
     assert arrived(kafka, topic) == [
         Arrived(value=None, partition=1, timestamp_ms=sent_at),
         Arrived(
@@ -240,6 +163,30 @@ def test_codecs_of_the_core_are_set_by_option(
     assert "compresscodec: gzip" in kafka.dump_log(topic)
 
 
+def test_values_are_made_of_columns_as_to_json_would_make_them(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic, from_struct = make_topic(), make_topic()
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.range(0, 100, 1, 1).selectExpr(
+            "cast(id as string) as key",
+            "id",
+            "if(id % 2 = 0, null, timestamp_millis(id)) as moment",
+            "named_struct('a', array(id / 4)) as nested",
+        )
+        expected = [row[0] for row in frame.selectExpr("to_json(struct(id, moment, nested))").collect()]
+        write(frame, topic=topic, value_format="json")
+        write(frame.selectExpr("struct(id, moment, nested) as value"), topic=from_struct, value_format="json")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    records = arrived(kafka, topic)
+    assert [record.key for record in records] == [str(number).encode() for number in range(100)]
+    assert [json.loads(record.value or b"") for record in records] == [json.loads(text) for text in expected]
+    assert values(arrived(kafka, from_struct)) == values(records)
+
+
 def test_a_wrong_frame_is_refused_while_planning(spark: SparkSession, write: Write) -> None:
     with pytest.raises(PySparkException) as refused:
         write(spark.range(1).selectExpr("id as value", "id as partition"), bogus="1")
@@ -298,7 +245,7 @@ def test_a_partition_that_does_not_exist_fails_the_job(
 
 def test_a_topic_that_does_not_exist_fails_the_job(spark: SparkSession, write: Write) -> None:
     frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value")
-    with pytest.raises(PySparkException, match="row 1 of Spark partition 0 was refused") as failed:
+    with pytest.raises(PySparkException, match="row 1 of Spark partition 0, and what follows") as failed:
         write(frame, topic="no-such-topic", kafka_max_block_ms="300")
 
     assert "no-such-topic" in str(failed.value)

@@ -32,7 +32,7 @@ from ottla.reports import DeliveryReport
 from ottla.routes import Route
 from ottla.table_delivery import TableDelivery
 from ottla.transacting import Transactions
-from ottla.transaction_manager import PreparedTransaction
+from ottla.transaction_manager import PreparedTransaction, SharedTransaction
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
@@ -222,6 +222,23 @@ class Producer:
         Raises AbortableError when a record was given up. `commit_transaction` and `abort_transaction` work as well.
         """
         return self._transactional("prepare_transaction").prepare(timeout)
+
+    def join_transaction(self, shared: SharedTransaction) -> None:
+        """Write into a transaction that another process opened and will end; see SharedTransaction for the rules.
+
+        In place of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`, as
+        often as there are transactions to join. Asks nobody: whether the transaction is still open shows with the
+        first records.
+        """
+        self._transactional("join_transaction").join(shared)
+
+    def leave_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        """Send what is queued and wait for it; the transaction stays open, and may be joined once more.
+
+        Raises AbortableError when a record was given up, or ProducerFenced when the transaction is over for its
+        brokers: tell whoever opened it that it must not be committed, and close this producer.
+        """
+        return self._transactional("leave_transaction").leave(timeout)
 
     def _transactional(self, method: str) -> Transactions:
         self._life.check()

@@ -11,7 +11,7 @@ from ottla import io_threads
 from ottla.accumulator import RecordAccumulator
 from ottla.errors import TransactionError, TransactionTimeout, WrongCall
 from ottla.reports import DeliveryReport
-from ottla.transaction_manager import OffsetsToSend, PreparedTransaction
+from ottla.transaction_manager import OffsetsToSend, PreparedTransaction, SharedTransaction
 from ottla.transaction_manager.pending import Pending
 
 if TYPE_CHECKING:
@@ -67,6 +67,20 @@ class Transactions:
         prepared = self.manager.prepared
         assert prepared is not None, "that is what was waited for"
         return prepared
+
+    def join(self, shared: SharedTransaction) -> None:
+        """Let records be queued for somebody else's transaction."""
+        self._check("join_transaction")
+        self.manager.join(shared)
+
+    def leave(self, timeout: float | None) -> DeliveryReport:
+        """Have everything written, and say what became of it; the transaction goes on."""
+        self._check("leave_transaction")
+        pending = self.manager.leave()
+        self._cut()
+        self._wait(pending, timeout)
+        report, _unseen, _error = self.accumulator.report()  # what failed was raised
+        return report
 
     def _cut(self) -> None:
         """What was queued until now belongs to the transaction, and nothing else does."""

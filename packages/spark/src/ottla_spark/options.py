@@ -7,69 +7,150 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from enum import Enum
 from typing import Final
 
 import attrs
 
 from ottla.config import PluginValues, describe
+from ottla_spark.columns import ValueFormat
 from ottla_spark.producer_settings import problems_of, with_defaults
+from ottla_spark.refused_options import reason_against
 
 PREFIX: Final = "kafka."
 
-OWN: Final = {"topic": "topic", "includeheaders": "includeHeaders", "path": "path"}
-"""Keys as Spark hands them over, and as people write them. Only `topic` does anything: Spark's sink takes
-includeHeaders and has no use for it either, and `path` is what somebody said in `save(...)`."""
+TOPIC: Final = "topic"
+GUARANTEE: Final = "guarantee"
+VALUE_FORMAT: Final = "value.format"
+IDLE_MS: Final = "producer.idle.ms"
+REPORT: Final = "report"
 
-SERIALIZERS: Final = ("key.serializer", "value.serializer")
-TRANSACTIONAL_ID: Final = "transactional.id"
+EXACTLY_ONCE: Final = ("transactional.id.prefix", "ledger.topic", "ledger.replication.factor")
+"""What belongs to guarantee=exactly-once; handed over as it was written."""
+
+SPARKS: Final = (
+    "path",
+    "checkpointLocation",
+    "asyncProgressTrackingEnabled",
+    "asyncProgressTrackingCheckpointIntervalMs",
+    "includeHeaders",
+)
+"""What Spark itself reads, or, as includeHeaders, its own sink takes without effect."""
+
+OWN: Final = {name.lower(): name for name in (TOPIC, GUARANTEE, VALUE_FORMAT, IDLE_MS, REPORT, *EXACTLY_ONCE, *SPARKS)}
+"""Keys as Spark hands them over, and as people write them."""
+
+DEFAULT_IDLE_MS: Final = 300_000
+
+_TRUTH: Final = {"true": True, "false": False}
+
+
+class Guarantee(Enum):
+    """What a reader may rely on."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
 
 
 @attrs.frozen(kw_only=True)
 class WriteOptions:
-    """What the tasks need. `topic` None: each row names its own. A repr shows no secrets."""
+    """What the tasks need. `topic` None: each row names its own. A repr shows no secrets.
+
+    `idle` is for how many seconds a producer waits for its next task; `exactly_once` has those of the options of that
+    guarantee that were set.
+    """
 
     topic: str | None
     producer: PluginValues
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    value_format: ValueFormat | None = None
+    idle: float = DEFAULT_IDLE_MS / 1000
+    report: bool = False
+    exactly_once: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOptions:
     """The options, with everything that is wrong with them added to *problems*."""
     settings: dict[str, str] = {}
+    own: dict[str, str] = {}
     for key, value in options.items():
         name = key.lower()
-        if name.startswith(PREFIX):
+        if (reason := reason_against(name)) is not None:
+            problems.append(f"option {key} cannot be set: {reason}")
+        elif name.startswith(PREFIX):
             settings[name.removeprefix(PREFIX)] = value
-        elif name not in OWN:
+        elif name in OWN:
+            own[name] = value.strip()
+        else:
             problems.append(_unknown(key))
-    producer = with_defaults(_without_what_is_ours(settings, problems))
+    producer = with_defaults(settings)
     problems += [f"in the kafka.* options, {problem}" for problem in problems_of(producer)]
-    return WriteOptions(topic=_topic(options, problems), producer=producer)
+    guarantee = _guarantee(own, problems)
+    return WriteOptions(
+        topic=_topic(own, problems),
+        producer=producer,
+        guarantee=guarantee,
+        value_format=_value_format(own, problems),
+        idle=_idle(own, problems),
+        report=_report(own, problems),
+        exactly_once=_exactly_once(own, guarantee, problems),
+    )
 
 
-def _topic(options: Mapping[str, str], problems: list[str]) -> str | None:
-    written = next((value for key, value in options.items() if key.lower() == "topic"), None)
-    if written is None:
-        return None
-    topic = written.strip()
-    if not topic:
+def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:
+    topic = own.get(TOPIC)
+    if topic == "":
         problems.append("option topic is empty; name a topic, or leave it out and have a column 'topic'")
     return topic
 
 
-def _without_what_is_ours(settings: Mapping[str, str], problems: list[str]) -> dict[str, str]:
-    for name in SERIALIZERS:
-        if name in settings:
-            column = name.partition(".")[0]
-            problems.append(
-                f"option kafka.{name} cannot be set: the bytes of column {column!r} are sent as they are; "
-                "serialize with DataFrame functions and leave the option out"
-            )
-    if TRANSACTIONAL_ID in settings:
-        problems.append(
-            f"option kafka.{TRANSACTIONAL_ID} cannot be set: tasks run at the same time and again, and one id belongs "
-            "to one producer; leave it out, the rows of a job are written at least once"
-        )
-    return {name: value for name, value in settings.items() if name not in (*SERIALIZERS, TRANSACTIONAL_ID)}
+def _guarantee(own: Mapping[str, str], problems: list[str]) -> Guarantee:
+    written = own.get(GUARANTEE, Guarantee.AT_LEAST_ONCE.value).lower()
+    try:
+        return Guarantee(written)
+    except ValueError:
+        allowed = " or ".join(each.value for each in Guarantee)
+        problems.append(f"option guarantee={written!r} is not known; it is {allowed}")
+        return Guarantee.AT_LEAST_ONCE
+
+
+def _exactly_once(own: Mapping[str, str], guarantee: Guarantee, problems: list[str]) -> Mapping[str, str]:
+    found = {key: own[key] for key in EXACTLY_ONCE if key in own}
+    if found and guarantee is not Guarantee.EXACTLY_ONCE:
+        problems.append(f"option {', '.join(found)} is for guarantee=exactly-once; set that too, or leave it out")
+    return found
+
+
+def _value_format(own: Mapping[str, str], problems: list[str]) -> ValueFormat | None:
+    written = own.get(VALUE_FORMAT)
+    if written is None:
+        return None
+    match written.lower():
+        case "json":
+            return ValueFormat.JSON
+        case "avro":
+            reason = "needs a schema, and readers that know it; encode with to_avro of Spark's avro package"
+        case "arrow-ipc":
+            reason = "would repeat the schema in each record, for a record is a row; write Arrow files, or set json"
+        case _:
+            reason = "is not known; it is json"
+    problems.append(f"option value.format={written!r} {reason}")
+    return None
+
+
+def _idle(own: Mapping[str, str], problems: list[str]) -> float:
+    written = own.get(IDLE_MS, str(DEFAULT_IDLE_MS))
+    if not (written.isascii() and written.isdigit()):
+        problems.append(f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 on")
+        return DEFAULT_IDLE_MS / 1000
+    return int(written) / 1000
+
+
+def _report(own: Mapping[str, str], problems: list[str]) -> bool:
+    written = own.get(REPORT, "false")
+    if written.lower() not in _TRUTH:
+        problems.append(f"option report={written!r} is neither true nor false")
+    return _TRUTH.get(written.lower(), False)
 
 
 def _unknown(key: str) -> str:

@@ -12,6 +12,7 @@ import attrs
 
 from ottla import ConfigError, PluginError, check_config
 from ottla.config import PluginValues
+from ottla_spark.shipped_files import with_shipped_files
 
 
 @attrs.frozen(kw_only=True)
@@ -41,7 +42,7 @@ def with_defaults(settings: Mapping[str, str]) -> PluginValues:
 def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
     """Everything that would keep a producer with these settings from being made, plugins included."""
     try:
-        check_config(settings)
+        check_config(with_shipped_files(settings))
     except ConfigError as error:
         return error.problems
     except PluginError as error:

@@ -1,17 +1,15 @@
-"""The data source that Spark finds under the name `ottla`. It only writes, and only batches."""
+"""The data source that Spark finds under the name `ottla`. It writes batches and streams, and reads nothing."""
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
-from ottla_spark.columns import find_columns
+from ottla_spark.columns import ColumnPositions, find_columns
 from ottla_spark.errors import WriteRefused
-from ottla_spark.options import read_options
-from ottla_spark.writer import OttlaWriter
+from ottla_spark.options import Guarantee, WriteOptions, read_options
+from ottla_spark.writer import OttlaStreamWriter, OttlaWriter
 
 
 def register(spark: SparkSession) -> None:
@@ -25,7 +23,7 @@ def register(spark: SparkSession) -> None:
 
 
 class OttlaDataSource(DataSource):
-    """`df.write.format("ottla")`: the columns and options of Spark's own Kafka sink."""
+    """`format("ottla")` of a batch's `write` and a stream's `writeStream`: columns and options of Spark's own sink."""
 
     @classmethod
     def name(cls) -> str:
@@ -37,12 +35,31 @@ class OttlaDataSource(DataSource):
         problems: list[str] = []
         if overwrite:
             problems.append('a topic cannot be overwritten, only added to; use .mode("append")')
-        options = read_options(self.options, problems=problems)
-        columns = find_columns(schema, topic=options.topic, problems=problems)
+        options, columns = self._checked(schema, problems)
+        if options.guarantee is not Guarantee.AT_LEAST_ONCE:
+            problems.append(
+                f"option guarantee={options.guarantee.value} is for streams, whose micro-batches have numbers; "
+                "a batch is written at-least-once here, and once with ottla_spark.write_once"
+            )
         if problems:
             raise WriteRefused(problems)
         return OttlaWriter(options, columns)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raises WriteRefused: streams are not in this version."""
-        raise WriteRefused(["streams are not in this version; write each micro-batch from writeStream.foreachBatch"])
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Called on the driver for each micro-batch. Raises WriteRefused with all that is wrong.
+
+        With *overwrite*, in the output mode "complete", each micro-batch sends all rows, as Spark's own sink does.
+        """
+        problems: list[str] = []
+        options, columns = self._checked(schema, problems)
+        if problems:
+            raise WriteRefused(problems)
+        if options.guarantee is Guarantee.EXACTLY_ONCE:
+            from ottla_spark.exactly_once import stream_writer  # only where it is asked for: it brings much along
+
+            return stream_writer(options, columns)
+        return OttlaStreamWriter(options, columns)
+
+    def _checked(self, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
+        options = read_options(self.options, problems=problems)
+        return options, find_columns(schema, topic=options.topic, problems=problems, value_format=options.value_format)

@@ -22,6 +22,7 @@ from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.list_offsets import LIST_OFFSETS
 from ottla.protocol.messages.list_transactions import LIST_TRANSACTIONS
 from ottla.protocol.messages.metadata import METADATA
+from ottla.protocol.messages.offset_fetch import OFFSET_FETCH
 from ottla.protocol.messages.produce import PRODUCE
 from ottla.protocol.messages.push_telemetry import PUSH_TELEMETRY
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE
@@ -33,6 +34,7 @@ MESSAGES: Final[tuple[Message[Any, Any], ...]] = (
     FETCH,
     LIST_OFFSETS,
     METADATA,
+    OFFSET_FETCH,
     FIND_COORDINATOR,
     SASL_HANDSHAKE,
     API_VERSIONS,

@@ -6,6 +6,7 @@ from ottla.transaction_manager.idempotence import Idempotence
 from ottla.transaction_manager.offsets import ConsumerGroupMetadata, OffsetAndMetadata, OffsetsToSend
 from ottla.transaction_manager.prepared import PreparedTransaction
 from ottla.transaction_manager.sequences import OrderRefused, Sequences
+from ottla.transaction_manager.shared import SharedTransaction
 
 __all__ = [
     "Agenda",
@@ -17,6 +18,7 @@ __all__ = [
     "OrderRefused",
     "PreparedTransaction",
     "Sequences",
+    "SharedTransaction",
     "Stance",
     "Target",
 ]

@@ -21,6 +21,7 @@ from ottla.errors import (
     OttlaError,
     ProtocolError,
     UnsupportedVersion,
+    WrongCall,
     error_code,
 )
 from ottla.recordbatch.stamp import ProducerId
@@ -32,6 +33,7 @@ from ottla.transaction_manager.pending import Pending
 from ottla.transaction_manager.prepared import PreparedTransaction
 from ottla.transaction_manager.rulings import FATAL_FOR_A_TRANSACTION, RULINGS, ErrandKind, Ruling
 from ottla.transaction_manager.sequences import Sequences
+from ottla.transaction_manager.shared import SharedTransaction
 from ottla.transaction_manager.standing import Standing
 from ottla.transaction_manager.states import State
 
@@ -96,9 +98,9 @@ class TransactionManager(Standing):
 
     def check_open(self) -> None:
         """Raise unless records may be queued now."""
-        if self.state is not State.IN_TRANSACTION:
+        if self.state not in _SENDING:
             with self._lock:
-                self._require("send", State.IN_TRANSACTION)
+                self._require("send", *_SENDING)
 
     def initialize(self, *, keep_prepared: bool = False) -> Pending:
         """Have an id given, which fences whoever had the transactional id before."""
@@ -154,6 +156,31 @@ class TransactionManager(Standing):
             self._was_prepared = True
             self._move(State.PREPARED)
             return self._promise("prepare_transaction")
+
+    def join(self, shared: SharedTransaction) -> None:
+        """Let records be queued for a transaction that somebody else opened, and will end."""
+        with self._lock:
+            self._require("join_transaction", State.UNINITIALIZED)
+            if shared.transactional_id != self.transactional_id:
+                raise WrongCall(
+                    f"join_transaction: the transaction is of transactional.id {shared.transactional_id!r}, and the "
+                    f"producer of {self.transactional_id!r}; make the producer with that id"
+                )
+            self._sequences.begin_transaction()
+            self._sequences.begin_epoch(ProducerId(id=shared.producer_id, epoch=shared.epoch))
+            self._level = shared.level
+            self._started = True
+            self._move(State.JOINED)
+
+    def leave(self) -> Pending:
+        """Take no more records for the transaction that was joined, and wait until all are written."""
+        with self._lock:
+            if (same := self._same("leave_transaction")) is not None:
+                return same
+            self._require("leave_transaction", State.JOINED)
+            self._may_end = False
+            self._move(State.LEAVING)
+            return self._promise("leave_transaction")
 
     def let_end(self) -> None:
         """Every record that belongs to the transaction is queued by now."""
@@ -332,7 +359,7 @@ class TransactionManager(Standing):
     def _look_at_failures(self) -> None:
         """A record that was given up leaves only one way out of its transaction."""
         failure = self._sequences.failure
-        if failure is None or self.state not in (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED):
+        if failure is None or self.state not in _SPOILABLE:
             return
         cause = failure.__cause__
         if isinstance(cause, BrokerError) and cause.code in FATAL_FOR_A_TRANSACTION:
@@ -345,6 +372,11 @@ class TransactionManager(Standing):
         if not self._may_end or not settled or self._sendings:
             return
         if self.state is State.PREPARED:
+            self._end_pending()
+        elif self.state is State.LEAVING:
+            self._started = False
+            self._level = _UNUSED
+            self._move(State.UNINITIALIZED)
             self._end_pending()
         elif self.state in (State.COMMITTING, State.ABORTING) and not self._started:
             self._complete()
@@ -363,6 +395,11 @@ class TransactionManager(Standing):
                     return errands.add_partitions(self.transactional_id, owner, partitions)
                 if self._sendings:
                     return self._send_offsets(owner, self._sendings[0])
+            case State.JOINED | State.LEAVING:
+                assert owner is not None, "it came with the transaction"
+                if sequences.wanted and (partitions := self._members_to_be()):
+                    return errands.add_partitions(self.transactional_id, owner, partitions)
+                return None
             case State.ABORTING:
                 pass
             case _:
@@ -430,7 +467,7 @@ class TransactionManager(Standing):
                 self._refuse(error)
             case Ruling.ABORTABLE if self.state is State.INITIALIZING:
                 self._refuse(error)
-            case Ruling.ABORTABLE if self.state in (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED):
+            case Ruling.ABORTABLE if self.state in _SPOILABLE:
                 self._spoil(error)
             case Ruling.ABORTABLE if errand.kind is not ErrandKind.END:
                 pass  # it is being aborted, or can only be, already
@@ -544,6 +581,12 @@ class TransactionManager(Standing):
         while self._sendings:
             self._sendings.popleft().pending.end(error)
 
+
+_SENDING = (State.IN_TRANSACTION, State.JOINED)
+"""Where records may be queued."""
+
+_SPOILABLE = (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED, State.JOINED, State.LEAVING)
+"""Where a transaction can still be found to have failed."""
 
 _WEIGHTS = {ruling: weight for weight, ruling in enumerate(Ruling)}
 """Of several answers the one that has the last say: the later in the table."""

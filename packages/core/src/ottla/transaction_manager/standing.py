@@ -84,6 +84,13 @@ class Standing:
 
     def _spoil(self, cause: OttlaError) -> None:
         """The open transaction can only be aborted."""
+        if self.state in (State.JOINED, State.LEAVING):
+            shared = AbortableError(
+                f"the shared transaction of {self.transactional_id!r} cannot be committed: {cause}; have whoever "
+                "opened it abort it, and close this producer"
+            )
+            self._end_for_good(shared, cause)
+            return
         error = AbortableError(
             f"the transaction of {self.transactional_id!r} cannot be committed: {cause}; call abort_transaction, then "
             "begin another one"

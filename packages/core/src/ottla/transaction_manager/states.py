@@ -16,6 +16,8 @@ class State(enum.Enum):
     READY = "ready, no transaction open"
     IN_TRANSACTION = "in a transaction"
     PREPARED = "holding a prepared transaction"
+    JOINED = "in a transaction that somebody else ends"
+    LEAVING = "leaving a transaction that somebody else ends"
     COMMITTING = "committing"
     ABORTING = "aborting"
     ABORTABLE_ERROR = "in a transaction that failed"
@@ -24,13 +26,15 @@ class State(enum.Enum):
 
 MOVES: Final[Mapping[State, frozenset[State]]] = MappingProxyType(
     {
-        State.UNINITIALIZED: frozenset({State.INITIALIZING, State.FATAL_ERROR}),
+        State.UNINITIALIZED: frozenset({State.INITIALIZING, State.JOINED, State.FATAL_ERROR}),
         State.INITIALIZING: frozenset({State.READY, State.PREPARED, State.UNINITIALIZED, State.FATAL_ERROR}),
         State.READY: frozenset({State.IN_TRANSACTION, State.UNINITIALIZED, State.FATAL_ERROR}),
         State.IN_TRANSACTION: frozenset(
             {State.COMMITTING, State.ABORTING, State.PREPARED, State.ABORTABLE_ERROR, State.FATAL_ERROR}
         ),
         State.PREPARED: frozenset({State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR, State.FATAL_ERROR}),
+        State.JOINED: frozenset({State.LEAVING, State.FATAL_ERROR}),
+        State.LEAVING: frozenset({State.UNINITIALIZED, State.FATAL_ERROR}),
         State.COMMITTING: frozenset({State.READY, State.ABORTABLE_ERROR, State.FATAL_ERROR}),
         State.ABORTING: frozenset({State.READY, State.FATAL_ERROR}),
         State.ABORTABLE_ERROR: frozenset({State.ABORTING, State.FATAL_ERROR}),
@@ -46,6 +50,8 @@ NEXT_STEPS: Final[Mapping[State, str]] = MappingProxyType(
         State.READY: "call begin_transaction",
         State.IN_TRANSACTION: "send, or call commit_transaction or abort_transaction",
         State.PREPARED: "call commit_transaction or abort_transaction, or complete it from elsewhere",
+        State.JOINED: "send, or call leave_transaction; whoever opened the transaction ends it",
+        State.LEAVING: "call leave_transaction again to wait for it",
         State.COMMITTING: "call commit_transaction again to wait for it",
         State.ABORTING: "call abort_transaction again to wait for it",
         State.ABORTABLE_ERROR: "call abort_transaction, then begin another one",

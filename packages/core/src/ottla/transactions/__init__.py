@@ -1,19 +1,35 @@
 """Transactions that are ended from outside: by another process, or after whoever began them is gone.
 
 `complete` ends what `Producer.prepare_transaction` returned; `leftovers` finds what is open, and `abort` ends it.
+`sharing` opens and ends transactions that producers of several processes join; `committed_offset` and `end_offsets`
+tell where a group and the partitions stand.
 """
 
-from ottla.transaction_manager import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction
+from ottla.transaction_manager import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+    SharedTransaction,
+)
 from ottla.transactions.completion import Outcome, complete
 from ottla.transactions.leftovers import Leftover, abort, leftovers
+from ottla.transactions.positions import committed_offset, end_offsets, partition_counts
+from ottla.transactions.sharing import Ended, Sharing, sharing
 
 __all__ = [
     "ConsumerGroupMetadata",
+    "Ended",
     "Leftover",
     "OffsetAndMetadata",
     "Outcome",
     "PreparedTransaction",
+    "SharedTransaction",
+    "Sharing",
     "abort",
+    "committed_offset",
     "complete",
+    "end_offsets",
     "leftovers",
+    "partition_counts",
+    "sharing",
 ]

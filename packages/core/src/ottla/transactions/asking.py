@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ottla import assembly
 from ottla.backoff import Backoff
+from ottla.cluster import Topic
 from ottla.errors import (
     BrokerError,
     ConnectionFailed,
@@ -51,7 +52,7 @@ class Asking:
         self._timeout = timeout
         self._deadline = self._clock() + timeout
         self._last_error: OttlaError | None = None
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[str, bool], int] = {}
 
     def level(self) -> int:
         """The cluster's `transaction.version`; some broker was asked before."""
@@ -64,25 +65,45 @@ class Asking:
             self._pass("no broker tells of the cluster")
         return sorted(self._metadata.cluster.brokers)
 
-    def coordinator(self, transactional_id: str) -> int:
-        """The broker that looks after a transactional id."""
+    def topic(self, name: str) -> Topic:
+        """What the cluster tells of a topic, every partition with a leader."""
+        while True:
+            self._metadata.use(name, self._clock())
+            found = self._metadata.cluster.topics.get(name)
+            if found is not None and found.leaders and len(found.available) == len(found.leaders):
+                return found
+            if found is not None and found.error is not ErrorCode.NONE:
+                self._last_error = BrokerError(found.error)
+                if not found.error.retriable:
+                    raise TransactionError(f"topic {name!r} cannot be used: {self._last_error}") from self._last_error
+            if found is not None:
+                self._metadata.request_update()
+            self._client.least_loaded(self._clock())
+            self._pass(f"topic {name!r} is not known, or has partitions without a leader")
+
+    def refresh(self) -> None:
+        """What is known of topics may be old."""
+        self._metadata.request_update()
+
+    def coordinator(self, key: str, *, group: bool = False) -> int:
+        """The broker that looks after a transactional id, or a group."""
         failures = 0
-        while transactional_id not in self._coordinators:
-            errand = find_coordinator(transactional_id, group=False)
+        while (key, group) not in self._coordinators:
+            errand = find_coordinator(key, group=group)
             answer = self.ask(None, errand.message, errand.content, floor=errand.floor)
             found = answer.coordinators[0] if answer.coordinators else answer
             code = error_code(found.error_code)
             if code is ErrorCode.NONE:
-                self._coordinators[transactional_id] = found.node_id
+                self._coordinators[key, group] = found.node_id
                 break
             if not code.retriable:
-                raise TransactionError(
-                    f"no coordinator for transactional id {transactional_id!r}: {BrokerError(code)}"
-                ) from BrokerError(code)
+                whose = "group" if group else "transactional id"
+                error = BrokerError(code)
+                raise TransactionError(f"no coordinator for {whose} {key!r}: {error}") from error
             self._last_error = BrokerError(code)
             self._wait(self._backoff.delay(failures))
             failures += 1
-        return self._coordinators[transactional_id]
+        return self._coordinators[key, group]
 
     def run(self, errand: Errand, transactional_id: str) -> tuple[Any, ErrorCode]:
         """The answer to an errand, and its code, which is one that asking again does not change."""
@@ -106,7 +127,8 @@ class Asking:
                 self._last_error = BrokerError(code)
             except _Lost as lost:
                 self._last_error = lost.error
-            self._coordinators.pop(key, None)
+            for group in (False, True):
+                self._coordinators.pop((key, group), None)
             self._wait(self._backoff.delay(failures))
             failures += 1
 

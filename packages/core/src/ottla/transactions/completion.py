@@ -47,14 +47,18 @@ def complete(
     if not prepared.written:
         return Outcome.COMMITTED if commit else Outcome.ABORTED
     with asking(config, timeout=timeout) as asked:
-        open_before = _is_open(asked, prepared)
-        errand = end(
-            prepared.transactional_id,
-            ProducerId(id=prepared.producer_id, epoch=prepared.epoch),
-            commit=commit,
-            newest=prepared.level >= NEW_GENERATION,
-        )
-        _answer, code = asked.run(errand, prepared.transactional_id)
+        return ended(asked, prepared, commit=commit, open_before=_is_open(asked, prepared))
+
+
+def ended(asked: Asking, prepared: PreparedTransaction, *, commit: bool, open_before: bool) -> Outcome:
+    """End it, over connections that are there; whether it was open before is for the caller to know."""
+    errand = end(
+        prepared.transactional_id,
+        ProducerId(id=prepared.producer_id, epoch=prepared.epoch),
+        commit=commit,
+        newest=prepared.level >= NEW_GENERATION,
+    )
+    _answer, code = asked.run(errand, prepared.transactional_id)
     return outcome_of(code, commit=commit, open_before=open_before)
 
 

@@ -12,7 +12,7 @@ from ottla.recordbatch.stamp import ProducerId
 from ottla.transaction_manager.errands import initialize
 from ottla.transaction_manager.manager import NEW_GENERATION
 from ottla.transaction_manager.transaction_errands import end
-from ottla.transactions.asking import DEFAULT_TIMEOUT, asking
+from ottla.transactions.asking import DEFAULT_TIMEOUT, Asking, asking
 from ottla.transactions.completion import Outcome, outcome_of
 from ottla.transactions.descriptions import ONGOING, described, listed
 
@@ -36,27 +36,35 @@ def leftovers(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAUL
     TransactionError when the cluster refuses.
     """
     with asking(config, timeout=timeout) as asked:
-        ids = {found for node in asked.brokers() for found in listed(asked, node, prefix)}
-        states = [described(asked, found) for found in sorted(ids)]
-    found = [_leftover(state) for state in states if state is not None and state.transaction_state == ONGOING]
-    return sorted(found, key=lambda leftover: leftover.started_ms)
+        return found(asked, prefix)
+
+
+def found(asked: Asking, prefix: str) -> Sequence[Leftover]:
+    """The same over connections that are there."""
+    ids = {name for node in asked.brokers() for name in listed(asked, node, prefix)}
+    states = [described(asked, name) for name in sorted(ids)]
+    still = [_leftover(state) for state in states if state is not None and state.transaction_state == ONGOING]
+    return sorted(still, key=lambda leftover: leftover.started_ms)
 
 
 def abort(config: Mapping[str, Any], leftover: Leftover, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
     """Abort this very transaction, and keep whoever began it from writing more; a later one of its id stays."""
-    owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
     with asking(config, timeout=timeout) as asked:
-        asked.coordinator(leftover.transactional_id)
-        newest = asked.level() >= NEW_GENERATION
-        errand = end(leftover.transactional_id, owner, commit=False, newest=newest)
-        _answer, code = asked.run(errand, leftover.transactional_id)
-        outcome = outcome_of(code, commit=False, open_before=True)
-        if outcome is Outcome.ABORTED and not newest:
-            # The epoch is still what it was, and whoever has it could go on writing.
-            errand = initialize(
-                transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner
-            )
-            asked.run(errand, leftover.transactional_id)
+        return aborted(asked, leftover)
+
+
+def aborted(asked: Asking, leftover: Leftover) -> Outcome:
+    """The same over connections that are there."""
+    owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
+    asked.coordinator(leftover.transactional_id)
+    newest = asked.level() >= NEW_GENERATION
+    errand = end(leftover.transactional_id, owner, commit=False, newest=newest)
+    _answer, code = asked.run(errand, leftover.transactional_id)
+    outcome = outcome_of(code, commit=False, open_before=True)
+    if outcome is Outcome.ABORTED and not newest:
+        # The epoch is still what it was, and whoever has it could go on writing.
+        errand = initialize(transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner)
+        asked.run(errand, leftover.transactional_id)
     return outcome
 
 

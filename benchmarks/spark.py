@@ -1,0 +1,250 @@
+"""`format("ottla")` beside Spark's own Kafka sink, and beside a writer that only reads its rows.
+
+`python benchmarks/spark.py --help`; the table is Markdown. A local Spark, one broker of its own, and rounds that
+interleave the ways, another one first each time. Cached rows, acks=all, idempotent; a run counts only if the topic's
+end offsets add up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import attrs
+import click
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from rounds import Broker
+from spark_frames import SINK, WAYS, OnlyReads, Way, keyed, wide
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.spark_sink import spark_sink_jars
+
+CODECS: Final = ("none", "lz4", "zstd")
+WITHIN: Final = 600.0  # seconds for one query
+
+
+@attrs.frozen(kw_only=True)
+class Case:
+    """One line of the table: what is written, and for each way the seconds of its runs, round by round."""
+
+    name: str
+    records: int
+    seconds: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
+
+
+class Bench:
+    """One session and one broker under all runs."""
+
+    def __init__(self, spark: SparkSession, broker: Broker, *, partitions: int, rounds: int) -> None:
+        self.spark = spark
+        self._broker = broker
+        self._partitions = partitions
+        self._rounds = rounds
+
+    def interleave(self, ways: Sequence[Way], run: Callable[[Way], float | None], case: Case) -> Case:
+        """Run all ways in rounds; the round before those that count warms everything up."""
+        for number in range(self._rounds + 1):
+            first = number % len(ways)
+            for way in (*ways[first:], *ways[:first]):
+                seconds = run(way)
+                shown = "invalid" if seconds is None else f"{seconds:.3f} s"
+                click.echo(f"{case.name}, round {number}, {way.name}: {shown}", err=True)
+                if number and seconds is not None:
+                    case.seconds[way.name].append(seconds)
+        return case
+
+    def batch(self, frame: DataFrame, way: Way, *, records: int, codec: str) -> float | None:
+        """Seconds of one write into a topic of its own; None: not all records are there."""
+        topic = self._broker.create_topic(self._partitions) if way.to_kafka else ""
+        writer = frame.write.format(way.format).mode("append").options(**self._options(way, topic, codec))
+        started = time.perf_counter()
+        writer.save()
+        seconds = time.perf_counter() - started
+        if not way.to_kafka:
+            return seconds
+        held = self._broker.held(topic, self._partitions)
+        self._broker.delete_topic(topic)
+        return seconds if held == records else None
+
+    def micro_batches(self, way: Way, *, rows: int, batches: int) -> float | None:
+        """Median seconds that one micro-batch takes to be written; None: not all records are there."""
+        topic = self._broker.create_topic(self._partitions)
+        with tempfile.TemporaryDirectory(prefix="ottla-bench-", ignore_cleanup_errors=True) as folder:
+            source = self.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
+            stream = source.option("numPartitions", 1).load().selectExpr("cast(value as string) as value")
+            query = (
+                stream.writeStream.format(way.format)
+                .options(**self._options(way, topic, "none"))
+                .option("checkpointLocation", folder)
+                .start()
+            )
+            try:
+                deadline = time.monotonic() + WITHIN
+                while query.isActive and (query.lastProgress or {"batchId": 0})["batchId"] < batches:
+                    if time.monotonic() > deadline:
+                        return None
+                    time.sleep(0.1)
+                progress = list(query.recentProgress)
+            finally:
+                query.stop()
+            if trouble := query.exception():
+                raise trouble
+            held = self._broker.held(topic, self._partitions)
+        self._broker.delete_topic(topic)
+        if held < rows * len(progress):
+            return None
+        # The first ones start workers, compile, and connect.
+        return median(float(each["durationMs"]["addBatch"]) for each in progress[len(progress) // 3 :]) / 1000
+
+    def _options(self, way: Way, topic: str, codec: str) -> Mapping[str, str]:
+        if not way.to_kafka:
+            return {}
+        return {
+            "kafka.bootstrap.servers": self._broker.servers,
+            "topic": topic,
+            "kafka.acks": "all",
+            "kafka.enable.idempotence": "true",
+            "kafka.compression.type": codec,
+            **way.options,
+        }
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--bootstrap-servers", help="A cluster that runs already; default: one is started for the benchmark.")
+@click.option("--records", default=2_000_000, help="Rows of a batch write.")
+@click.option("--value-size", default=100, help="Bytes of a value; keys have 16.")
+@click.option("--partitions", default=4, help="Of a topic.")
+@click.option("--tasks", default=4, help="Partitions of the frame.")
+@click.option("--cores", default=2, help="Of the local Spark.")
+@click.option("--driver-memory", default="2g", help="Of the JVM that does all of Spark's work.")
+@click.option("--rounds", default=5, help="Rounds that count; one more goes before them.")
+@click.option("--codecs", default=",".join(CODECS), help="By commas; empty: no batch writes.")
+@click.option("--ways", "names", default=",".join(WAYS), help="Who writes batches, by commas.")
+@click.option("--micro-batches", default=30, help="In one run of micro-batches with ten rows; 0: none.")
+@click.option("--wide-records", default=200_000, help="Rows of 50 columns that become JSON; 0: none.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there, too.")
+def main(
+    bootstrap_servers: str | None,
+    records: int,
+    value_size: int,
+    partitions: int,
+    tasks: int,
+    cores: int,
+    driver_memory: str,
+    rounds: int,
+    codecs: str,
+    names: str,
+    micro_batches: int,
+    wide_records: int,
+    file: Path | None,
+) -> None:
+    """Write the same rows with every way, in rounds."""
+    ways = [WAYS[name.strip()] for name in names.split(",")]
+    to_kafka = [way for way in ways if way.to_kafka]
+    with ExitStack() as stack:
+        servers = bootstrap_servers or stack.enter_context(KafkaCluster(heap="512m")).bootstrap_servers
+        spark = stack.enter_context(_session(cores, driver_memory))
+        bench = Bench(spark, Broker(servers, {}), partitions=partitions, rounds=rounds)
+        cases = []
+        if codecs:
+            frame = _cached(keyed(spark, records, value_size=value_size, tasks=tasks))
+            cases += [_plain(bench, ways, frame, records, codec) for codec in codecs.split(",")]
+            frame.unpersist()
+        if wide_records:
+            cases.append(_wide(bench, to_kafka, wide_records, tasks))
+        if micro_batches:
+            case = Case(name="10 rows, a micro-batch", records=10)
+            cases.append(
+                bench.interleave(to_kafka, lambda way: bench.micro_batches(way, rows=10, batches=micro_batches), case)
+            )
+    click.echo(_environment(cores))
+    for line in markdown(cases):
+        click.echo(line)
+    if file is not None:
+        file.write_text(json.dumps({"environment": _environment(cores), "cases": list(map(attrs.asdict, cases))}))
+    if any(len(runs) < rounds for case in cases for runs in case.seconds.values()):
+        sys.exit("some runs are invalid; they count for nothing")
+
+
+def markdown(cases: Sequence[Case]) -> list[str]:
+    """The medians, and the median of the ratios to Spark's sink round by round, with their range."""
+    lines = ["| what | way | seconds | thousand rows/s | Spark's sink = 1 |", "|---|---|---|---|---|"]
+    for case in cases:
+        for name, seconds in case.seconds.items():
+            ratios = sorted(theirs / ours for theirs, ours in zip(case.seconds[SINK.name], seconds, strict=False))
+            against = f"{median(ratios):.2f} ({ratios[0]:.2f} - {ratios[-1]:.2f})" if ratios else ""
+            rate = case.records / median(seconds) / 1000
+            lines.append(f"| {case.name} | {name} | {median(seconds):.3f} | {rate:,.1f} | {against} |")
+    return lines
+
+
+def _plain(bench: Bench, ways: Sequence[Way], frame: DataFrame, records: int, codec: str) -> Case:
+    def run(way: Way) -> float | None:
+        return bench.batch(frame, way, records=records, codec=codec)
+
+    return bench.interleave(ways, run, Case(name=f"{records:,} rows, {codec}", records=records))
+
+
+def _wide(bench: Bench, ways: Sequence[Way], records: int, tasks: int) -> Case:
+    frame = _cached(wide(bench.spark, records, tasks=tasks))
+    as_json = frame.selectExpr("to_json(struct(*)) as value")
+    columnar = frame.selectExpr("struct(*) as value")
+
+    def run(way: Way) -> float | None:
+        if way is SINK:
+            return bench.batch(as_json, way, records=records, codec="lz4")
+        chosen = attrs.evolve(way, options={**way.options, "value.format": "json"})
+        return bench.batch(columnar, chosen, records=records, codec="lz4")
+
+    return bench.interleave(ways, run, Case(name=f"{records:,} rows of 50 columns as JSON, lz4", records=records))
+
+
+def _cached(frame: DataFrame) -> DataFrame:
+    cached = frame.cache()
+    cached.count()
+    return cached
+
+
+def _environment(cores: int) -> str:
+    return (
+        f"Spark {pyspark.__version__} with {cores} cores, shared with the broker; {platform.machine()}, "
+        f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
+    )
+
+
+@contextmanager
+def _session(cores: int, memory: str) -> Iterator[SparkSession]:
+    # Read by the JVM when it starts; its Python workers import the source that only reads from here.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+        "spark.log.level": "OFF",
+        "spark.jars": ",".join(map(str, spark_sink_jars())),
+        "spark.sql.streaming.numRecentProgressUpdates": 10_000,
+    }
+    session = SparkSession.builder.master(f"local[{cores}]").appName("benchmark").config(map=settings).getOrCreate()
+    try:
+        session.dataSource.register(OnlyReads)
+        yield session
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    main()

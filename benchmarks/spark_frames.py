@@ -1,0 +1,77 @@
+"""What the Spark benchmark writes, and by which ways: frames, sources and the sinks side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+WORDS: Final = 500
+KEYS: Final = 100_000
+WIDE_COLUMNS: Final = 50
+
+
+@attrs.frozen(kw_only=True)
+class Way:
+    """One way of writing; `columns` None: as the frame is."""
+
+    name: str
+    format: str
+    options: Mapping[str, str] = attrs.field(factory=dict)
+    to_kafka: bool = True
+    """False: nothing arrives, and nothing is looked for."""
+
+
+SINK: Final = Way(name="Spark's sink", format="kafka")
+ACCEL: Final = Way(name="ottla", format="ottla", options={"kafka.record.encoder": "native"})
+PYTHON: Final = Way(name="ottla, no accel", format="ottla", options={"kafka.record.encoder": "python"})
+FLOOR: Final = Way(name="only reads", format="only-reads", to_kafka=False)
+WAYS: Final = {"sink": SINK, "accel": ACCEL, "python": PYTHON, "floor": FLOOR}
+
+
+class OnlyReads(DataSource):
+    """A writer in Python that takes all rows and does nothing with them: the floor."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for `format`."""
+        return FLOOR.format
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """The writer; options mean nothing."""
+
+        class Writer(DataSourceArrowWriter):
+            def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+                for _ in iterator:
+                    pass
+                return WriterCommitMessage()
+
+        return Writer()
+
+
+def keyed(spark: SparkSession, count: int, *, value_size: int, tasks: int) -> DataFrame:
+    """Keys of 16 bytes, and values of words of eight digits, which compress about as well as JSON does."""
+    words = F.transform(
+        F.sequence(F.lit(0), F.lit(value_size // 9)),
+        lambda place: F.lpad((F.pmod(F.xxhash64("id", place), F.lit(WORDS)) * 199_933).cast("string"), 8, "0"),
+    )
+    key = F.concat(F.lit("key-"), F.lpad(F.pmod(F.xxhash64("id"), F.lit(KEYS)).cast("string"), 12, "0"))
+    value = F.substring(F.concat_ws(" ", words), 1, value_size)
+    return spark.range(0, count, 1, tasks).select(key.alias("key"), value.alias("value"))
+
+
+def wide(spark: SparkSession, count: int, *, tasks: int) -> DataFrame:
+    """Fifty columns: numbers, text, dates, booleans and nulls."""
+    kinds = (
+        lambda n: F.pmod(F.xxhash64("id", F.lit(n)), F.lit(1_000_000)).alias(f"count{n}"),
+        lambda n: (F.pmod(F.xxhash64("id", F.lit(n)), F.lit(10**6)) / 128).alias(f"price{n}"),
+        lambda n: F.lpad(F.pmod(F.xxhash64("id", F.lit(n)), F.lit(500)).cast("string"), 8, "x").alias(f"name{n}"),
+        lambda n: F.when(F.pmod(F.col("id"), F.lit(3)) > 0, F.pmod(F.col("id") + n, F.lit(2)) == 0).alias(f"flag{n}"),
+        lambda n: F.date_add(F.lit("2013-01-01"), F.pmod(F.col("id") + n, F.lit(365)).cast("int")).alias(f"day{n}"),
+    )
+    return spark.range(0, count, 1, tasks).select(*(kinds[n % len(kinds)](n) for n in range(WIDE_COLUMNS)))

@@ -1,0 +1,120 @@
+"""OffsetFetch: the offsets that a group has committed, and the notes beside them.
+
+From version 2 on `topics=None` asks for all, from 7 on the broker can be told not to answer while a transaction is
+about to change an offset (KIP-447), from 8 on several groups are asked for at once, and 10 has topic ids for names.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+from ottla.protocol.message import Message
+from ottla.protocol.notation import ZERO_UUID, Bool, Ignorable, In, Int16, Int32, Int64, Null, String, Uuid
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchRequestTopic:
+    """Partitions of one topic."""
+
+    name: Annotated[String, In(0, 7)] = ""
+    partition_indexes: Annotated[list[Int32], In(0, 7)] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchRequestTopics:
+    """Partitions of one topic, for one of several groups."""
+
+    name: Annotated[String, In(8, 9), Ignorable()] = ""
+    topic_id: Annotated[Uuid, In(10), Ignorable()] = ZERO_UUID
+    partition_indexes: Annotated[list[Int32], In(8)] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchRequestGroup:
+    """One group; a member names itself only for the new kind of groups (KIP-848)."""
+
+    group_id: Annotated[String, In(8)] = ""
+    member_id: Annotated[String | None, In(9), Ignorable()] = None
+    member_epoch: Annotated[Int32, In(9), Ignorable()] = -1
+    topics: Annotated[list[OffsetFetchRequestTopics] | None, In(8)] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchRequest:
+    """Goes to the coordinator of the group, or groups."""
+
+    group_id: Annotated[String, In(0, 7)] = ""
+    topics: Annotated[list[OffsetFetchRequestTopic] | None, In(0, 7), Null(2, 7)] = attrs.Factory(list)
+    groups: Annotated[list[OffsetFetchRequestGroup], In(8)] = attrs.Factory(list)
+    require_stable: Annotated[Bool, In(7)] = False
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchResponsePartition:
+    """`committed_offset=-1`: there is none."""
+
+    partition_index: Annotated[Int32, In(0, 7)] = 0
+    committed_offset: Annotated[Int64, In(0, 7)] = 0
+    committed_leader_epoch: Annotated[Int32, In(5, 7), Ignorable()] = -1
+    metadata: Annotated[String | None, In(0, 7)] = ""
+    error_code: Annotated[Int16, In(0, 7)] = 0
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchResponseTopic:
+    """The offsets of one topic's partitions."""
+
+    name: Annotated[String, In(0, 7)] = ""
+    partitions: Annotated[list[OffsetFetchResponsePartition], In(0, 7)] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchResponsePartitions:
+    """One partition's offset, of one of several groups; -1: there is none."""
+
+    partition_index: Annotated[Int32, In(8)] = 0
+    committed_offset: Annotated[Int64, In(8)] = 0
+    committed_leader_epoch: Annotated[Int32, In(8)] = -1
+    metadata: Annotated[String | None, In(8)] = ""
+    error_code: Annotated[Int16, In(8)] = 0
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchResponseTopics:
+    """The offsets of one topic's partitions, of one of several groups."""
+
+    name: Annotated[String, In(8, 9), Ignorable()] = ""
+    topic_id: Annotated[Uuid, In(10), Ignorable()] = ZERO_UUID
+    partitions: Annotated[list[OffsetFetchResponsePartitions], In(8)] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchResponseGroup:
+    """One of several groups, with an error of its own."""
+
+    group_id: Annotated[String, In(8)] = ""
+    topics: Annotated[list[OffsetFetchResponseTopics], In(8)] = attrs.Factory(list)
+    error_code: Annotated[Int16, In(8)] = 0
+
+
+@attrs.define(kw_only=True)
+class OffsetFetchResponse:
+    """The offsets of one group up to version 7, of several from 8 on."""
+
+    throttle_time_ms: Annotated[Int32, In(3), Ignorable()] = 0
+    topics: Annotated[list[OffsetFetchResponseTopic], In(0, 7)] = attrs.Factory(list)
+    error_code: Annotated[Int16, In(2, 7), Ignorable()] = 0
+    groups: Annotated[list[OffsetFetchResponseGroup], In(8)] = attrs.Factory(list)
+
+
+OFFSET_FETCH = Message(
+    name="OffsetFetch",
+    key=9,
+    min_version=0,
+    max_version=10,
+    flexible_from=6,
+    request_type=OffsetFetchRequest,
+    response_type=OffsetFetchResponse,
+)

@@ -1,0 +1,201 @@
+"""Transactions that several producers join, each with partitions of its own, against a simulated cluster."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from ottla.errors import AbortableError, ErrorCode, ProducerFenced, TransactionAborted, TransactionTimeout, WrongCall
+from ottla.transactions import SharedTransaction
+from ottla_testkit.simulation import SimulatedCluster
+from simulated_producer import Simulated, simulated
+
+VERSIONS = pytest.mark.parametrize("version", [0, 1, 2])
+
+
+def cluster_of(version: int = 2) -> SimulatedCluster:
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.create("t", 1, 2)
+    cluster.transaction_version = version
+    return cluster
+
+
+def opened(cluster: SimulatedCluster, name: str = "x") -> SharedTransaction:
+    """What an owner opens, at the coordinator itself."""
+    _code, producer_id, epoch = cluster.transactions.initialize(name, None)
+    return SharedTransaction(
+        transactional_id=name, producer_id=producer_id, epoch=epoch, level=cluster.transaction_version
+    )
+
+
+def end(cluster: SimulatedCluster, shared: SharedTransaction, *, commit: bool = True) -> ErrorCode:
+    code, _id, _epoch = cluster.transactions.end(
+        shared.transactional_id, shared.producer_id, shared.epoch, commit=commit, newest=shared.level >= 2
+    )
+    return code
+
+
+def committed(cluster: SimulatedCluster, partition: int = 0) -> list[bytes | None]:
+    return cluster.topics["t"].committed(partition)
+
+
+def requests(world: Simulated) -> set[str]:
+    return {name for broker in world.cluster.brokers.values() for name, _ in broker.requests}
+
+
+@VERSIONS
+def test_what_several_joined_and_wrote_becomes_visible_with_the_owners_commit(version: int) -> None:
+    cluster = cluster_of(version)
+    shared = opened(cluster)
+    for partition in (0, 1):
+        with simulated(cluster=cluster, transactional_id="x") as world:
+            world.producer.join_transaction(shared)
+            world.producer.send("t", b"v", partition=partition)
+            report = world.producer.leave_transaction()
+            assert report.acknowledged == 1
+    assert (committed(cluster, 0), committed(cluster, 1)) == ([], [])
+    assert end(cluster, shared) is ErrorCode.NONE
+
+    assert (committed(cluster, 0), committed(cluster, 1)) == ([b"v"], [b"v"])
+
+
+@VERSIONS
+def test_one_producer_joins_one_transaction_after_the_other(version: int) -> None:
+    cluster = cluster_of(version)
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        for value in (b"0", b"1", b"2"):
+            shared = opened(cluster)
+            for part in (b"a", b"b"):  # the same one twice, as two tasks do
+                world.producer.join_transaction(shared)
+                world.producer.send("t", value + part, partition=0)
+                world.producer.leave_transaction()
+            end(cluster, shared)
+
+    assert committed(cluster) == [b"0a", b"0b", b"1a", b"1b", b"2a", b"2b"]
+
+
+def test_who_joins_neither_initializes_nor_ends() -> None:
+    cluster = cluster_of()
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        world.producer.join_transaction(opened(cluster))
+        world.producer.send("t", b"v", partition=0)
+        world.producer.leave_transaction()
+        world.producer.join_transaction(opened(cluster))
+        world.producer.send("t", b"v", partition=0)
+        world.producer.close()
+
+        assert not {"InitProducerId", "EndTxn"} & requests(world)
+    assert committed(cluster) == []
+
+
+def test_leaving_without_a_record_asks_nobody() -> None:
+    cluster = cluster_of()
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        world.producer.join_transaction(opened(cluster))
+        world.producer.leave_transaction()
+
+        assert not {"Produce", "AddPartitionsToTxn", "EndTxn"} & requests(world)
+
+
+def test_leaving_does_not_wait_for_linger() -> None:
+    cluster = cluster_of()
+    with simulated(cluster=cluster, transactional_id="x", linger_ms=60_000) as world:
+        world.producer.join_transaction(opened(cluster))
+        world.producer.send("t", b"v", partition=0)
+
+        assert world.producer.leave_transaction(timeout=5).acknowledged == 1
+
+
+@VERSIONS
+def test_a_transaction_that_is_over_takes_nothing_more(version: int) -> None:
+    cluster = cluster_of(version)
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        world.producer.join_transaction(opened(cluster))
+        opened(cluster)  # somebody else has the id now
+        late = world.producer.send("t", b"late", partition=0)
+        with pytest.raises((ProducerFenced, AbortableError)):
+            world.producer.leave_transaction()
+        with pytest.raises((ProducerFenced, AbortableError)):
+            world.producer.send("t", b"later", partition=0)
+        world.run_until(late.done)
+        assert late.exception() is not None
+
+    assert committed(cluster) == []
+
+
+def test_a_record_that_is_given_up_tells_that_the_transaction_must_be_aborted() -> None:
+    cluster = cluster_of()
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        world.producer.join_transaction(opened(cluster))
+        cluster.brokers[1].codes = deque([ErrorCode.INVALID_RECORD])
+        refused = world.producer.send("t", b"v", partition=0)
+        with pytest.raises(AbortableError, match="have whoever opened it abort it, and close this producer"):
+            world.producer.leave_transaction()
+        with pytest.raises(AbortableError, match="have whoever opened it abort it"):
+            world.producer.join_transaction(opened(cluster))
+
+        world.run_until(refused.done)
+        assert refused.exception() is not None
+        assert "EndTxn" not in requests(world)
+        world.producer.close()
+
+
+def test_leaving_can_be_waited_for_once_more() -> None:
+    cluster = cluster_of()
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        world.producer.join_transaction(opened(cluster))
+        world.know("t")
+        cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
+        world.producer.send("t", b"v", partition=0)
+        with pytest.raises(TransactionTimeout, match="leaving a transaction that somebody else ends"):
+            world.producer.leave_transaction(timeout=0.05)
+
+        assert world.producer.leave_transaction().acknowledged == 1
+
+
+def test_calls_out_of_turn_are_refused() -> None:
+    cluster = cluster_of()
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        producer = world.producer
+        with pytest.raises(WrongCall, match=r"'x' is not initialized"):
+            producer.leave_transaction()
+        with pytest.raises(WrongCall, match=r"of transactional.id 'y', and the producer of 'x'"):
+            producer.join_transaction(opened(cluster, "y"))
+        producer.join_transaction(opened(cluster))
+        for call in (producer.commit_transaction, producer.abort_transaction, producer.prepare_transaction):
+            with pytest.raises(WrongCall, match="whoever opened the transaction ends it"):
+                call()
+        with pytest.raises(WrongCall, match="somebody else ends"):
+            producer.join_transaction(opened(cluster))
+        producer.leave_transaction()
+        with pytest.raises(WrongCall, match="not initialized"):
+            producer.send("t", b"v")
+    with (
+        simulated(cluster=cluster) as world,
+        pytest.raises(WrongCall, match=r"join_transaction needs a producer with a transactional\.id"),
+    ):
+        world.producer.join_transaction(opened(cluster))
+
+
+def test_a_producer_that_has_the_id_itself_joins_nothing() -> None:
+    cluster = cluster_of()
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        world.producer.init_transactions()
+        with pytest.raises(WrongCall, match="call begin_transaction"):
+            world.producer.join_transaction(opened(cluster))
+
+
+def test_who_joined_may_take_the_id_over_afterwards() -> None:
+    cluster = cluster_of()
+    shared = opened(cluster)
+    with simulated(cluster=cluster, transactional_id="x") as world:
+        world.producer.join_transaction(shared)
+        world.producer.send("t", b"no", partition=0)
+        world.producer.leave_transaction()
+        world.producer.init_transactions()
+        with world.producer.transaction():
+            delivery = world.producer.send("t", b"yes", partition=0)
+
+        assert not isinstance(delivery.exception(), TransactionAborted)
+    assert committed(cluster) == [b"yes"]

@@ -1,0 +1,76 @@
+"""The marker: the number of the last batch that is in Kafka, committed in the same transaction as its records.
+
+It is an offset of a consumer group that nobody reads with. What it means for the batch that Spark asks for now is
+decided here, and nothing is asked of brokers.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Self
+
+import attrs
+
+from ottla.errors import InvalidRecord
+from ottla.transactions import OffsetAndMetadata
+from ottla_spark.atomic.errors import BatchRefused
+
+
+@attrs.frozen(kw_only=True)
+class Marker:
+    """This batch of this query, and all before, are in Kafka."""
+
+    query: str
+    batch: int
+
+    def to_offset(self) -> OffsetAndMetadata:
+        """As a group's offset and the note beside it."""
+        return OffsetAndMetadata(self.batch + 1, json.dumps({"query": self.query, "batch": self.batch}))
+
+    @classmethod
+    def from_offset(cls, found: OffsetAndMetadata) -> Self:
+        """What `to_offset` made. Raises InvalidRecord for anything else, such as the offset of a real consumer."""
+        try:
+            fields = json.loads(found.metadata)
+            marker = cls(query=fields["query"], batch=fields["batch"])
+        except (ValueError, TypeError, KeyError) as cause:
+            raise InvalidRecord(f"offset {found.offset} with the note {found.metadata!r} is no marker") from cause
+        if type(marker.query) is not str or marker.to_offset().offset != found.offset:
+            raise InvalidRecord(f"offset {found.offset} and its note {found.metadata!r} are not of one batch")
+        return marker
+
+
+class Due(enum.Enum):
+    """What there is to do for a batch."""
+
+    WRITE = "it is not in Kafka"
+    SKIP = "it is in Kafka already"
+
+
+def due(found: Marker | None, asked: Marker, *, begins_with: int | None, where: str) -> Due:
+    """Whether the batch that Spark asks for is to be written. Raises BatchRefused when that cannot be told.
+
+    *begins_with* is the batch for which somebody has said that it is not in Kafka, whatever is missing.
+    """
+    if found is not None and found.query != asked.query:
+        raise BatchRefused(
+            f"{where} holds the marker of query {found.query} (batch {found.batch}), and this is query {asked.query}: "
+            "two queries, or a new checkpoint, under one transactional id; give each query an id of its own"
+        )
+    last = -1 if found is None else found.batch
+    if last == asked.batch:
+        return Due.SKIP
+    if last == asked.batch - 1 or (last < asked.batch and begins_with == asked.batch):
+        return Due.WRITE
+    if last > asked.batch:
+        raise BatchRefused(
+            f"Spark asks for batch {asked.batch}, and by {where} Kafka has batch {last} already: the checkpoint is "
+            "older than what was written, restored from a copy perhaps; use the newest, or a new checkpoint and id"
+        )
+    missing = "there is no marker" if found is None else f"the marker is of batch {last}"
+    raise BatchRefused(
+        f"Spark asks for batch {asked.batch}, but {missing} in {where}: it expired (offsets.retention.minutes), its "
+        "topic or group was deleted, or other batches were written without it; find out whether the batch is in "
+        f"Kafka, and if it is not, go on with begins_with={asked.batch}"
+    )

@@ -1,0 +1,248 @@
+"""`foreachBatch` with all or nothing: each micro-batch is one transaction, shared by all tasks that write it.
+
+Checks what has to hold on the driver, brings every row to the owner of its partition, and lets `course` decide.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from ottla.transactions import SharedTransaction
+from ottla_spark.atomic.course import BatchWritten, Course
+from ottla_spark.atomic.errors import BatchRefused, TaskRefused
+from ottla_spark.atomic.ownership import Ownership, Placement
+from ottla_spark.atomic.owning import TransactionOwner
+from ottla_spark.atomic.task import RESULT, SLOT, TRANSACTIONAL_ID, TaskWrite
+from ottla_spark.columns import COLUMNS, find_columns
+from ottla_spark.errors import WriteRefused
+from ottla_spark.options import WriteOptions, read_options
+
+logger = logging.getLogger(__name__)
+
+QUERY_ID: Final = "sql.streaming.queryId"
+TIMEOUT: Final = "transaction.timeout.ms"
+BROKERS_MOST: Final = 900_000
+"""What brokers allow if nobody changed transaction.max.timeout.ms, 15 minutes."""
+
+
+def atomically(
+    options: Mapping[str, str],
+    *,
+    transactional_id: str,
+    topics: Sequence[str] = (),
+    attempts: int = 3,
+    begins_with: int | None = None,
+    on_batch: Callable[[BatchWritten], object] | None = None,
+) -> AtomicSink:
+    """What to give to `foreachBatch`, so that every micro-batch is in Kafka once, and visible as a whole.
+
+    *options* are those of `format("ottla")`. *transactional_id* belongs to this query, over restarts, and to nothing
+    else; it is also the consumer group that holds the marker. *topics* are those that rows name in a column "topic",
+    where the option topic is not set. A batch whose tasks failed is aborted and run again in place, up to *attempts*
+    times. *begins_with* is the batch to write although its predecessor's marker is not there: the way in for a query
+    that wrote otherwise before, or whose marker has expired. *on_batch* is told of each batch that is in Kafka.
+
+    Raises WriteRefused with all that is wrong. Readers see all or nothing of a batch with
+    `isolation.level=read_committed`, and not otherwise.
+    """
+    problems: list[str] = []
+    read = read_options(options, problems=problems)
+    if not transactional_id:
+        problems.append("transactional_id is empty; give this query an id of its own, and keep it over restarts")
+    if read.topic is None and not topics:
+        problems.append("no topic is known before the rows are: set option 'topic', or name all of them in topics=")
+    if read.topic is not None and topics:
+        problems.append("option 'topic' and topics= are both set; leave one out")
+    if attempts < 1:
+        problems.append(f"attempts={attempts}: at least one is needed")
+    if problems:
+        raise WriteRefused(problems)
+    return AtomicSink(
+        options=read,
+        transactional_id=transactional_id,
+        topics=(read.topic,) if read.topic is not None else tuple(topics),
+        attempts=attempts,
+        begins_with=begins_with,
+        on_batch=on_batch,
+    )
+
+
+class AtomicSink:
+    """Made by `atomically`; one object serves one query, over its restarts in this process."""
+
+    def __init__(
+        self,
+        *,
+        options: WriteOptions,
+        transactional_id: str,
+        topics: tuple[str, ...],
+        attempts: int,
+        begins_with: int | None,
+        on_batch: Callable[[BatchWritten], object] | None,
+    ) -> None:
+        self._options = options
+        self._topics = topics
+        self._attempts = attempts
+        self._begins_with = begins_with
+        self._on_batch = on_batch
+        self._course: Course | None = None
+        self._owner = TransactionOwner(
+            settings=options.producer,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=int(options.producer.get(TIMEOUT, BROKERS_MOST)),
+            marker_topic=topics[0],
+            timeout=float(options.producer.get("max.block.ms", 60_000)) / 1000,
+        )
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """One micro-batch, for Spark to call. Raises BatchRefused, BatchFailed, WriteRefused, ProducerFenced."""
+        session = frame.sparkSession
+        query = _checked_query(session)
+        if self._course is None:
+            self._course = Course(self._owner, query=query, attempts=self._attempts, begins_with=self._begins_with)
+        elif self._course.query != query:
+            raise BatchRefused(
+                f"this sink serves query {self._course.query}, and was called by {query}: call atomically once for each"
+            )
+        rows = SparkRows(
+            frame=frame,
+            options=self._options,
+            transactional_id=self._owner.transactional_id,
+            counts=self._owner.partitions(self._topics),
+        )
+        written = self._course.write(batch_id, rows)
+        logger.info("%s", written)
+        if self._on_batch is not None:
+            self._on_batch(written)
+
+
+class SparkRows:
+    """The rows of one micro-batch, on their way through a shuffle to the owners of their partitions."""
+
+    def __init__(
+        self, *, frame: DataFrame, options: WriteOptions, transactional_id: str, counts: Mapping[str, int]
+    ) -> None:
+        problems: list[str] = []
+        find_columns(frame.schema, topic=options.topic, problems=problems)
+        if problems:
+            raise WriteRefused(problems)
+        self._frame = frame
+        self._options = options
+        self._settings = frozenset({**options.producer, TRANSACTIONAL_ID: transactional_id}.items())
+        session = frame.sparkSession
+        self._ownership = Ownership.of(counts, tasks=session.sparkContext.defaultParallelism)
+
+    def write(self, shared: SharedTransaction) -> int:
+        """Write all rows in one Spark job."""
+        frame = self._owned(self._frame)
+        problems: list[str] = []
+        columns = find_columns(frame.schema, topic=self._options.topic, problems=problems)
+        assert not problems, "they were looked for before"
+        task = TaskWrite(
+            shared=shared,
+            ownership=self._ownership,
+            options=self._options,
+            columns={**columns, "partition": frame.columns.index(SLOT)},
+        )
+        with _OneStageAttempt(frame.sparkSession):
+            reports = frame.mapInArrow(task, RESULT).collect()
+        owners = [report.owner for report in reports]
+        if len(set(owners)) != len(owners):
+            raise TaskRefused(f"two tasks wrote as the same owner: {sorted(owners)}")
+        return sum(report.records for report in reports)
+
+    def drain(self) -> None:
+        """Compute all rows, and keep none."""
+        self._frame.write.format("noop").mode("overwrite").save()
+
+    def worth_another_try(self, error: Exception) -> bool:
+        """Whether it may come through when it is tried again; not when the query was told to stop."""
+        text = f"{type(error).__name__}: {error}"
+        return not any(word in text for word in _STOPPED)
+
+    def _owned(self, frame: DataFrame) -> DataFrame:
+        """Our columns, with the slot of each row, at the slot's owner."""
+        names = [name for name in frame.columns if name in COLUMNS]
+        frame = frame.select(*names).withColumn(SLOT, self._slot(names)).drop("partition")
+        if self._options.topic is not None:
+            frame = frame.drop("topic")
+        return frame.repartitionById(self._ownership.owners, sf.col(SLOT) % sf.lit(self._ownership.owners))
+
+    def _slot(self, names: Sequence[str]) -> Column:
+        placement = Placement(settings=self._settings, ownership=self._ownership)
+        topic = self._options.topic
+        key = sf.col("key").cast("binary") if "key" in names else sf.lit(None).cast("binary")
+        given = sf.col("partition") if "partition" in names else sf.lit(None).cast("int")
+        name = sf.col("topic") if topic is None else sf.lit(None).cast("string")
+
+        def slot(keys: pa.Array, given: pa.Array, topics: pa.Array) -> pa.Array:
+            return placement.slots(keys=keys, given=given, topics=topics if topic is None else topic)
+
+        # What arrow_udf makes. Not deterministic: a row without a key goes anywhere, so it must be asked for once.
+        udf = UserDefinedFunction(slot, "int", evalType=PythonEvalType.SQL_SCALAR_ARROW_UDF, deterministic=False)
+        return udf(key, given, name)
+
+
+_STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIOException", "ClosedByInterrupt")
+
+
+class _OneStageAttempt:
+    """Sees that Spark ran no stage of the jobs inside a `with` twice. Raises TaskRefused at its end.
+
+    A stage that runs again begins with attempt 0, while tasks of the first run may go on beside it.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._context = session.sparkContext
+        self._tag = f"ottla-{uuid.uuid4().hex}"
+
+    def __enter__(self) -> None:
+        self._context.addJobTag(self._tag)
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: Any) -> None:
+        self._context.removeJobTag(self._tag)
+        if kind is None:
+            self._look()
+
+    def _look(self) -> None:
+        java: Any = self._context._jsc.sc()
+        java.listenerBus().waitUntilEmpty()  # else the status may be of a moment ago
+        tracker = self._context.statusTracker()
+        jobs = java.statusTracker().getJobIdsForTag(self._tag)
+        for job in list(jobs):
+            info = tracker.getJobInfo(int(job))
+            stages = [tracker.getStageInfo(stage) for stage in info.stageIds] if info is not None else []
+            for stage in stages:
+                if stage is not None and stage.currentAttemptId:
+                    raise TaskRefused(
+                        f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task "
+                        "may have written side by side; the whole batch is aborted and run again"
+                    )
+
+
+def _checked_query(session: SparkSession) -> str:
+    """The query's id. Raises BatchRefused where two tasks could write at once, or there is no query."""
+    if not hasattr(session, "_jsparkSession"):
+        raise BatchRefused(
+            "all-or-nothing batches need the driver's own SparkContext, which Spark Connect hides; run the query in "
+            "the driver, or use format('ottla') with guarantee=exactly-once"
+        )
+    context = session.sparkContext
+    if str(context.getConf().get("spark.speculation", "false")).lower() == "true":
+        raise BatchRefused(
+            "spark.speculation=true: two attempts of one task would write the same partitions; set it to false, or use "
+            "format('ottla') with guarantee=exactly-once"
+        )
+    query = context.getLocalProperty(QUERY_ID)
+    if not query:
+        raise BatchRefused("there is no streaming query here: give the sink to writeStream.foreachBatch(...)")
+    return str(query)

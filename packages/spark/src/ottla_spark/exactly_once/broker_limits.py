@@ -1,0 +1,45 @@
+"""Settings of brokers and topics that exactly-once depends on, as far as we may see them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.protocol.messages.describe_configs import (
+    BROKER,
+    DESCRIBE_CONFIGS,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from ottla.transactions.asking import Asking
+
+_log = logging.getLogger(__name__)
+
+_REFUSED: Final = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+_MAXIMUM: Final = "transaction.max.timeout.ms"
+
+
+def longest_timeout_ms(asked: Asking) -> int | None:
+    """The longest that every broker lets a transaction last; None: they do not tell us."""
+    told = [setting(asked, node, kind=BROKER, of=str(node), name=_MAXIMUM) for node in asked.brokers()]
+    known = [int(each) for each in told if each is not None]
+    return min(known) if known else None
+
+
+def setting(asked: Asking, node: int | None, *, kind: int, of: str, name: str) -> str | None:
+    """One setting of a topic or a broker; None: we may not see it, or there is none."""
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=of, configuration_keys=[name])
+    request = DescribeConfigsRequest(resources=[resource])
+
+    def one() -> Any:
+        return asked.ask(node, DESCRIBE_CONFIGS, lambda _version: request).results[0]
+
+    found = asked.until_answered("", one, lambda result: error_code(result.error_code))
+    code = error_code(found.error_code)
+    if code in _REFUSED:
+        _log.warning("%s of %s cannot be looked at: %s", name, of, BrokerError(code))
+        return None
+    if code is not ErrorCode.NONE:
+        raise TransactionError(f"{name} of {of} could not be looked at: {BrokerError(code)}") from BrokerError(code)
+    return next((each.value for each in found.configs if each.name == name), None)

@@ -1,0 +1,183 @@
+"""The cluster of the decisions, asked over the network: one request after another on the caller's thread.
+
+Connections are kept for as long as the process lives; Spark keeps its planner and its commit worker over batches.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from ottla import assembly
+from ottla.errors import BrokerError, ErrorCode, TransactionError, UnsupportedVersion
+from ottla.protocol.messages.describe_transactions import DESCRIBE_TRANSACTIONS
+from ottla.transaction_manager.errands import initialize
+from ottla.transactions import Leftover, Outcome, PreparedTransaction
+from ottla.transactions.asking import Asking
+from ottla.transactions.completion import ended
+from ottla.transactions.descriptions import ONGOING, described
+from ottla.transactions.leftovers import aborted, found
+from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
+from ottla_spark.exactly_once.cluster import Fate, Open, Standing
+from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.ids import is_task_id
+from ottla_spark.exactly_once.lease import Lease, lease_id
+from ottla_spark.exactly_once.ledger import Entry, Ledger
+from ottla_spark.exactly_once.ledger_reader import LedgerReader
+from ottla_spark.exactly_once.ledger_writer import write_entry
+from ottla_spark.exactly_once.place import Place
+from ottla_spark.exactly_once.settings import TIMEOUT, Settings
+
+PATIENCE: Final = 120.0
+"""Seconds for each answer of the cluster's, while a broker restarts for instance."""
+
+LEDGER_TIMEOUT_MS: Final = 30_000
+"""A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
+
+USUAL_MAXIMUM_MS: Final = 900_000
+"""What brokers allow unless somebody has changed it; taken when they do not tell us."""
+
+
+class Brokers:
+    """What `Cluster` promises, of real brokers. For one thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connections = assembly.connect(settings.connection)
+        self._reader = LedgerReader(name=settings.name)
+        self._place: Place | None = None
+        self._longest_ms: int | None = None
+
+    def close(self) -> None:
+        """Give the connections up."""
+        self._connections.client.shutdown()
+
+    def timeout_ms(self) -> int:
+        """How long a task's transaction may last. Raises LedgerRefused when the brokers do not allow what was set."""
+        if self._longest_ms is None:
+            self._longest_ms = longest_timeout_ms(self._asking()) or USUAL_MAXIMUM_MS
+        wanted = self._settings.timeout_ms
+        if wanted is None:
+            return self._longest_ms
+        if wanted > self._longest_ms:
+            raise LedgerRefused(
+                f"kafka.{TIMEOUT}={wanted} is more than the brokers allow: transaction.max.timeout.ms is "
+                f"{self._longest_ms}. Leave the option out to use all of it"
+            )
+        return wanted
+
+    def open_transactions(self, name: str) -> Sequence[Open]:
+        """See Cluster."""
+        return [_open(each) for each in found(self._asking(), f"{name}/") if is_task_id(name, each.transactional_id)]
+
+    def take_lease(self, name: str) -> Lease:
+        """See Cluster. Makes the ledger topic when it is missing."""
+        asked = self._asking()
+        if self._place is None:
+            self._place = self._settings.topic.place(asked, name)
+        transactional_id = lease_id(name)
+        if not asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS):
+            raise UnsupportedVersion("exactly-once needs brokers of 3.0 or later, which tell of their transactions")
+        timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
+        errand = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
+        answer, code = asked.run(errand, transactional_id)
+        if code is not ErrorCode.NONE:
+            error = BrokerError(code)
+            raise TransactionError(f"the ledger of {name!r} cannot be taken over: {error}") from error
+        return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=asked.level())
+
+    def ledger(self, name: str) -> Ledger:
+        """See Cluster."""
+        asked = self._asking()
+        return self._reader.read(asked, self._where(asked, name))
+
+    def append(self, lease: Lease, entry: Entry | None) -> Lease:
+        """See Cluster."""
+        asked = self._asking()
+        return write_entry(asked, self._where(asked, lease.name), lease, entry)
+
+    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
+        """See Cluster."""
+        asked = self._asking()
+        return [_standing(asked, each) for each in transactions]
+
+    def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
+        """See Cluster."""
+        return ended(self._asking(), prepared, commit=commit, open_before=True)
+
+    def abort(self, found: Open) -> None:
+        """See Cluster."""
+        leftover = Leftover(
+            transactional_id=found.transactional_id,
+            producer_id=found.producer_id,
+            epoch=found.epoch,
+            started_ms=-1,
+            timeout_ms=found.timeout_ms,
+            partitions=(),
+        )
+        aborted(self._asking(), leftover)
+
+    def _where(self, asked: Asking, name: str) -> Place:
+        if self._place is None:
+            self._place = self._settings.topic.place(asked, name)
+        return self._place
+
+    def _asking(self) -> Asking:
+        return Asking(self._connections, timeout=PATIENCE)
+
+
+_kept: dict[int, list[tuple[Settings, Brokers]]] = {}
+
+
+@contextmanager
+def connected(settings: Settings) -> Iterator[Brokers]:
+    """This process's own for these settings, made once; given up after an error."""
+    mine = _kept.setdefault(os.getpid(), [])
+    known = next((each for key, each in mine if key == settings), None)
+    if known is None:
+        known = Brokers(settings)
+        mine.append((settings, known))
+    try:
+        yield known
+    except BaseException:
+        mine.remove((settings, known))
+        known.close()
+        raise
+
+
+def _open(leftover: Leftover) -> Open:
+    return Open(
+        transactional_id=leftover.transactional_id,
+        producer_id=leftover.producer_id,
+        epoch=leftover.epoch,
+        timeout_ms=leftover.timeout_ms,
+    )
+
+
+def _standing(asked: Asking, prepared: PreparedTransaction) -> Standing:
+    """What its coordinator says; where that is only that it is over, EndTxn tells how, and cannot change it."""
+    state = described(asked, prepared.transactional_id)
+    if state is None:
+        return Standing(fate=Fate.UNTOLD)
+    if state.transaction_state == ONGOING and (state.producer_id, state.producer_epoch) == (
+        prepared.producer_id,
+        prepared.epoch,
+    ):
+        age_ms = max(0, time.time_ns() // 1_000_000 - state.transaction_start_time_ms)
+        return Standing(fate=Fate.OPEN, left=1 - age_ms / max(1, state.transaction_timeout_ms))
+    return Standing(fate=_FATES[ended(asked, prepared, commit=True, open_before=False)])
+
+
+_FATES: Final = {
+    Outcome.COMMITTED: Fate.COMMITTED,
+    Outcome.ALREADY_COMMITTED: Fate.COMMITTED,
+    Outcome.ABORTED: Fate.ABORTED,
+    Outcome.ALREADY_ABORTED: Fate.ABORTED,
+    # Whoever took the id over found the transaction open and aborted it: ids of a batch that is committed are used
+    # again only after the ledger says so.
+    Outcome.FENCED: Fate.ABORTED,
+    Outcome.UNKNOWN: Fate.UNTOLD,
+}

@@ -1,0 +1,96 @@
+"""The topic of the ledger: made when it is missing, and looked at, because one that forgets would lose nothing loudly.
+
+It is compacted, so that the last entry of every name stays. A name's entries are in one partition.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.partitioners.murmur2 import positive
+from ottla.partitioners.murmur2_hash import murmur2
+from ottla.protocol.messages.create_topics import (
+    CREATE_TOPICS,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.protocol.messages.describe_configs import TOPIC
+from ottla.transactions.asking import Asking
+from ottla_spark.exactly_once.broker_limits import setting
+from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.place import Place, described, existing
+
+_log = logging.getLogger(__name__)
+
+CONFIG: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(4 * 1024 * 1024),  # only closed segments are compacted, and a start reads all of the rest
+    "min.cleanable.dirty.ratio": "0.1",
+    "compression.type": "producer",
+}
+_FIRST_WITH_DEFAULTS: Final = 4
+
+
+@attrs.frozen(kw_only=True)
+class LedgerTopic:
+    """Which topic it is, and how it is made: `partitions`, and `replication`, -1 for the brokers' default."""
+
+    name: str
+    partitions: int
+    replication: int
+
+    def place(self, asked: Asking, name: str) -> Place:
+        """The partition of a name, after the topic was made if it was missing."""
+        found = described(asked, self.name)
+        if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._create(asked, controller=found.controller_id)
+        else:
+            self._check(asked)
+        count = len(existing(asked, self.name).topics[0].partitions)
+        return Place(topic=self.name, partition=positive(murmur2(name.encode())) % count)
+
+    def _check(self, asked: Asking) -> None:
+        """Raise LedgerRefused for a topic whose entries would be deleted in time."""
+        found = setting(asked, None, kind=TOPIC, of=self.name, name="cleanup.policy")
+        if found is not None and found != "compact":
+            raise LedgerRefused(
+                f"the ledger topic {self.name!r} has cleanup.policy={found}: entries would be deleted, and batches "
+                "come again. Set it to compact, or name another topic in the option ledger.topic"
+            )
+
+    def _create(self, asked: Asking, *, controller: int) -> None:
+        topic = CreatableTopic(
+            name=self.name,
+            num_partitions=self.partitions,
+            replication_factor=self.replication,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in CONFIG.items()],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+        node = [controller]
+
+        def one() -> Any:
+            answer = asked.ask(
+                node[0] if node[0] >= 0 else None,
+                CREATE_TOPICS,
+                lambda _version: request,
+                floor=_FIRST_WITH_DEFAULTS if self.replication < 0 else 0,
+            )
+            if error_code(answer.topics[0].error_code) is ErrorCode.NOT_CONTROLLER:
+                node[0] = described(asked, self.name).controller_id
+            return answer.topics[0]
+
+        result = asked.until_answered("", one, lambda found: error_code(found.error_code))
+        code = error_code(result.error_code)
+        if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            error = BrokerError(code)
+            told = f" ({result.error_message})" if result.error_message else ""
+            raise TransactionError(
+                f"the ledger topic {self.name!r} could not be made: {error}{told}. Make it yourself, with "
+                f"cleanup.policy=compact, or set the options ledger.topic and ledger.replication.factor"
+            ) from error
+        _log.info("made the ledger topic %r", self.name)

@@ -1,0 +1,133 @@
+"""One entry of the ledger, written in a transaction of the lease's, from whatever process holds it.
+
+Brokers refuse it once the lease is somebody else's. Each request may be repeated: a record by its sequence number, an
+end by its epoch.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import ErrorCode, TransactionError, error_code
+from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.recordbatch.records_v2 import encode_records
+from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.v2 import batch_header
+from ottla.transaction_manager import Errand
+from ottla.transaction_manager.manager import NEW_GENERATION
+from ottla.transaction_manager.transaction_errands import add_partitions, end
+from ottla.transactions.asking import Asking
+from ottla_spark.exactly_once.errors import LeaseLost
+from ottla_spark.exactly_once.lease import Lease
+from ottla_spark.exactly_once.ledger import Entry
+from ottla_spark.exactly_once.ledger_reader import COMPRESSORS
+from ottla_spark.exactly_once.place import Place
+
+_TIMEOUT_MS: Final = 30_000
+_ALL_REPLICAS: Final = -1
+_FIRST_WITH_TRANSACTIONS: Final = 3
+_LAST_OF_OLD: Final = 11
+_LAST_WITH_NAMES: Final = 12
+_GZIP: Final = 1
+_LOST: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+
+
+def write_entry(asked: Asking, place: Place, lease: Lease, entry: Entry | None) -> Lease:
+    """Write it, for good; the lease to go on with. Raises LeaseLost, after which it may be written or not."""
+    owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
+    newest = lease.level >= NEW_GENERATION
+    if not newest:
+        errand = add_partitions(lease.transactional_id, owner, [(place.topic, place.partition)])
+        _check(lease, _joined(asked, errand, lease.transactional_id), "join its transaction")
+    batch = _batch(lease, entry)
+    request = ProduceRequest(
+        transactional_id=lease.transactional_id,
+        acks=_ALL_REPLICAS,
+        timeout_ms=_TIMEOUT_MS,
+        topic_data=[
+            TopicProduceData(
+                name=place.topic, partition_data=[PartitionProduceData(index=place.partition, records=batch)]
+            )
+        ],
+    )
+    _found, code = place.ask(
+        asked,
+        PRODUCE,
+        lambda _version: request,
+        of=lambda answer: answer.responses[0].partition_responses[0],
+        floor=_LAST_WITH_NAMES if newest else _FIRST_WITH_TRANSACTIONS,
+        ceiling=_LAST_WITH_NAMES if newest else _LAST_OF_OLD,
+    )
+    if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by a try whose answer was lost
+        _check(lease, code, "be written")
+    answer, code = asked.run(end(lease.transactional_id, owner, commit=True, newest=newest), lease.transactional_id)
+    _check(lease, code, "be committed")
+    if answer.producer_id >= 0:
+        return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
+    return attrs.evolve(lease, sequence=lease.sequence + 1)
+
+
+def _joined(asked: Asking, errand: Errand, transactional_id: str) -> ErrorCode:
+    """What became of a request to make the one partition a member of the transaction."""
+
+    def one() -> Any:
+        node = asked.coordinator(transactional_id)
+        return asked.ask(node, errand.message, errand.content, ceiling=errand.ceiling)
+
+    def code(answer: Any) -> ErrorCode:
+        return error_code(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+    return code(asked.until_answered(transactional_id, one, code))
+
+
+def _check(lease: Lease, code: ErrorCode, what: str) -> None:
+    if code in _LOST:
+        raise LeaseLost(
+            f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken its ledger over, or "
+            "this one was away for too long. The one that goes on finds out what was written; stop this one if two run"
+        )
+    if code is not ErrorCode.NONE:
+        raise TransactionError(f"an entry of the ledger of {lease.name!r} could not {what}: {code.name}")
+
+
+def _batch(lease: Lease, entry: Entry | None) -> bytes:
+    key, value = lease.name.encode(), None if entry is None else entry.to_bytes()
+    now = time.time_ns() // 1_000_000
+    section = COMPRESSORS[_GZIP].compress(
+        [
+            encode_records(
+                keys=[key],
+                values=[value],
+                headers=None,
+                timestamps=[now],
+                lowest_timestamp=now,
+                highest_timestamp=now,
+                key_sizes=[len(key)],
+                value_sizes=[-1 if value is None else len(value)],
+                null_values=value is None,
+            )
+        ]
+    )
+    header = batch_header(
+        [section],
+        codec_id=_GZIP,
+        first_timestamp=now,
+        max_timestamp=now,
+        count=1,
+        producer_id=lease.producer_id,
+        epoch=lease.epoch,
+        sequence=lease.sequence,
+        transactional=True,
+    )
+    return header + section

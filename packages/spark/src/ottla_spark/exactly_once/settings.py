@@ -1,0 +1,88 @@
+"""The options of exactly-once, read and checked: the prefix, the ledger topic, and how long a transaction may last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from ottla.config import PluginValues
+from ottla_spark.errors import WriteRefused
+from ottla_spark.exactly_once.ledger_topic import LedgerTopic
+from ottla_spark.options import WriteOptions
+from ottla_spark.producer_settings import problems_of
+
+PREFIX: Final = "transactional.id.prefix"
+TOPIC: Final = "ledger.topic"
+REPLICATION: Final = "ledger.replication.factor"
+TIMEOUT: Final = "transaction.timeout.ms"
+
+USUAL_TOPIC: Final = "ottla-exactly-once"
+PARTITIONS: Final = 8
+
+_QUICK: Final = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "1000"}
+"""For what is asked of brokers beside records: who ends one transaction after another meets busy coordinators."""
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What planner, tasks and commit have in common. `producer` is without what belongs to one transaction.
+
+    `timeout_ms` None: the longest that the brokers allow.
+    """
+
+    name: str
+    topic: LedgerTopic
+    producer: PluginValues
+    timeout_ms: int | None
+
+    @property
+    def connection(self) -> PluginValues:
+        """What connects as the tasks' producers do."""
+        return PluginValues({**_QUICK, **self.producer})
+
+    def for_task(self, transactional_id: str, *, timeout_ms: int) -> PluginValues:
+        """The settings of the producer with this id."""
+        return PluginValues({**self.producer, "transactional.id": transactional_id, TIMEOUT: str(timeout_ms)})
+
+
+def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
+    """The settings of a query, or of one job under a prefix. Raises WriteRefused with all that is wrong."""
+    problems: list[str] = []
+    given = options.exactly_once
+    prefix = given.get(PREFIX, "")
+    if not prefix:
+        problems.append(
+            f"guarantee=exactly-once needs the option {PREFIX}: a word that no other query or job writes with, and "
+            "that stays the same over restarts"
+        )
+    name = prefix if job is None else f"{prefix}/job/{job}"
+    settings = Settings(
+        name=name,
+        topic=LedgerTopic(
+            name=given.get(TOPIC) or USUAL_TOPIC,
+            partitions=PARTITIONS,
+            replication=_number(given, REPLICATION, problems, usual=-1),
+        ),
+        producer=PluginValues({key: value for key, value in options.producer.items() if key != TIMEOUT}),
+        timeout_ms=_number(options.producer, TIMEOUT, problems, usual=0) or None,
+    )
+    problems += [
+        f"with guarantee=exactly-once, {problem}" for problem in problems_of(settings.for_task(name, timeout_ms=60_000))
+    ]
+    if problems:
+        raise WriteRefused(problems)
+    return settings
+
+
+def _number(given: Mapping[str, object], key: str, problems: list[str], *, usual: int) -> int:
+    if key not in given:
+        return usual
+    try:
+        number = int(str(given[key]))
+    except ValueError:
+        number = 0
+    if number < 1:
+        problems.append(f"option {key}={given[key]!r} is no number above 0")
+    return number

@@ -1,0 +1,86 @@
+"""The writer of a stream that Spark asks: plan, write, commit, abort, each in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ottla_spark.columns import ColumnPositions
+from ottla_spark.exactly_once.brokers import Brokers, connected
+from ottla_spark.exactly_once.committing import Attempt, commit, give_up
+from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.exactly_once.task import Orders, batch_of_stream, write_task
+from ottla_spark.options import WriteOptions
+
+
+@attrs.frozen(kw_only=True)
+class TaskPrepared(WriterCommitMessage):
+    """What a task tells the commit."""
+
+    attempt: Attempt
+
+
+def stream_writer(options: WriteOptions, columns: ColumnPositions) -> ExactlyOnceWriter:
+    """The writer of one micro-batch. Raises WriteRefused."""
+    return ExactlyOnceWriter(read_settings(options), options, columns)
+
+
+class ExactlyOnceWriter(DataSourceStreamArrowWriter):
+    """Made several times for every micro-batch; only what pickles it, the planner, runs once and before all tasks."""
+
+    def __init__(self, settings: Settings, options: WriteOptions, columns: ColumnPositions) -> None:
+        self._settings = settings
+        self._options = options
+        self._columns = columns
+        self._orders: Orders | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On its way to the tasks: the batch is planned now."""
+        if self._orders is None:
+            with self.cluster() as cluster:
+                self._orders = planned(cluster, self._settings)
+        return self.__dict__
+
+    def cluster(self) -> AbstractContextManager[Brokers]:
+        """What decides about the batch is asked here."""
+        return connected(self._settings)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
+        """Write a task's rows and leave them prepared. Raises WriteFailed or LedgerRefused."""
+        assert self._orders is not None, "tasks get what the planner has pickled"
+        attempt = write_task(
+            iterator,
+            self._orders,
+            of=batch_of_stream(),
+            settings=self._settings,
+            options=self._options,
+            columns=self._columns,
+        )
+        return TaskPrepared(attempt=attempt)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Make the micro-batch visible. Raises BatchNotCommitted, BatchUnsettled or LeaseLost."""
+        with self.cluster() as cluster:
+            commit(cluster, [each for each in attempts(messages) if each is not None], batch=batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Abort what the tasks that came through have prepared, unless the commit was tried."""
+        with self.cluster() as cluster:
+            give_up(cluster, attempts(messages))
+
+
+def planned(cluster: Brokers, settings: Settings) -> Orders:
+    """Take the lease, settle what is there, and tell the tasks."""
+    timeout_ms = cluster.timeout_ms()
+    return Orders(plan=plan(cluster, settings.name), timeout_ms=timeout_ms)
+
+
+def attempts(messages: Sequence[WriterCommitMessage | None]) -> list[Attempt | None]:
+    """What the tasks did; None where one failed."""
+    return [message.attempt if isinstance(message, TaskPrepared) else None for message in messages]

@@ -1,0 +1,177 @@
+"""What a task does: its rows in a transaction of its own, left prepared for whoever commits the batch.
+
+Producers stay with their worker process and its transactional ids. One goes on after its last transaction without being
+made anew where the ledger says that this was committed; in any other case taking the id aborts what is left of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import uuid
+from collections.abc import Iterator
+
+import attrs
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ottla import OttlaError, Producer
+from ottla.transactions import PreparedTransaction
+from ottla_spark.columns import ColumnPositions
+from ottla_spark.exactly_once.committing import Attempt
+from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.ids import IdPool
+from ottla_spark.exactly_once.ledger import Status, Step, next_step
+from ottla_spark.exactly_once.planning import Plan
+from ottla_spark.exactly_once.settings import Settings
+from ottla_spark.options import WriteOptions
+from ottla_spark.producers import Borrowed
+from ottla_spark.task import send_rows, task_name
+
+_log = logging.getLogger(__name__)
+
+_ABORT_WITHIN = 5.0
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+
+
+@attrs.frozen(kw_only=True)
+class Orders:
+    """What the planner gives to every task of a batch."""
+
+    plan: Plan
+    timeout_ms: int
+
+
+@attrs.frozen(kw_only=True)
+class BatchName:
+    """Which batch of which query; a job has one batch."""
+
+    query: str
+    batch: int
+
+
+def batch_of_stream() -> BatchName:
+    """The micro-batch of this task, as Spark tells tasks alone."""
+    context = TaskContext.get()
+    query = context.getLocalProperty(_QUERY) if context is not None else None
+    batch = context.getLocalProperty(_BATCH) if context is not None else None
+    if query is None or batch is None:
+        raise LedgerRefused(
+            f"Spark does not tell this task which micro-batch it is of ({_QUERY}={query}, {_BATCH}={batch}); "
+            "guarantee=exactly-once is for writeStream, and for batches there is ottla_spark.write_once"
+        )
+    return BatchName(query=query, batch=int(batch))
+
+
+def write_task(
+    batches: Iterator[pa.RecordBatch],
+    orders: Orders,
+    *,
+    of: BatchName,
+    settings: Settings,
+    options: WriteOptions,
+    columns: ColumnPositions,
+) -> Attempt:
+    """Write a task's rows and prepare them, or drain them where the batch is in the ledger already."""
+    given = orders.plan
+    step = next_step(given.last, name=settings.name, query=of.query, batch=of.batch)
+    attempt = Attempt(lease=given.lease, query=of.query, batch=of.batch, partition=_partition(), step=step)
+    if step is Step.SKIP:
+        for _ in batches:  # a stateful query keeps its state only if all of it is read
+            pass
+        return attempt
+    with contextlib.ExitStack() as stack:
+        own = _OwnTransaction(orders, settings=settings, idle=options.idle, stack=stack)
+        try:
+            written = send_rows(batches, own.producer, options=options, columns=columns, task=task_name())
+            prepared = own.prepare()
+        except BaseException:
+            own.abort()
+            raise
+    return attrs.evolve(attempt, prepared=prepared, records=written.records, bytes=written.bytes)
+
+
+class _OwnTransaction:
+    """The transaction of one attempt, begun with its first row; `stack` gives the producer back."""
+
+    def __init__(self, orders: Orders, *, settings: Settings, idle: float, stack: contextlib.ExitStack) -> None:
+        self._orders = orders
+        self._settings = settings
+        self._idle = idle
+        self._stack = stack
+        self._producer: Producer | None = None
+
+    def producer(self) -> Producer:
+        """A producer in a transaction of its own."""
+        plan = self._orders.plan
+        mine = _worker(self._settings.name)
+        name = mine.pool.take(plan.lease)
+        settings = self._settings.for_task(name, timeout_ms=self._orders.timeout_ms)
+        before = mine.left.pop(name, None)
+        if before is not None:
+            with contextlib.suppress(OttlaError), Borrowed(settings, idle=self._idle) as last:
+                before.go_on(last.producer(), plan)  # closed if it cannot
+        producer = self._stack.enter_context(Borrowed(settings, idle=self._idle)).producer()
+        if before is None or producer is not before.producer:
+            producer.init_transactions()
+        producer.begin_transaction()
+        self._name, self._producer = name, producer
+        return producer
+
+    def prepare(self) -> PreparedTransaction | None:
+        """Leave it to the commit of the batch; None: there was no row."""
+        if self._producer is None:
+            return None
+        prepared = self._producer.prepare_transaction()
+        _worker(self._settings.name).left[self._name] = _Left(producer=self._producer, prepared=prepared)
+        return prepared
+
+    def abort(self) -> None:
+        """Let nobody wait for it. If that fails, it is found and aborted when the next batch is planned."""
+        if self._producer is not None:
+            try:
+                self._producer.abort_transaction(timeout=_ABORT_WITHIN)
+            except OttlaError as error:
+                _log.warning("a transaction of a failed task is left to be aborted by the driver: %s", error)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Left:
+    """What a task of this process left prepared, and with which producer."""
+
+    producer: Producer
+    prepared: PreparedTransaction
+
+    def go_on(self, producer: Producer, plan: Plan) -> None:
+        """Have the same producer ready for another transaction. Raises OttlaError when it cannot be."""
+        if producer is not self.producer:
+            return
+        done = plan.last is not None and plan.last.status is Status.DONE
+        if done and plan.last is not None and any(each.prepared == self.prepared for each in plan.last.listed):
+            producer.commit_transaction()  # once more: it tells the producer its next epoch
+        else:
+            producer.abort_transaction()
+
+
+@attrs.define
+class _Worker:
+    pool: IdPool
+    left: dict[str, _Left] = attrs.field(factory=dict)
+
+
+_workers: dict[tuple[int, str], _Worker] = {}
+
+
+def _worker(name: str) -> _Worker:
+    """What this process has of a name; a fork begins with nothing."""
+    key = os.getpid(), name
+    if key not in _workers:
+        _workers[key] = _Worker(pool=IdPool(name=name, process=uuid.uuid4().hex))
+    return _workers[key]
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

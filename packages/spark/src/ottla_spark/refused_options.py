@@ -1,0 +1,74 @@
+"""Options that make no sense in a write, and why: of Spark's Kafka source, of consumers, and of Java's classes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_READING: Final = (
+    'it is for reading from Kafka, and this only writes; read with Spark\'s own format("kafka") and leave it out here'
+)
+_SOURCE: Final = frozenset(
+    {
+        "assign",
+        "endingoffsets",
+        "endingoffsetsbytimestamp",
+        "endingtimestamp",
+        "failondataloss",
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "groupidprefix",
+        "maxoffsetspertrigger",
+        "maxrecordsperpartition",
+        "maxtriggerdelay",
+        "minoffsetspertrigger",
+        "minpartitions",
+        "startingoffsets",
+        "startingoffsetsbytimestamp",
+        "startingoffsetsbytimestampstrategy",
+        "startingtimestamp",
+        "subscribe",
+        "subscribepattern",
+    }
+)
+_CONSUMER: Final = frozenset(
+    {
+        "auto.offset.reset",
+        "check.crcs",
+        "enable.auto.commit",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "group.id",
+        "group.instance.id",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "key.deserializer",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+        "value.deserializer",
+    }
+)
+_SERIALIZED: Final = (
+    "the bytes of column {!r} are sent as they are; serialize with DataFrame functions and leave the option out"
+)
+_TRANSACTIONAL_ID: Final = (
+    "tasks run at the same time and again, and one id belongs to one producer; leave it out, and for a stream set "
+    "guarantee=exactly-once and transactional.id.prefix"
+)
+
+
+def reason_against(name: str) -> str | None:
+    """Why the option of this name, in lower case, is refused; None: it is not, for all that is known here."""
+    if name in _SOURCE or name.startswith("kafkaconsumer."):
+        return _READING
+    match name.removeprefix("kafka.") if name.startswith("kafka.") else "":
+        case "key.serializer" | "value.serializer" as setting:
+            return _SERIALIZED.format(setting.partition(".")[0])
+        case "transactional.id":
+            return _TRANSACTIONAL_ID
+        case setting if setting in _CONSUMER:
+            return "it is a setting of consumers, and this only writes; leave it out"
+    return None

@@ -1,0 +1,29 @@
+"""Files that Spark brought to its executors: `--files` and `SparkContext.addFile`.
+
+A setting that names a file may give its bare name, as it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark import SparkFiles
+
+from ottla.config import PluginValues
+
+LOCATIONS: Final = ("ssl.keystore.location", "ssl.truststore.location", "sasl.oauthbearer.token.location")
+
+
+def with_shipped_files(settings: Mapping[str, Any]) -> PluginValues:
+    """The settings, with files that are not where they are said to be looked for among those that Spark brought."""
+    found = {name: _shipped(settings[name]) for name in LOCATIONS if isinstance(settings.get(name), str)}
+    return PluginValues({**settings, **{name: path for name, path in found.items() if path is not None}})
+
+
+def _shipped(path: str) -> str | None:
+    if not path or os.path.isabs(path) or os.path.exists(path) or not SparkFiles._is_running_on_worker:
+        return None
+    shipped = SparkFiles.get(path)
+    return shipped if os.path.exists(shipped) else None

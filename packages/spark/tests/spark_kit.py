@@ -1,0 +1,108 @@
+"""A local Spark for tests, a way to write with it, and confluent-kafka to read what arrived."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+
+WITHIN = 60.0  # seconds
+
+
+@attrs.frozen(kw_only=True)
+class Arrived:
+    """A record as another client reads it."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = -1
+
+
+class Write(Protocol):
+    """Writes a DataFrame to a Kafka; `_` in an option stands for `.`."""
+
+    def __call__(self, frame: DataFrame, **options: str) -> None: ...
+
+
+@contextmanager
+def local_spark(folder: Path) -> Iterator[SparkSession]:
+    """Two cores of Spark, with the Python of these tests; the data source is not registered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.driver.memory", "1g")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.warehouse.dir", str(folder))
+            .getOrCreate()
+        )
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def dotted(options: dict[str, str]) -> dict[str, str]:
+    """Options as they are written, from those of a call."""
+    return {key.replace("_", "."): value for key, value in options.items()}
+
+
+def writing_to(kafka: KafkaCluster) -> Write:
+    """Batch writes to this cluster."""
+
+    def write(frame: DataFrame, **options: str) -> None:
+        writer = frame.write.format("ottla").mode("append")
+        writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).options(**dotted(options)).save()
+
+    return write
+
+
+def arrived(kafka: KafkaCluster, topic: str) -> list[Arrived]:
+    """Everything in a topic, partition by partition, in order."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "reader", "log_level": 0})
+    try:
+        partitions = consumer.list_topics(topic, timeout=WITHIN).topics[topic].partitions
+        return [record for partition in sorted(partitions) for record in _read(consumer, topic, partition)]
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Any, topic: str, partition: int) -> list[Arrived]:
+    place = TopicPartition(topic, partition, 0)
+    _, end = consumer.get_watermark_offsets(place, timeout=WITHIN)
+    consumer.assign([place])
+    found = consumer.consume(end, timeout=WITHIN) if end else []
+
+    assert len(found) == end
+    assert [message.error() for message in found] == [None] * end
+    return [
+        Arrived(
+            value=message.value(),
+            key=message.key(),
+            partition=partition,
+            headers=tuple(message.headers() or ()),
+            timestamp_ms=message.timestamp()[1],
+        )
+        for message in found
+    ]
+
+
+def values(records: Sequence[Arrived]) -> list[bytes | None]:
+    """Their values alone."""
+    return [record.value for record in records]

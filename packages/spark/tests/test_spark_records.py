@@ -1,0 +1,117 @@
+"""What becomes of Spark's record batches before they are sent: columns, what is wrong with a cell, topics."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla_spark.errors import WriteFailed
+from ottla_spark.records import RowPlace, by_topic, records_of, size
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+PLACE = RowPlace(task="Spark partition 3", rows_before=10)
+
+
+def records(**columns: pa.Array) -> pa.RecordBatch:
+    """What is sent of a record batch of these columns."""
+    return records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)}, place=PLACE)
+
+
+def test_columns_are_taken_from_where_they_are_and_under_our_names() -> None:
+    batch = pa.record_batch({"note": ["n"], "k": ["key"], "VALUE": [b"v"]})
+
+    assert records_of(batch, {"key": 1, "value": 2}, place=PLACE).to_pylist() == [{"key": "key", "value": b"v"}]
+
+
+def test_columns_are_not_copied() -> None:
+    batch = pa.record_batch({"value": ["a", "b"]})
+    [sent] = records_of(batch, {"value": 0}, place=PLACE).columns
+
+    assert sent.buffers()[2].address == batch.column(0).buffers()[2].address
+
+
+@pytest.mark.parametrize(
+    ("column", "data", "row", "said"),
+    [
+        ("topic", pa.array(["a", None, None]), 12, "column 'topic' is null"),
+        ("partition", pa.array([0, None, -1], pa.int32()), 13, "column 'partition' is negative"),
+        (
+            "timestamp",
+            pa.array([datetime(1969, 12, 31, tzinfo=UTC), None, None], pa.timestamp("us", "UTC")),
+            11,
+            "column 'timestamp' is before 1970",
+        ),
+        (
+            "headers",
+            pa.array([None, [{"key": "a", "value": None}], [{"key": None, "value": b""}]], HEADERS),
+            13,
+            "column 'headers' has a null key",
+        ),
+        ("headers", pa.array([[], [None], None], HEADERS), 12, "column 'headers' has a null key"),
+        (
+            "headers",
+            pa.array([None] * 9 + [[{"key": "a", "value": None}, None]] + [None] * 2, HEADERS).slice(9),
+            11,
+            "column 'headers' has a null key",
+        ),
+    ],
+    ids=["topic", "partition", "timestamp", "header key", "header", "header of a slice"],
+)
+def test_a_wrong_cell_is_told_with_row_and_column(column: str, data: pa.Array, row: int, said: str) -> None:
+    columns = {"topic": pa.array(["t"] * 3), "value": pa.array(list("abc")), column: data}
+
+    with pytest.raises(WriteFailed, match=re.escape(f"row {row} of Spark partition 3 was refused: {said}")):
+        records(**columns)
+
+
+def test_what_may_be_null_is_taken() -> None:
+    nulls = records(
+        value=pa.array([None], pa.string()),
+        key=pa.array([None], pa.binary()),
+        partition=pa.array([None], pa.int32()),
+        timestamp=pa.array([None], pa.timestamp("us", "UTC")),
+        headers=pa.array([[{"key": "a", "value": None}]], HEADERS),
+    )
+
+    assert nulls.num_rows == 1
+    assert size(nulls) == 0
+
+
+def test_bytes_are_those_of_keys_and_values() -> None:
+    assert size(records(value=pa.array(["grün", None]), key=pa.array([b"k", b"kk"]))) == 8
+    assert size(records(value=pa.array(["1", "22", "333"])[1:2])) == 2
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=50))
+def test_each_topic_gets_its_rows_in_their_order(topics: list[str]) -> None:
+    batch = records(topic=pa.array(topics), value=pa.array([str(row) for row in range(len(topics))]))
+    expected: dict[str, list[Any]] = defaultdict(list)
+    for row, topic in enumerate(topics):
+        expected[topic].append((row, str(row)))
+
+    found = {
+        part.topic: [(part.index(row), value) for row, value in enumerate(part.rows.column("value").to_pylist())]
+        for part in by_topic(batch, topic=None)
+    }
+
+    assert found == expected
+
+
+def test_rows_of_one_topic_are_not_copied() -> None:
+    batch = records(topic=pa.array(["t", "t"]), value=pa.array(["1", "2"]))
+    [part] = by_topic(batch, topic=None)
+
+    assert part.rows.column("value").buffers()[2].address == batch.column("value").buffers()[2].address
+
+
+def test_the_topic_of_the_option_is_that_of_all_rows() -> None:
+    [part] = by_topic(records(value=pa.array(["1", "2"])), topic="t")
+
+    assert (part.topic, part.rows.num_rows) == ("t", 2)

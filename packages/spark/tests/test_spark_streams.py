@@ -1,0 +1,110 @@
+"""Streams written by `writeStream.format("ottla")`: a real Spark and a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from spark_kit import WITHIN, arrived, dotted, local_spark, values
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with local_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+class Stream:
+    """Files that a query reads one by one, each a micro-batch, and what it writes."""
+
+    def __init__(self, spark: SparkSession, kafka: KafkaCluster, folder: Path) -> None:
+        self._spark = spark
+        self._kafka = kafka
+        self._folder = folder
+
+    def add(self, frame: DataFrame) -> None:
+        """One file more."""
+        frame.coalesce(1).write.mode("append").parquet(str(self._folder / "in"))
+
+    def frame(self, schema: str) -> DataFrame:
+        return self._spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self._folder / "in"))
+
+    def run(self, frame: DataFrame, *, mode: str = "append", **options: str) -> Any:
+        """Write what is there now, and end."""
+        query = (
+            frame.writeStream.format("ottla")
+            .outputMode(mode)
+            .option("kafka.bootstrap.servers", self._kafka.bootstrap_servers)
+            .option("checkpointLocation", str(self._folder / "checkpoint"))
+            .options(**dotted(options))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(int(WITHIN))
+        return query
+
+
+@pytest.fixture
+def stream(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Stream:
+    return Stream(spark, kafka, tmp_path)
+
+
+def numbers(spark: SparkSession, start: int, end: int) -> DataFrame:
+    return spark.range(start, end).selectExpr("cast(id as string) as value")
+
+
+def test_each_micro_batch_arrives_once_and_in_order(
+    spark: SparkSession, stream: Stream, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    for start in (0, 100, 200):
+        stream.add(numbers(spark, start, start + 100))
+    stream.run(stream.frame("value string"), topic=topic)
+    stream.add(numbers(spark, 300, 400))
+    stream.run(stream.frame("value string"), topic=topic)
+
+    found = [int(value or b"") for value in values(arrived(kafka, topic))]
+    assert sorted(found) == list(range(400))
+    assert found[300:] == list(range(300, 400))
+
+
+def test_the_mode_complete_sends_the_whole_result_each_time(
+    spark: SparkSession, stream: Stream, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    for _ in range(2):
+        stream.add(numbers(spark, 0, 10))
+    counted = stream.frame("value string").groupBy().count().selectExpr("cast(count as string) as value")
+    stream.run(counted, mode="complete", topic=topic)
+
+    assert values(arrived(kafka, topic)) == [b"10", b"20"]
+
+
+def test_a_stream_that_cannot_be_written_says_so_with_all_that_is_wrong(spark: SparkSession, stream: Stream) -> None:
+    stream.add(spark.range(1).selectExpr("id as value"))
+
+    with pytest.raises(PySparkException) as refused:
+        stream.run(stream.frame("value bigint"), bogus="1")
+
+    said = str(refused.value)
+    assert "column 'value' has the unsupported type bigint; it must be string or binary" in said
+    assert "there is no topic" in said
+    assert "option 'bogus' is not known" in said
+
+
+def test_a_row_that_cannot_be_sent_ends_the_query_with_its_place(
+    spark: SparkSession, stream: Stream, make_topic: MakeTopic
+) -> None:
+    stream.add(spark.createDataFrame([(make_topic(), "1"), (None, "2")], "topic string, value string"))
+
+    with pytest.raises(StreamingQueryException, match="row 2 of Spark partition 0 was refused: column 'topic' is null"):
+        stream.run(stream.frame("topic string, value string"))

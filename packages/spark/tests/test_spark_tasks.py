@@ -1,0 +1,277 @@
+"""What a task sends, says and counts: its rows go through a whole producer to simulated brokers."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ottla import ErrorCode, TopicUnavailable
+from ottla_spark import outbox
+from ottla_spark.errors import WriteFailed
+from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.task import TaskWritten, send_rows
+from simulated_producer import Simulated, simulated
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TYPES = {
+    "topic": [pa.string(), pa.large_string()],
+    "value": [pa.string(), pa.binary(), pa.large_string(), pa.large_binary()],
+    "key": [pa.string(), pa.binary(), pa.large_string(), pa.large_binary()],
+    "partition": [pa.int32()],
+    "headers": [HEADERS],
+    "timestamp": [pa.timestamp("us", "UTC")],
+}
+TOPICS = ("t", "u", "v")
+PARTITIONS = 3
+HANG_GUARD = 20.0
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+def options(topic: str | None = None) -> WriteOptions:
+    problems: list[str] = []
+    given_ = {"kafka.bootstrap.servers": "seed:9092"} | ({"topic": topic} if topic else {})
+    read = read_options(given_, problems=problems)
+    assert problems == []
+    return read
+
+
+@contextmanager
+def cluster(**config: Any) -> Iterator[Simulated]:
+    """Three topics of three partitions each, known to the producer."""
+    with simulated(1, 1, 1, **config) as world:
+        for topic in TOPICS[1:]:
+            world.cluster.create(topic, 1, 1, 1)
+            world.know(topic)
+        yield world
+
+
+def sent(world: Simulated, batches: Iterable[pa.RecordBatch], *, topic: str | None = None) -> TaskWritten:
+    """What a task with these batches gives; raises what it raises."""
+    ended: list[Any] = []
+    batches = iter(batches)
+    first = next(batches)
+    task: dict[str, Any] = {
+        "options": options(topic),
+        "columns": {name: at for at, name in enumerate(first.schema.names)},
+        "task": "Spark partition 7",
+    }
+
+    def run() -> None:
+        try:
+            ended.append(send_rows(chain([first], batches), lambda: world.producer, **task))
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    for _ in range(1_000_000):
+        if not thread.is_alive():
+            break
+        world.round(until=world.clock())
+    thread.join(HANG_GUARD)
+    [outcome] = ended
+    if isinstance(outcome, BaseException):
+        raise outcome
+    assert isinstance(outcome, TaskWritten)
+    return outcome
+
+
+def log(world: Simulated, topic: str, partition: int) -> list[Any]:
+    return list(world.cluster.topics[topic].log.get(partition, []))
+
+
+def numbered(start: int, end: int, **columns: Any) -> pa.RecordBatch:
+    return pa.record_batch({"value": [b"%d" % number for number in range(start, end)], **columns})
+
+
+def _row(**fixed: Any) -> st.SearchStrategy[Row]:
+    part = st.none() | st.text(max_size=5)
+    header = st.fixed_dictionaries({"key": st.text(max_size=3), "value": st.none() | st.binary(max_size=3)})
+    return st.fixed_dictionaries(
+        {
+            "topic": st.sampled_from(TOPICS),
+            "value": part,
+            "key": part,
+            "partition": st.integers(0, PARTITIONS - 1),
+            "headers": st.none() | st.lists(header, max_size=3),
+            "timestamp": st.integers(0, 10**16),  # microseconds
+        }
+    )
+
+
+@given(rows=st.lists(_row(), min_size=1, max_size=40), data=st.data())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_row_is_a_record_of_its_topic_and_partition_in_its_order(rows: list[Row], data: st.DataObject) -> None:
+    kinds = {name: data.draw(st.sampled_from(found), name) for name, found in TYPES.items()}
+    size = data.draw(st.integers(1, 20), "rows of a batch")
+    schema = pa.schema(kinds.items())
+    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}, schema)
+    expected: dict[tuple[str, int], list[Any]] = defaultdict(list)
+    for row in rows:
+        expected[row["topic"], row["partition"]].append(
+            (
+                _bytes(row["value"]),
+                _bytes(row["key"]),
+                tuple((header["key"], header["value"]) for header in row["headers"] or ()),
+                row["timestamp"] // 1000,
+            )
+        )
+
+    with cluster() as world:
+        written = sent(world, table.to_batches(max_chunksize=size))
+        found = {
+            (topic, partition): [
+                (record.value, record.key, record.headers, record.timestamp_ms)
+                for record in log(world, topic, partition)
+            ]
+            for topic in TOPICS
+            for partition in range(PARTITIONS)
+        }
+
+    assert {place: records for place, records in found.items() if records} == expected
+    assert written.records == len(rows)
+    assert written.partitions == {place: len(records) for place, records in expected.items()}
+    assert written.bytes == sum(
+        len(value or b"") + len(key or b"") for each in expected.values() for value, key, *_ in each
+    )
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def test_equal_keys_go_where_send_would_put_them() -> None:
+    keys = [str(number % 10) for number in range(100)]
+    with cluster() as world:
+        sent(world, [numbered(0, 100, key=keys)], topic="t")
+        sent(world, [numbered(0, 100, key=keys)], topic="u")
+        for key, value in zip(keys, range(100), strict=True):
+            world.producer.send("v", b"%d" % value, key=key.encode())
+        world.settle()
+        found = [[[record.value for record in log(world, topic, at)] for at in range(PARTITIONS)] for topic in TOPICS]
+
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_task_without_rows_asks_for_no_producer() -> None:
+    def nobody() -> Any:
+        raise AssertionError("a producer was asked for")
+
+    written = send_rows(iter([numbered(0, 0)]), nobody, options=options("t"), columns={"value": 0}, task="task")
+
+    assert (written.records, written.bytes, written.partitions) == (0, 0, {})
+
+
+def test_rows_leave_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "TABLE_BYTES", 1000)
+    to_zero = pa.array([0] * 100, pa.int32())
+    with cluster() as world:
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for start in range(0, 1000, 100):
+                yield numbered(start, start + 100, partition=to_zero)
+            until(lambda: len(log(world, "t", 0)) >= 900)
+            yield numbered(1000, 1100, partition=to_zero)
+
+        written = sent(world, batches(), topic="t")
+        found = [record.value for record in log(world, "t", 0)]
+
+    assert found == [b"%d" % number for number in range(1100)]
+    assert (written.records, written.partitions) == (1100, {("t", 0): 1100})
+
+
+def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "GATHERED_BYTES", 300)
+    topics = pa.array([TOPICS[number % 3] for number in range(100)])
+    with cluster() as world:
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield numbered(0, 100, topic=topics)
+            until(lambda: sum(len(log(world, topic, at)) for topic in TOPICS for at in range(PARTITIONS)) >= 50)
+
+        assert sent(world, batches()).records == 100
+
+
+def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_columns() -> None:
+    batches = [
+        numbered(0, 10, topic=["u"] * 10),
+        pa.record_batch({"value": [b"", bytes(900), b"", bytes(2000)], "topic": ["t", "t", "u", "u"]}),
+    ]
+    with cluster(max_request_size=1000, batch_size=500) as world, pytest.raises(WriteFailed) as failed:
+        sent(world, batches)
+
+    said = str(failed.value)
+    assert said.startswith("row 14 of Spark partition 7 was refused: it has 2082 bytes, above max.request.size")
+    assert said.endswith("(column 'value': 2000 bytes)")
+
+
+def test_a_partition_that_the_topic_lacks_is_told_with_its_row() -> None:
+    batch = numbered(0, 3, partition=pa.array([0, None, 9], pa.int32()))
+    with cluster(max_block_ms=0) as world, pytest.raises(WriteFailed) as failed:
+        sent(world, [numbered(0, 5, partition=pa.array([0] * 5, pa.int32())), batch], topic="t")
+
+    assert str(failed.value).startswith("row 8 of Spark partition 7 was refused: it is for partition 9 of topic 't'")
+
+
+def test_a_topic_that_nobody_knows_is_told_with_the_row_that_wants_it() -> None:
+    with cluster(max_block_ms=0) as world, pytest.raises(WriteFailed) as failed:
+        sent(world, [numbered(0, 3, topic=["t", "nowhere", "t"])])
+
+    assert "row 2 of Spark partition 7, and what follows it for topic 'nowhere', cannot be sent: " in str(failed.value)
+    assert isinstance(failed.value.__cause__, TopicUnavailable)
+
+
+def test_what_a_broker_refuses_is_told_with_row_topic_partition_and_counts() -> None:
+    to_two = pa.array([2] * 3, pa.int32())
+    batches = [
+        numbered(0, 3, topic=["t", "u", "t"], partition=to_two),
+        numbered(3, 6, topic=["t"] * 3, partition=to_two),
+    ]
+    with cluster() as world:
+        world.cluster.brokers[1].codes.extend([ErrorCode.INVALID_RECORD] * 2)
+        with pytest.raises(WriteFailed) as failed:
+            sent(world, batches)
+
+    assert str(failed.value).startswith(
+        "Spark partition 7: of 6 records these failed: 5 for topic 't' (0 of them possibly in Kafka), "
+        "1 for topic 'u' (0 of them possibly in Kafka); the first, row 1 of Spark partition 7: topic 't', partition 2: "
+    )
+
+
+def test_a_failure_ends_the_task_before_its_rows_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "TABLE_BYTES", 1)
+    read: list[int] = []
+    with cluster() as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for start in range(0, 1_000_000, 10):
+                read.append(start)
+                yield numbered(start, start + 10)
+                if start == 0:
+                    until(lambda: world.sender.idle)
+
+        with pytest.raises(WriteFailed, match=re.escape("the first, row 1 of Spark partition 7")):
+            sent(world, batches(), topic="t")
+
+    assert len(read) < 10
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Wait for what the test's thread brings about with its rounds."""
+    deadline = time.monotonic() + HANG_GUARD
+    while not happened():
+        assert time.monotonic() < deadline, "it has not happened"
+        threading.Event().wait(0.001)

@@ -1,0 +1,143 @@
+"""Batch writes on executors that are processes of their own, and die."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from readback import read_back
+from spark_cluster.cluster import SparkCluster
+from spark_cluster.gated import WITHIN, failing_once, gated, number_of
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    # mapInArrow looks whether pandas is there, which it has no use for.
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+PARTITIONS = 3
+TASKS = 4
+ROWS = 20_000  # of a task
+
+
+@pytest.fixture(scope="module")
+def spark(spark_cluster: SparkCluster) -> Iterator[SparkSession]:
+    with spark_cluster.session(spark_sql_execution_arrow_maxRecordsPerBatch="1000") as session:
+        yield session
+
+
+@pytest.fixture
+def topic(make_topic: MakeTopic) -> str:
+    return make_topic(partitions=PARTITIONS)
+
+
+def write(frame: DataFrame, kafka: KafkaCluster, topic: str) -> None:
+    writer = frame.write.format("ottla").mode("append").option("topic", topic)
+    writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).save()
+
+
+def arrived(kafka: KafkaCluster, topic: str) -> Counter[int]:
+    """How often each number is in the topic."""
+    found = read_back(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
+    return Counter(number_of(record.value) for record in found)
+
+
+def written(kafka: KafkaCluster, topic: str) -> int:
+    """How many records are in the topic."""
+    return sum(kafka.end_offset(topic, partition) for partition in range(PARTITIONS))
+
+
+def wait_until(happened: Callable[[], bool], trouble: str) -> None:
+    deadline = time.monotonic() + WITHIN
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError(trouble)
+        time.sleep(0.02)
+
+
+@attrs.frozen(kw_only=True)
+class HeldWrite:
+    """A write whose tasks stop in their middle, until something was done meanwhile."""
+
+    spark: SparkSession
+    kafka: KafkaCluster
+    topic: str
+    gate: Path
+
+    def run(self, meanwhile: Callable[[], None], *, tasks: int = TASKS) -> None:
+        """Write so many tasks' rows. The session is active in this thread only, so *meanwhile* runs in another."""
+        with ThreadPoolExecutor(1) as pool:
+            doing = pool.submit(self._open_after, meanwhile)
+            write(gated(self.spark, tasks=tasks, rows=ROWS, gate=self.gate), self.kafka, self.topic)
+            doing.result(WITHIN)
+
+    def _open_after(self, meanwhile: Callable[[], None]) -> None:
+        try:
+            meanwhile()
+        finally:
+            self.gate.touch()
+
+    def wait_for(self, records: int) -> None:
+        """Until so many are in the topic."""
+        wait_until(lambda: written(self.kafka, self.topic) >= records, f"there are no {records} records in Kafka")
+
+
+@pytest.fixture
+def held(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, spark_cluster: SparkCluster, tmp_path: Path
+) -> HeldWrite:
+    spark_cluster.wait_for_executors()
+    return HeldWrite(spark=spark, kafka=kafka, topic=topic, gate=tmp_path / "gate")
+
+
+def test_every_executor_writes_its_share(held: HeldWrite, kafka: KafkaCluster, topic: str) -> None:
+    # More than one task comes to before the gate.
+    held.run(lambda: held.wait_for(ROWS // 2 + 1), tasks=2)
+
+    assert arrived(kafka, topic) == Counter(range(2 * ROWS))
+
+
+def test_nothing_is_lost_when_an_executor_is_killed_in_the_middle(
+    held: HeldWrite, spark_cluster: SparkCluster, kafka: KafkaCluster, topic: str
+) -> None:
+    def kill() -> None:
+        held.wait_for(1)
+        killed = spark_cluster.kill_executor()
+        spark_cluster.wait_for_executors(without=killed)
+
+    held.run(kill)
+
+    assert arrived(kafka, topic).keys() == set(range(TASKS * ROWS))
+
+
+def test_nothing_is_lost_when_python_workers_are_killed_in_the_middle(
+    held: HeldWrite, spark_cluster: SparkCluster, kafka: KafkaCluster, topic: str
+) -> None:
+    def kill() -> None:
+        held.wait_for(1)
+        workers = spark_cluster.python_workers()
+        assert workers
+        for worker in workers:
+            worker.kill()
+
+    held.run(kill)
+
+    assert arrived(kafka, topic).keys() == set(range(TASKS * ROWS))
+
+
+def test_nothing_is_lost_when_every_task_is_tried_again(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
+    write(failing_once(spark, tasks=TASKS, rows=ROWS), kafka, topic)
+
+    found = arrived(kafka, topic)
+    assert found.keys() == set(range(TASKS * ROWS))
+    assert set(found.values()) <= {1, 2}

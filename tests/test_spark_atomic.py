@@ -1,0 +1,217 @@
+"""All-or-nothing micro-batches on a real broker, with tasks and workers that fail: exactly what was to be written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import spark_atomic_program as program
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from ottla import transactions
+from ottla.partitioners.murmur2_hash import murmur2
+from ottla_spark.atomic import AtomicSink, BatchRefused, atomically, sink
+from ottla_spark.atomic.course import BatchWritten
+from ottla_spark.errors import WriteRefused
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from transactions_kit import read
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    # PySpark warns of pandas 3, which it asks for and does not use here.
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+PARTITIONS = program.PARTITIONS
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """Two cores of Spark, with the Python of these tests."""
+    import sys
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = program.session_with(2)
+        yield session
+        session.stop()
+
+
+@pytest.fixture
+def topic(make_topic: MakeTopic) -> str:
+    return make_topic(PARTITIONS)
+
+
+class Told:
+    """What became of batches."""
+
+    def __init__(self, kafka: KafkaCluster, topic: str, **more: object) -> None:
+        self.batches: list[BatchWritten] = []
+        self.sink = made(kafka, topic, on_batch=self.batches.append, **more)
+
+
+def made(kafka: KafkaCluster, topic: str, **more: object) -> AtomicSink:
+    arguments: dict[str, object] = {"transactional_id": topic, **more}
+    return atomically({"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic}, **arguments)  # type: ignore[arg-type]
+
+
+def committed(kafka: KafkaCluster, topic: str) -> Counter[int]:
+    found = read(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
+    return Counter(int(value) for values in found for value in values)
+
+
+def all_of(batches: int) -> Counter[int]:
+    return Counter(range(batches * program.ROWS))
+
+
+def test_every_batch_is_there_once_with_keys_where_java_puts_them(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    told = Told(kafka, topic)
+    for batch in range(3):
+        program.put(tmp_path, batch)
+    program.run(program.numbers(spark, tmp_path), told.sink, tmp_path)
+    found = read(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
+    places = {int(value): place for place, values in enumerate(found) for value in values}
+
+    assert committed(kafka, topic) == all_of(3)
+    assert told.batches == [BatchWritten(batch=batch, records=program.ROWS, attempts=1) for batch in range(3)]
+    keyed = {number: place for number, place in places.items() if number % 3}
+    assert keyed == {number: (murmur2(b"%d" % number) & 0x7FFFFFFF) % PARTITIONS for number in keyed}
+
+
+def test_a_partition_that_a_row_names_is_where_it_goes(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    program.put(tmp_path, 0)
+    frame = program.numbers(spark, tmp_path).selectExpr("value", f"cast(value % {PARTITIONS} as int) as partition")
+    program.run(frame, made(kafka, topic), tmp_path)
+    found = read(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
+
+    for place, values in enumerate(found):
+        assert Counter(map(int, values)) == Counter(range(place, program.ROWS, PARTITIONS))
+
+
+def test_rows_name_their_topics(
+    spark: SparkSession, kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    names = [make_topic(PARTITIONS), make_topic(1)]
+    program.put(tmp_path, 0)
+    which = f"case when value % 5 = 0 then '{names[1]}' else '{names[0]}' end as topic"
+    frame = program.numbers(spark, tmp_path).selectExpr("key", "value", which)
+    servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+    program.run(frame, atomically(servers, transactional_id=names[0], topics=names), tmp_path)
+    fives = Counter(number for number in range(program.ROWS) if number % 5 == 0)
+
+    assert committed(kafka, names[0]) == all_of(1) - fives
+    assert Counter(map(int, read(kafka.bootstrap_servers, names[1])[0])) == fives
+
+
+@pytest.mark.parametrize("fault", ["raises", "killed"])
+def test_when_a_task_dies_after_it_wrote_the_batch_is_aborted_and_written_anew(
+    spark: SparkSession,
+    kafka: KafkaCluster,
+    topic: str,
+    tmp_path: Path,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sink, "TaskWrite", program.with_fault(fault, tmp_path / "came to grief"))
+    told = Told(kafka, topic)
+    for batch in range(2):
+        program.put(tmp_path, batch)
+    program.run(program.numbers(spark, tmp_path), told.sink, tmp_path)
+    written = read(kafka.bootstrap_servers, topic, partitions=PARTITIONS, isolation="read_uncommitted")
+
+    assert [batch.attempts for batch in told.batches] == [2, 1]
+    assert sum(map(len, written)) > 2 * program.ROWS, "the first attempt wrote nothing: the test tests nothing"
+    assert committed(kafka, topic) == all_of(2)
+
+
+def test_a_batch_that_is_in_kafka_but_not_in_sparks_log_is_computed_and_not_written(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    told = Told(kafka, topic)
+    frame = program.numbers(spark, tmp_path).selectExpr("cast(value % 10 as string) as key", "value")
+    counts = frame.groupBy("key").count().selectExpr("key", "cast(count as string) as value")
+    for batch in range(2):
+        program.put(tmp_path, batch)
+    program.run(counts, told.sink, tmp_path, mode="update")
+    for name in ("1", ".1.crc"):
+        (tmp_path / "checkpoint" / "commits" / name).unlink()
+    program.put(tmp_path, 2)
+    again = Told(kafka, topic)
+    program.run(counts, again.sink, tmp_path, mode="update")
+    each = program.ROWS // 10
+
+    assert [batch.records for batch in again.batches] == [None, 10]
+    assert committed(kafka, topic) == Counter({each: 10, 2 * each: 10, 3 * each: 10})
+
+
+def test_a_checkpoint_that_is_older_than_kafka_is_refused(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    for batch in range(3):
+        program.put(tmp_path, batch)
+    program.run(program.numbers(spark, tmp_path), made(kafka, topic), tmp_path)
+    for log in ("commits", "offsets"):
+        for batch in (1, 2):
+            (tmp_path / "checkpoint" / log / str(batch)).unlink()
+            (tmp_path / "checkpoint" / log / f".{batch}.crc").unlink(missing_ok=True)
+
+    with pytest.raises(StreamingQueryException, match=r"Spark asks for batch 1, and .* Kafka has batch 2 already"):
+        program.run(program.numbers(spark, tmp_path), made(kafka, topic), tmp_path)
+    assert committed(kafka, topic) == all_of(3)
+
+
+def test_a_marker_of_another_query_is_refused_and_a_lost_one_needs_a_word(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    program.put(tmp_path, 0)
+    program.run(program.numbers(spark, tmp_path), made(kafka, topic), tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    program.put(other, 0)
+    with pytest.raises(StreamingQueryException, match="give each query an id of its own"):
+        program.run(program.numbers(spark, other), made(kafka, topic), other)
+    program.put(tmp_path, 1)
+    with pytest.raises(StreamingQueryException, match=r"there is no marker .* begins_with=1"):
+        program.run(program.numbers(spark, tmp_path), made(kafka, topic, transactional_id=f"{topic}.2"), tmp_path)
+    program.run(
+        program.numbers(spark, tmp_path), made(kafka, topic, transactional_id=f"{topic}.2", begins_with=1), tmp_path
+    )
+
+    assert committed(kafka, topic) == all_of(2)
+
+
+def test_a_row_that_cannot_be_sent_fails_the_batch_and_leaves_no_reader_waiting(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    program.put(tmp_path, 0)
+    frame = program.numbers(spark, tmp_path).selectExpr(
+        "value", f"case when value = 150 then {PARTITIONS} else cast(value % 4 as int) end as partition"
+    )
+    with pytest.raises(StreamingQueryException, match=rf"column 'partition' has {PARTITIONS}, and topic"):
+        program.run(frame, made(kafka, topic, attempts=1), tmp_path)
+
+    assert committed(kafka, topic) == Counter()
+    assert list(transactions.leftovers({"bootstrap.servers": kafka.bootstrap_servers}, topic)) == []
+
+
+def test_without_a_streaming_query_it_is_refused(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
+    frame = spark.range(3).selectExpr("cast(id as string) as value")
+
+    with pytest.raises(BatchRefused, match="there is no streaming query here"):
+        made(kafka, topic)(frame, 0)
+
+
+def test_everything_that_is_wrong_with_the_options_is_said_at_once() -> None:
+    with pytest.raises(WriteRefused) as caught:
+        atomically({"kafka.ack": "all"}, transactional_id="", attempts=0)
+
+    assert len(caught.value.problems) >= 4

@@ -1,0 +1,248 @@
+"""What exactly-once from Spark asks of real brokers: leases, the ledger, transactions that others began. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import attrs
+import pytest
+
+from ottla.errors import OttlaError
+from ottla.transactions import PreparedTransaction
+from ottla_spark.exactly_once.brokers import Brokers
+from ottla_spark.exactly_once.cluster import Fate
+from ottla_spark.exactly_once.committing import Attempt, commit
+from ottla_spark.exactly_once.errors import BatchNotCommitted, DataLoss, LeaseLost, LedgerRefused
+from ottla_spark.exactly_once.ids import task_id
+from ottla_spark.exactly_once.ledger import Entry, Listed, Status, Step
+from ottla_spark.exactly_once.ledger_topic import LedgerTopic
+from ottla_spark.exactly_once.planning import Plan, plan
+from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.options import read_options
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.release import release
+from transactions_kit import await_true, committed, new_id, read, send, transactional
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PROCESS = "0" * 32
+
+
+@pytest.fixture
+def name() -> str:
+    return new_id()
+
+
+class Drivers(Protocol):
+    """Makes what a driver asks, each time with connections of its own."""
+
+    def __call__(self, **changes: Any) -> Brokers: ...
+
+
+@pytest.fixture
+def driver(broker: KafkaCluster, name: str) -> Iterator[Drivers]:
+    made: list[Brokers] = []
+
+    def another(**changes: Any) -> Brokers:
+        made.append(Brokers(attrs.evolve(settings(broker, name), **changes)))
+        return made[-1]
+
+    yield another
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(autouse=True)
+def brokers_that_tell(broker: KafkaCluster) -> None:
+    """Brokers before 3.0 have a test of their own."""
+    if release(broker.version) < (3, 0):
+        pytest.skip("brokers before 3.0 do not tell of their transactions")
+
+
+def settings(kafka: KafkaCluster, name: str) -> Settings:
+    problems: list[str] = []
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once"}
+    found = read_options({**given, "transactional.id.prefix": name}, problems=problems)
+    assert problems == []
+    return read_settings(found)
+
+
+def prepare(
+    kafka: KafkaCluster, topic: str, name: str, number: int, *, timeout_ms: int = 60_000
+) -> PreparedTransaction:
+    """One task's transaction, its process gone."""
+    transactional_id = task_id(name, process=PROCESS, number=number)
+    with transactional(kafka, transactional_id, transaction_timeout_ms=timeout_ms) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"%d" % number])
+        return producer.prepare_transaction()
+
+
+def attempts(given: Plan, *prepared: PreparedTransaction, batch: int = 0) -> list[Attempt]:
+    return [
+        Attempt(
+            lease=given.lease,
+            query="q",
+            batch=batch,
+            partition=partition,
+            step=Step.WRITE,
+            prepared=each,
+            records=3,
+        )
+        for partition, each in enumerate(prepared)
+    ]
+
+
+def entry(*prepared: PreparedTransaction, batch: int = 0, status: Status = Status.RECORDED) -> Entry:
+    listed = [Listed(prepared=each, partition=number, records=3) for number, each in enumerate(prepared)]
+    return Entry(query="q", batch=batch, status=status, listed=tuple(listed))
+
+
+def test_a_batch_is_recorded_and_visible_and_the_next_driver_reads_that(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    given = plan(cluster, name)
+    both = [prepare(broker, topic, name, number) for number in range(2)]
+    before = read(broker.bootstrap_servers, topic, partitions=3, settled=False)
+    commit(cluster, attempts(given, *both), batch=0)
+    next_one = plan(driver(), name)
+
+    assert given.last is None
+    assert before == [[], [], []]
+    assert [sorted(found) for found in committed(broker, topic)] == [[b"0", b"1"]] * 3
+    assert next_one.last == entry(*both, status=Status.DONE)
+    assert next_one.lease.newer_than(given.lease)
+
+
+def test_what_lost_or_was_left_by_an_earlier_lease_is_aborted(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    prepare(broker, topic, name, 0)
+    other = prepare(broker, topic, f"{name}/{PROCESS}", 0)  # of a longer name
+    given = plan(cluster, name)
+    after_planning = cluster.open_transactions(name)
+    winner, _loser = (prepare(broker, topic, name, number) for number in (1, 2))
+    commit(cluster, attempts(given, winner), batch=0)
+
+    assert after_planning == cluster.open_transactions(name) == []
+    assert cluster.standings([other])[0].fate is Fate.OPEN
+    cluster.end(other, commit=False)
+    assert committed(broker, topic) == [[b"1"]] * 3
+
+
+def test_a_driver_whose_lease_was_taken_cannot_write_the_ledger(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    zombie, successor = driver(), driver()
+    old = plan(zombie, name)
+    written = prepare(broker, topic, name, 0)
+    new = plan(successor, name)
+    again = prepare(broker, topic, name, 1)
+    with pytest.raises((LeaseLost, BatchNotCommitted)):
+        commit(zombie, attempts(old, written), batch=0)
+    with pytest.raises(LeaseLost, match="another driver"):
+        zombie.append(old.lease, entry(written))
+    commit(successor, attempts(new, again), batch=0)
+
+    assert successor.ledger(name).last == entry(again, status=Status.DONE)
+    assert committed(broker, topic) == [[b"1"]] * 3
+
+
+def test_a_recorded_batch_is_finished_by_whoever_plans_next(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    given = plan(cluster, name)
+    both = [prepare(broker, topic, name, number) for number in range(2)]
+    cluster.append(given.lease, entry(*both))
+    cluster.end(both[0], commit=True)
+    last = plan(driver(), name).last
+
+    assert last == entry(*both, status=Status.DONE)
+    assert [sorted(found) for found in committed(broker, topic)] == [[b"0", b"1"]] * 3
+
+
+def test_a_recorded_batch_that_ran_out_of_time_is_void(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    given = plan(cluster, name)
+    late, open_still = prepare(broker, topic, name, 0, timeout_ms=1_000), prepare(broker, topic, name, 1)
+    cluster.append(given.lease, entry(late, open_still))
+    await_true(lambda: cluster.standings([late])[0].fate is Fate.ABORTED)
+    last = plan(cluster, name).last
+
+    assert last == entry(late, open_still, status=Status.VOID)
+    assert committed(broker, topic) == [[], [], []]
+
+
+def test_a_batch_that_is_visible_in_part_is_told_at_every_start(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    given = plan(cluster, name)
+    late, in_time = prepare(broker, topic, name, 0, timeout_ms=1_000), prepare(broker, topic, name, 1)
+    cluster.append(given.lease, entry(late, in_time))
+    cluster.end(in_time, commit=True)
+    await_true(lambda: cluster.standings([late])[0].fate is Fate.ABORTED)
+    for _ in range(2):
+        with pytest.raises(DataLoss, match=f"{name}/{PROCESS}/0.*3 records.* is aborted"):
+            plan(cluster, name)
+
+
+def test_a_transaction_without_much_time_left_is_not_recorded(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    given = plan(cluster, name)
+    late, in_time = prepare(broker, topic, name, 0, timeout_ms=2_000), prepare(broker, topic, name, 1)
+    await_true(lambda: cluster.standings([late])[0].left < 0.5)
+    with pytest.raises(BatchNotCommitted, match="Nothing of it is visible"):
+        commit(cluster, attempts(given, late, in_time), batch=0)
+
+    assert cluster.ledger(name).last is None
+    assert committed(broker, topic) == [[], [], []]
+
+
+def test_entries_of_aborted_transactions_are_not_read(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    given = plan(cluster, name)
+    cluster.append(given.lease, entry(batch=1, status=Status.DONE))
+    ledger = cluster._settings.topic
+    with transactional(broker, given.lease.transactional_id) as dying:
+        dying.init_transactions()
+        dying.begin_transaction()
+        for partition in range(ledger.partitions):
+            dying.send(ledger.name, entry(batch=2).to_bytes(), name.encode(), partition=partition)
+        dying.prepare_transaction()
+    last = plan(driver(), name).last
+
+    assert last == entry(batch=1, status=Status.DONE)
+
+
+def test_a_ledger_topic_that_would_forget_is_refused(broker: KafkaCluster, name: str, driver: Drivers) -> None:
+    ledger = new_id()
+    broker.create_topic(ledger, config={"cleanup.policy": "delete"})
+    forgetful = LedgerTopic(name=ledger, partitions=1, replication=-1)
+
+    with pytest.raises(LedgerRefused, match=r"cleanup\.policy=delete"):
+        plan(driver(topic=forgetful), name)
+
+
+def test_a_time_out_that_brokers_do_not_allow_is_refused_before_a_task_exists(name: str, driver: Drivers) -> None:
+    with pytest.raises(LedgerRefused, match=r"transaction\.max\.timeout\.ms is 900000"):
+        driver(timeout_ms=900_001).timeout_ms()
+    assert driver().timeout_ms() == 900_000
+
+
+def test_a_ledger_topic_that_cannot_be_made_says_why(driver: Drivers, name: str) -> None:
+    topic = LedgerTopic(name=new_id(), partitions=1, replication=3)
+
+    with pytest.raises(OttlaError, match=r"INVALID_REPLICATION_FACTOR.*ledger\.replication\.factor"):
+        plan(driver(topic=topic), name)
