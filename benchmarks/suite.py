@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 import click
 from latency import CLIENTS, Latency
-from pages import markdown, page
+from result_pages import markdown, page
 from results import LatencyResult, Result, latency_result, result
 from rounds import Broker, run_rounds
 from scenarios import SCENARIOS, Scenario

@@ -148,7 +148,7 @@ def test_one_processor_needs_no_threads(monkeypatch: pytest.MonkeyPatch) -> None
 # In a producer
 
 
-@attrs.frozen
+@attrs.define
 class Doubling:
     """A codec of somebody else's that says every byte twice, and who asked it to; *refuse* raises for some."""
 

@@ -122,7 +122,8 @@ class CuttingProxy:
     @property
     def cuts(self) -> int:
         """How many of the planned cuts have come."""
-        return self._cuts
+        with self._lock:  # whoever has felt one sees it counted
+            return self._cuts
 
     def refuse(self) -> None:
         """Refuse new connections; those that exist go on."""

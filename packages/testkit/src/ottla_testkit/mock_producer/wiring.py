@@ -110,6 +110,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         deals=False,
         encoder=plugins.encoder,
         sizes=sizes,
+        seal_columns=None if plugins.compressor is None else sealer.seal_columns,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
         max_request_size=batching.max_request_size,
