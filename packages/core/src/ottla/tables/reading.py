@@ -149,7 +149,8 @@ def _bytes(column: Any | None) -> Any | None:
 def _looked_up(column: Any) -> Any:
     """A dictionary's values in place of their numbers, which are checked as they are looked up."""
     column.validate()
-    return _bytes(column.dictionary).take(_checked(column.indices))
+    values: Any = _bytes(column.dictionary)
+    return values.take(_checked(column.indices))
 
 
 def _int64(column: Any) -> Any:
