@@ -148,7 +148,7 @@ def test_one_processor_needs_no_threads(monkeypatch: pytest.MonkeyPatch) -> None
 # In a producer
 
 
-@attrs.frozen
+@attrs.define
 class Doubling:
     """A codec of somebody else's that says every byte twice, and who asked it to; *refuse* raises for some."""
 
@@ -253,6 +253,15 @@ def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -
         assert left == list(range(queued, delivery.rows))
         assert world.producer._engine.accumulator.report()[1] == 0  # who failed so is told by what was raised
         assert not [each for each in threading.enumerate() if each.name.startswith("ottla-table")]
+
+
+def test_a_row_that_a_codec_makes_larger_than_all_memory_is_sent(encoder: str) -> None:
+    with simulated(1, plugins={"compressor": Doubling()}, record_encoder=encoder, buffer_memory=50_000) as world:
+        world.producer.send_table("t", pa.table({"value": [bytes(40_000)]}))
+        world.settle()
+
+        assert world.log() == [bytes(40_000)]
+        assert world.pool.free == world.pool.capacity
 
 
 def test_a_stream_that_fails_leaves_what_is_being_compressed_queued() -> None:
