@@ -138,6 +138,44 @@ def test_at_the_interpreters_end_where_no_thread_begins_any_more_the_caller_comp
     assert contents([*ahead.put(piece(2)), *ahead.rest()])[-1] == b"2"
 
 
+@pytest.mark.parametrize("begun", [0, 1])
+def test_where_the_system_gives_no_more_threads_nothing_is_lost_or_done_twice(
+    monkeypatch: pytest.MonkeyPatch, begun: int
+) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def refuse(thread: threading.Thread) -> None:
+        if len(started) == begun:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    ahead = Ahead(plain, threads=3)
+    given = [sealed for number in range(30) for sealed in ahead.put(piece(number))] + [*ahead.rest()]
+    ahead.close()
+
+    assert [sealed.error for sealed in given] == [None] * 30
+    assert contents(given) == [b"%d" % number for number in range(30)]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_a_piece_whose_wait_is_interrupted_is_among_those_that_nobody_took(interruption: type[BaseException]) -> None:
+    def seal(columns: Columns) -> Section:
+        section = plain(columns)
+        if section.chunks == [b"1"]:
+            raise interruption
+        return section
+
+    ahead = Ahead(seal, threads=2)
+    taken = [sealed for number in range(3) for sealed in ahead.put(piece(number))]
+    with pytest.raises(interruption):
+        taken.extend(ahead.rest())
+
+    assert numbers(taken) == [0]
+    assert [each.offset for each in ahead.close()] == [1, 2]
+
+
 def test_one_processor_needs_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for count, expected in ((1, 0), (2, 2), (64, 4)):
         monkeypatch.setattr("os.sched_getaffinity", lambda _pid, count=count: set(range(count)), raising=False)
