@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 import pytest
 
-from ottla import BufferExhausted, DeliveryFailed, TableUnreadable
+from ottla import BufferExhausted, DeliveryFailed, ErrorCode, TableUnreadable
 from ottla.interfaces import Buffer, Columns, Compressor, Facts
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import parse_batches
@@ -294,7 +294,9 @@ def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -
 
 
 def test_a_row_that_a_codec_makes_larger_than_all_memory_is_sent(encoder: str) -> None:
-    with simulated(1, plugins={"compressor": Doubling()}, record_encoder=encoder, buffer_memory=50_000) as world:
+    with simulated(
+        1, plugins={"compressor": Doubling()}, record_encoder=encoder, buffer_memory=50_000, max_block_ms=0
+    ) as world:
         world.producer.send_table("t", pa.table({"value": [bytes(40_000)]}))
         world.settle()
 
@@ -346,3 +348,14 @@ def test_a_row_is_found_although_chunks_are_compressed_at_once(encoder: str) -> 
             metadata = delivery.metadata(row)
             assert metadata is not None
             assert (metadata.offset, metadata.timestamp_ms) == (rows.index(row), row)
+
+
+def test_a_compressed_batch_that_is_too_large_is_split_and_its_rows_are_told_apart(encoder: str) -> None:
+    with simulated(1, plugins={"compressor": Doubling()}, record_encoder=encoder) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        delivery = world.producer.send_table("t", numbered(200))
+        world.settle()
+
+        assert arrived(world, 0) == [list(range(200))]
+        assert delivery.result(0).partitions[0].rows == 200
+        assert world.pool.free == world.pool.capacity
