@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 import pytest
 
-from ottla import BufferExhausted, DeliveryFailed, TableUnreadable
+from ottla import BufferExhausted, DeliveryFailed, ErrorCode, TableUnreadable
 from ottla.interfaces import Buffer, Columns, Compressor, Facts
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import parse_batches
@@ -138,6 +138,44 @@ def test_at_the_interpreters_end_where_no_thread_begins_any_more_the_caller_comp
     assert contents([*ahead.put(piece(2)), *ahead.rest()])[-1] == b"2"
 
 
+@pytest.mark.parametrize("begun", [0, 1])
+def test_where_the_system_gives_no_more_threads_nothing_is_lost_or_done_twice(
+    monkeypatch: pytest.MonkeyPatch, begun: int
+) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def refuse(thread: threading.Thread) -> None:
+        if len(started) == begun:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    ahead = Ahead(plain, threads=3)
+    given = [sealed for number in range(30) for sealed in ahead.put(piece(number))] + [*ahead.rest()]
+    ahead.close()
+
+    assert [sealed.error for sealed in given] == [None] * 30
+    assert contents(given) == [b"%d" % number for number in range(30)]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_a_piece_whose_wait_is_interrupted_is_among_those_that_nobody_took(interruption: type[BaseException]) -> None:
+    def seal(columns: Columns) -> Section:
+        section = plain(columns)
+        if section.chunks == [b"1"]:
+            raise interruption
+        return section
+
+    ahead = Ahead(seal, threads=2)
+    taken = [sealed for number in range(3) for sealed in ahead.put(piece(number))]
+    with pytest.raises(interruption):
+        taken.extend(ahead.rest())
+
+    assert numbers(taken) == [0]
+    assert [each.offset for each in ahead.close()] == [1, 2]
+
+
 def test_one_processor_needs_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for count, expected in ((1, 0), (2, 2), (64, 4)):
         monkeypatch.setattr("os.sched_getaffinity", lambda _pid, count=count: set(range(count)), raising=False)
@@ -255,6 +293,17 @@ def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -
         assert not [each for each in threading.enumerate() if each.name.startswith("ottla-table")]
 
 
+def test_a_row_that_a_codec_makes_larger_than_all_memory_is_sent(encoder: str) -> None:
+    with simulated(
+        1, plugins={"compressor": Doubling()}, record_encoder=encoder, buffer_memory=50_000, max_block_ms=0
+    ) as world:
+        world.producer.send_table("t", pa.table({"value": [bytes(40_000)]}))
+        world.settle()
+
+        assert world.log() == [bytes(40_000)]
+        assert world.pool.free == world.pool.capacity
+
+
 def test_a_stream_that_fails_leaves_what_is_being_compressed_queued() -> None:
     schema = pa.schema([("value", pa.binary())])
 
@@ -299,3 +348,14 @@ def test_a_row_is_found_although_chunks_are_compressed_at_once(encoder: str) -> 
             metadata = delivery.metadata(row)
             assert metadata is not None
             assert (metadata.offset, metadata.timestamp_ms) == (rows.index(row), row)
+
+
+def test_a_compressed_batch_that_is_too_large_is_split_and_its_rows_are_told_apart(encoder: str) -> None:
+    with simulated(1, plugins={"compressor": Doubling()}, record_encoder=encoder) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        delivery = world.producer.send_table("t", numbered(200))
+        world.settle()
+
+        assert arrived(world, 0) == [list(range(200))]
+        assert delivery.result(0).partitions[0].rows == 200
+        assert world.pool.free == world.pool.capacity

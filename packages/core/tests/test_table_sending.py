@@ -563,3 +563,48 @@ def test_offsets_that_point_outside_their_data_are_refused(
 
     with simulated(1, config={"record.encoder": encoder}) as world, pytest.raises(TableUnreadable):
         world.producer.send_table("t", table)
+
+
+def of_bytes(kind: Any, count: int, *buffers: bytes | None, children: list[Any] | None = None) -> Any:
+    made = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    return pa.Array.from_buffers(kind, count, made, children=children)
+
+
+PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
+PAIRS = pa.array([{"key": "a", "value": b"1"}], PAIR)
+LYING = {
+    "dictionary": pa.DictionaryArray.from_arrays(pa.array([0, 9_000_000], pa.int32()), pa.array(["a"]), safe=False),
+    "text": of_bytes(pa.string(), 2, None, struct.pack("<3i", 0, 1_000_000, 3), b"abc"),
+    "view": of_bytes(pa.binary_view(), 2, None, struct.pack("<4i4i", 20, 0, 7, 0, 20, 0, 0, 9_999_999)),
+}
+LYING_LISTS = {
+    "list": of_bytes(pa.list_(PAIR), 2, None, struct.pack("<3i", 0, 5_000_000, 1), children=[PAIRS]),
+    "no text": pa.array(
+        [[{"key": b"\xff", "value": b""}]] * 2, pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+    ).cast(pa.list_(PAIR), safe=False),
+}
+
+
+@pytest.mark.parametrize("form", LYING)
+def test_columns_of_every_form_that_point_outside_their_data_are_refused(encoder: str, form: str) -> None:
+    table = pa.RecordBatch.from_arrays([LYING[form]], ["value"])
+    with simulated(1, record_encoder=encoder) as world, pytest.raises(TableUnreadable):
+        world.producer.send_table("t", table)
+
+
+@pytest.mark.parametrize("form", LYING_LISTS)
+def test_headers_that_point_outside_their_data_or_have_no_text_for_a_name_are_refused(encoder: str, form: str) -> None:
+    table = pa.RecordBatch.from_arrays([pa.array([b"a", b"b"]), LYING_LISTS[form]], ["value", "h"])
+    with simulated(1, record_encoder=encoder) as world, pytest.raises(TableUnreadable):
+        world.producer.send_table("t", table, headers="h")
+
+
+def test_a_text_that_is_no_utf8_goes_as_it_is(encoder: str) -> None:
+    table = pa.RecordBatch.from_arrays(
+        [of_bytes(pa.string(), 2, None, struct.pack("<3i", 0, 1, 3), b"\xff\xfe\xfd")], ["value"]
+    )
+    with simulated(1, record_encoder=encoder) as world:
+        world.producer.send_table("t", table)
+        world.settle()
+
+        assert values(world, 0) == [b"\xff", b"\xfe\xfd"]

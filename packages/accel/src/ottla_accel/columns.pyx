@@ -7,7 +7,7 @@ later, times and sizes, is kept beside. Appending holds the GIL and runs no Pyth
 from array import array
 
 from cpython.buffer cimport PyBuffer_FillInfo
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -308,12 +308,17 @@ cdef class NativeColumns:
         return None if size < 0 else PyBytes_FromStringAndSize(<const char*>start, size)
 
 
-cdef inline const uint8_t* start_of(object part) except? NULL:
-    return NULL if part is None else <const uint8_t*>PyBytes_AS_STRING(<bytes?>part)
+cdef inline const uint8_t* start_of(part) except? NULL:
+    """The bytes of a key or value, of a subclass too, whatever that says of itself."""
+    if part is None:
+        return NULL
+    if not PyBytes_Check(part):
+        raise TypeError(f"bytes or None are appended, not {type(part).__name__}")
+    return <const uint8_t*>PyBytes_AS_STRING(part)
 
 
-cdef inline Py_ssize_t size_of(object part) except -2:
-    return -1 if part is None else len(<bytes?>part)
+cdef inline Py_ssize_t size_of(part) noexcept:
+    return PyBytes_GET_SIZE(part) if part is not None and PyBytes_Check(part) else -1
 
 
 cdef inline uint8_t* _write_part(uint8_t* to, const uint8_t* part, Py_ssize_t size) noexcept nogil:

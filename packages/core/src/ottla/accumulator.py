@@ -138,7 +138,8 @@ class RecordAccumulator:
 
         *sealed* is what they were sealed as, if they were. Waits for memory and raises as `append` does.
         """
-        memory = columns.memory() if sealed is None else sealed.size
+        # A codec may make a record a little larger than it was let in for.
+        memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
         self._reserve(memory)
         batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
         batch.close()

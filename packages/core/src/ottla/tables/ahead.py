@@ -75,13 +75,20 @@ class Ahead:
             return None
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="ottla-table")
+        future: Future[Section] = Future()  # not the pool's own: it may take a piece, and say that it has no thread
         try:
-            return self._pool.submit(self._seal, columns)
-        except RuntimeError:  # the program ends, and the interpreter makes no threads any more
-            return None
+            self._pool.submit(_seal_into, future, self._seal, columns)
+        except RuntimeError:  # the system gives no more threads, or the interpreter, which ends
+            if future.cancel():
+                return None
+        return future
 
     def _next(self) -> Sealed:
-        piece, future = self._pending.popleft()
+        sealed = self._sealed(*self._pending[0])
+        self._pending.popleft()  # only now: the wait may be interrupted
+        return sealed
+
+    def _sealed(self, piece: Piece, future: Future[Section] | None) -> Sealed:
         if self._seal is None:
             return Sealed(piece)
         try:
@@ -94,6 +101,15 @@ def threads() -> int:
     """How many threads help at most: what this process may run at once, and none where that is one."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(count, MOST_THREADS) if count > 1 else 0
+
+
+def _seal_into(future: Future[Section], seal: Callable[[Columns], Section], columns: Columns) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(seal(columns))
+    except BaseException as error:  # raised again where the result is taken
+        future.set_exception(error)
 
 
 def _is_ready(future: Future[Section] | None) -> bool:

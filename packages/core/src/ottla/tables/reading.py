@@ -105,9 +105,9 @@ def _chunk(batch: Any, choice: Choice) -> Chunk:
         return None if pa.types.is_null(found.type) else found
 
     values, keys = _bytes(column(choice.value)), _bytes(column(choice.key))
-    headers = column(choice.headers)
-    partitions = column(choice.partition)
-    times = column(choice.timestamp)
+    headers = _checked(column(choice.headers))
+    partitions = _checked(column(choice.partition))
+    times = _checked(column(choice.timestamp))
     sections = None if headers is None else header_sections(headers)
     nameless = sections is not None and sections.null_count
     timestamps, bad_times = (None, None) if times is None else _milliseconds(times)
@@ -123,15 +123,34 @@ def _chunk(batch: Any, choice: Choice) -> Chunk:
     )
 
 
+def _checked(column: Any | None) -> Any | None:
+    """The column, which may come from anybody: what copies rows later looks no further than at its offsets."""
+    if column is not None:
+        column.validate(full=True)
+    return column
+
+
 def _bytes(column: Any | None) -> Any | None:
     """Binary or large_binary, without a copy where there need be none, and with offsets that stay within their data."""
     if column is None:
         return None
-    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _looked_up(column)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column.validate()
-        column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
-    column.validate(full=True)  # an array may come from anybody, and what copies rows looks no further
-    return column
+        column = column.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())  # it need be no UTF-8
+    _checked(column)
+    return (
+        column if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) else column.cast(pa.binary())
+    )
+
+
+def _looked_up(column: Any) -> Any:
+    """A dictionary's values in place of their numbers, which are checked as they are looked up."""
+    column.validate()
+    values: Any = _bytes(column.dictionary)
+    return values.take(_checked(column.indices))
 
 
 def _int64(column: Any) -> Any:

@@ -1,0 +1,277 @@
+"""`send` in C when memory runs out, the collector comes by, a topic shrinks, or arguments are not what they seem."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla import Delivery, OttlaError
+from ottla_accel.columns import NativeColumns
+from simulated_producer import Simulated, simulated
+
+NOW = 1_700_000_000_000
+
+
+def native(*leaders: int, **options: Any) -> Any:
+    return simulated(*leaders, config={"record.encoder": "native"}, **options)
+
+
+def columns_of(delivery: Delivery) -> NativeColumns:
+    columns = delivery._batch.columns
+    assert isinstance(columns, NativeColumns)
+    return columns
+
+
+# Memory
+
+
+def test_a_record_without_a_delivery_is_none_wherever_memory_runs_out() -> None:
+    """Each allocation fails once; what was sent is what was told, and each callback is its own record's."""
+    testcapi = pytest.importorskip("_testcapi")
+    header = [("name", b"content")]
+    sent: list[bytes] = []
+    told: list[bytes] = []
+
+    def tell(value: bytes) -> Callable[..., object]:
+        return lambda metadata, _error: told.append(value) if metadata is not None else None
+
+    with native(1, linger_ms=1_000) as world:
+        send = world.producer.send
+        send("t", b"first", headers=header)
+        failures = 0
+        for number in range(240):
+            value, options = b"%d" % number, {"headers": header, "on_delivery": tell(b"%d" % number)}
+            testcapi.set_nomemory(number % 60 // 2, number % 60 // 2 + 1)
+            try:
+                send("t", value, **options)
+                raised = False
+            except MemoryError:
+                raised = True
+            finally:
+                testcapi.remove_mem_hooks()
+            failures += raised
+            if not raised:
+                sent.append(value)
+        world.settle()
+
+        assert failures
+        assert world.log() == [b"first", *sent]
+        assert told == sent
+
+
+def test_what_large_headers_took_is_given_back() -> None:
+    with native(1) as world:
+        world.producer.send("t", b"v")
+        tracemalloc.start()
+        try:
+            world.producer.send("t", b"v", headers=[("large", bytes(500_000))])
+            world.settle()
+            world.cluster.topics["t"].log.clear()
+            gc.collect()
+            left, _peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert left < 250_000
+
+
+# The collector
+
+
+def test_callbacks_that_nobody_can_reach_any_more_are_collected() -> None:
+    def callback(*_: object) -> None:
+        """Waits with the record."""
+
+    with native(1) as world:
+        world.producer.send("t", b"a")
+        columns = columns_of(world.producer.send("t", b"b", on_delivery=callback))
+        held = [each for each in gc.get_referents(columns) if isinstance(each, list)]
+
+        assert gc.is_tracked(columns)
+        assert held == [[callback]]
+
+
+class SendsAtItsEnd:
+    """Part of a cycle; the collector has it send a record of its own, in the middle of whatever is under way."""
+
+    def __init__(self, world: Simulated, sent: list[bytes]) -> None:
+        self._world, self._sent, self._itself = world, sent, self
+
+    def __del__(self) -> None:
+        value = b"from the end %d" % len(self._sent)
+        self._sent.append(value)
+        self._world.producer.send("t", value, headers=[("other", b"y" * 300)])
+
+
+def test_records_that_the_collector_sends_do_not_tear_those_under_way() -> None:
+    threshold = gc.get_threshold()
+    ends: list[bytes] = []
+    told: list[int] = []
+    with native(1, batch_size=2_000) as world:
+        gc.set_threshold(3)
+        try:
+            for number in range(400):
+                SendsAtItsEnd(world, ends)
+                world.producer.send(
+                    "t",
+                    b"%d" % number,
+                    headers=[("mine", b"x" * (number % 90))],
+                    on_delivery=lambda *_, number=number: told.append(number),
+                )
+        finally:
+            gc.set_threshold(*threshold)
+        world.settle()
+        records = world.cluster.topics["t"].log[0]
+
+    mine = [record for record in records if dict(record.headers).get("mine") is not None]
+    others = [record for record in records if dict(record.headers).get("other") is not None]
+    assert ends
+    assert [record.value for record in mine] == [b"%d" % number for number in range(400)]
+    assert [len(dict(record.headers)["mine"] or b"") for record in mine] == [number % 90 for number in range(400)]
+    assert {record.value for record in others} <= set(ends)
+    assert len(others) == len(ends)
+    assert all(dict(record.headers)["other"] == b"y" * 300 for record in others)
+    assert sorted(told) == list(range(400))
+
+
+# A topic that was made anew
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_a_partition_that_a_topic_has_lost_takes_no_record(encoder: str) -> None:
+    """Although a batch for it is open still."""
+    options: dict[str, Any] = {"config": {"record.encoder": encoder}, "max_block_ms": 0, "linger_ms": 60_000}
+    with simulated(1, 1, 1, **options) as world:
+        for partition in range(3):
+            world.producer.send("t", b"before", partition=partition)
+        del world.cluster.topics["t"]
+        world.cluster.create("t", 1)
+        world.metadata.request_update()
+        world.run_until(lambda: len(world.metadata.cluster.topics["t"].leaders) == 1)
+
+        world.producer.send("t", b"after", partition=0)
+        with pytest.raises(OttlaError):
+            world.producer.send("t", b"nowhere", partition=2)
+
+
+# Arguments that are not what they say
+
+
+class Bytes(bytes):
+    """Bytes of somebody's own, with another idea of what they are."""
+
+    def __bytes__(self) -> bytes:
+        raise AssertionError("nobody needs to ask")
+
+
+class Lying(bytes):
+    """Bytes that claim to be many more."""
+
+    def __len__(self) -> int:
+        return 10_000
+
+
+class Text(str):
+    """A name that is another one each time it is encoded."""
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return b"n" * 3
+
+
+class Shrinking(list[Any]):
+    """A list that is emptied by whoever goes through it."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self[0]
+        self.clear()
+
+
+class Pair(tuple[Any, ...]):
+    """A pair that says it has three parts."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(("name", b"content", b"and more"))
+
+
+ODD: list[Callable[[], dict[str, Any]]] = [
+    lambda: {"value": Bytes(b"v")},
+    lambda: {"value": b"v", "key": Bytes(b"k")},
+    lambda: {"value": b"v", "headers": [(Text("name"), b"content")]},
+    lambda: {"value": b"v", "headers": [("name", Bytes(b"content"))]},
+    lambda: {"value": b"v", "headers": Shrinking([("a", b"1"), ("b", b"2")])},
+    lambda: {"value": b"v", "headers": [Pair(("name", b"content"))]},
+    lambda: {"value": b"v", "headers": (header for header in [("name", b"content")])},
+    lambda: {"value": b"v", "headers": [("name", bytearray(b"content"))]},
+    lambda: {"value": b"v", "headers": [("name", None)] * 3 + [None]},
+    lambda: {"value": b"v", "timestamp_ms": True},
+    lambda: {"value": b"v", "partition": False},
+    lambda: {"value": memoryview(b"every other")[::2]},
+]
+
+
+@pytest.mark.parametrize("number", range(len(ODD)))
+def test_odd_arguments_come_to_what_they_come_to_in_python(number: int) -> None:
+    outcomes = []
+    for encoder in ("python", "native"):
+        with simulated(1, config={"record.encoder": encoder}) as world:
+            send = world.producer.send
+            send("t", b"first", timestamp_ms=NOW)
+            options = ODD[number]()
+            raised: object = None
+            try:
+                send("t", **{"timestamp_ms": NOW, **options})
+            except Exception as error:
+                raised = type(error), str(error)
+            send("t", b"last", timestamp_ms=NOW)
+            world.settle()
+            records = world.cluster.topics["t"].log[0]
+            sent = sorted(
+                (record.key or b"", record.value or b"", record.headers, record.timestamp_ms) for record in records
+            )
+            outcomes.append((raised, sent))
+
+    assert outcomes[1] == outcomes[0]
+
+
+def test_a_length_that_is_a_lie_is_not_believed() -> None:
+    with native(1) as world:
+        for _ in range(3):
+            world.producer.send("t", Lying(b"short"))
+        world.settle()
+
+        assert world.log() == [b"short"] * 3
+
+
+# Columns that are used after their end
+
+
+def test_columns_without_records_are_refused_and_not_read() -> None:
+    empty, used = NativeColumns(1_000), NativeColumns(1_000)
+    used.append(b"k", b"v", (), NOW)
+    used.encode(2)
+
+    for columns in (empty, used):
+        with pytest.raises(ValueError, match="no records"):
+            columns.encode(2)
+        with pytest.raises(ValueError, match="no records"):
+            columns.keys()
+        with pytest.raises(IndexError, match="no record 0"):
+            NativeColumns(1_000).extend(columns, [0])
+    assert list(used.facts().value_sizes) == [1]
+
+
+@pytest.mark.parametrize("indexes", [[1], [-1], [0, 5], [2**62]])
+def test_records_that_are_not_there_cannot_be_taken_over(indexes: list[int]) -> None:
+    columns = NativeColumns(1_000)
+    columns.append(b"k", b"v", (), NOW)
+
+    with pytest.raises(IndexError, match="no record"):
+        NativeColumns(1_000).extend(columns, indexes)
+    with pytest.raises(IndexError, match="no record"):
+        columns.tell([(7, lambda *_: None)], "t", 0, 0, -1, lambda: None)
