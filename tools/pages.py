@@ -120,7 +120,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Lead the page's links to pages."""
+    """Lead the page's links to pages; the first page needs no list of itself."""
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation"]
     sources = {name: uri for name, uri in outside(_root(config)).items()}
     sources |= {f"docs/{file.src_uri}": file.src_uri for file in files if file.src_uri not in set(sources.values())}
     here = next(name for name, uri in sources.items() if uri == page.file.src_uri)
