@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import ottla
 from documents import ROOT
 from documents import pages as documents
 from ottla.config import describe
@@ -17,6 +19,7 @@ from pages import listed, outside, relinked, text_of
 
 PAGES = {"README.md": "index.md", "docs/tables.md": "tables.md", "packages/core/README.md": "packages/core.md"}
 LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\((?P<target>[^)\s#]+)")
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 CODE = re.compile(r"(?ms)^ *```.*?^ *```$|`[^`\n]*`")
 
 
@@ -82,6 +85,23 @@ def test_every_link_between_files_leads_to_one() -> None:
     ]
 
     assert broken == []
+
+
+def test_every_public_name_is_in_the_reference_and_says_what_it_is() -> None:
+    listed_names = set(re.findall(r"(?m)^::: ottla\.(\w+)$", "".join(page.read_text() for page in REFERENCE)))
+    wanted = {name for name in ottla.__all__ if not hasattr(ottla.errors, name)} - {"__version__"}
+    objects = {name: getattr(ottla, name) for name in ottla.__all__ if name != "__version__"}
+    methods = {
+        f"{name}.{method}": found
+        for name, owner in objects.items()
+        if inspect.isclass(owner) and not issubclass(owner, Exception)
+        for method, found in vars(owner).items()
+        if inspect.isfunction(found) and not method.startswith("_")
+    }
+
+    assert listed_names >= wanted
+    assert "::: ottla.errors.exceptions" in (ROOT / "docs" / "reference" / "errors.md").read_text()
+    assert [name for name, found in (objects | methods).items() if not found.__doc__] == []
 
 
 def test_the_pages_made_of_declarations_are_current() -> None:
