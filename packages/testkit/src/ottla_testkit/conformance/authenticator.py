@@ -212,7 +212,11 @@ class AuthenticatorConformance:
     # Secrets
 
     def test_secrets_are_never_seen(
-        self, mechanism: Mechanism, broker: MakeBroker | None, caplog: pytest.LogCaptureFixture
+        self,
+        mechanism: Mechanism,
+        broker: MakeBroker | None,
+        caplog: pytest.LogCaptureFixture,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         if not self.secrets:
             pytest.skip("`secrets` is empty: there is nothing to look for")
@@ -233,6 +237,7 @@ class AuthenticatorConformance:
             self._log_in(mechanism, broker)
         self._check_silent("the mechanism", mechanism)
         self._check_text("the log", caplog.text)
+        self._check_text("what is printed", "".join(capsys.readouterr()))
 
     # Its end
 
