@@ -15,7 +15,7 @@ from documents import ROOT
 from documents import pages as documents
 from ottla.config import describe
 from ottla.errors import ErrorCode
-from pages import listed, outside, relinked, text_of
+from pages import CONFORMANCE, listed, outside, relinked, suites, text_of
 
 PAGES = {"README.md": "index.md", "docs/tables.md": "tables.md", "packages/core/README.md": "packages/core.md"}
 LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\((?P<target>[^)\s#]+)")
@@ -64,6 +64,18 @@ def test_every_readme_is_a_page_and_the_changelog_begins_with_what_is_new(tmp_pa
         "# Changelog\n\n## Not released yet\n\n### Added\n\n- This.\n\n### Fixed\n\n- It no longer does\n  that.\n\n"
         "<!-- towncrier: here -->\n## 0.1\n"
     )
+
+
+def test_every_suite_is_on_its_page_with_its_promises(tmp_path: Path) -> None:
+    folder = tmp_path / CONFORMANCE
+    folder.mkdir(parents=True)
+    (folder / "clock.py").write_text(
+        'class ClockConformance:\n    """Give `clock`."""\n\n    def test_a_second_s_length_stays(self): ...\n\n\n'
+        "class Hand: ...\n"
+    )
+
+    assert suites(tmp_path).endswith("## ClockConformance\n\nGive `clock`.\n\n- a second's length stays\n")
+    assert suites(ROOT).count("\n- ") > 50
 
 
 def test_a_name_with_a_star_stands_for_the_pages_that_have_no_place_of_their_own() -> None:

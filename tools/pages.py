@@ -8,6 +8,8 @@ else only its text stays.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +22,14 @@ ALONE: Final = {"README.md": "index.md", "DESIGN.md": "design.md", "CONTRIBUTING
 CHANGELOG: Final = "CHANGELOG.md"
 READMES: Final = ("packages/*/README.md", "examples/*/README.md")
 KINDS: Final = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed"}
+
+CONFORMANCE: Final = "packages/testkit/src/ottla_testkit/conformance"
+SUITES: Final = """\
+# Suites for plugins
+
+What the core expects of a plugin, as tests: subclass a suite of `ottla_testkit.conformance`, give its fixtures, and run
+pytest. Each line is a test.
+"""
 
 _FENCE: Final = re.compile(
     r"^(?P<indent> *)(?P<fence>```+)[^\n]*\n.*?^(?P=indent)(?P=fence) *$", re.MULTILINE | re.DOTALL
@@ -53,6 +63,23 @@ def unreleased(folder: Path) -> Iterator[str]:
             yield f"\n### {title}\n"
         for path in own:
             yield "- " + path.read_text(encoding="utf-8").strip().replace("\n", "\n  ")
+
+
+def suites(root: Path) -> str:
+    """The page of what the testkit's suites expect of plugins: each suite, and the sentences that its tests are."""
+    lines = [SUITES]
+    for path in sorted((root / CONFORMANCE).glob("*.py")):
+        for suite in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(suite, ast.ClassDef) and suite.name.endswith("Conformance"):
+                functions = [each.name for each in suite.body if isinstance(each, ast.FunctionDef)]
+                tests = [name for name in functions if name.startswith("test_")]
+                lines += [f"## {suite.name}", "", inspect.cleandoc(ast.get_docstring(suite) or ""), ""]
+                lines += [*(f"- {_sentence(test)}" for test in tests), ""]
+    return "\n".join(lines)
+
+
+def _sentence(test: str) -> str:
+    return test.removeprefix("test_").replace("_s_", "'s ").replace("_", " ")
 
 
 def relinked(text: str, *, source: str, pages: Mapping[str, str], repository: str | None) -> str:
@@ -115,6 +142,7 @@ def on_files(files: Any, config: Any) -> Any:
     root = _root(config)
     for name, page in outside(root).items():
         files.append(file.generated(config, page, content=text_of(root, name)))
+    files.append(file.generated(config, "reference/suites.md", content=suites(root)))
     config.nav = listed(config.nav, [each.src_uri for each in files.documentation_pages()])
     return files
 
