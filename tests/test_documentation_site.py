@@ -55,13 +55,14 @@ def test_other_links_and_code_stay(text: str) -> None:
 
 def test_every_readme_is_a_page_and_the_changelog_begins_with_what_is_new(tmp_path: Path) -> None:
     (tmp_path / "changelog.d").mkdir()
-    (tmp_path / "changelog.d" / "10.fixed.md").write_text("It no longer does\nthat.\n")
-    (tmp_path / "changelog.d" / "9.added.md").write_text("This.\n")
+    (tmp_path / "changelog.d" / "10.fixed.md").write_text("It no longer does\nthat.\n\nNor this.\n")
+    (tmp_path / "changelog.d" / "9.added.md").write_text("- This.\n- And that.\n")
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n<!-- towncrier: here -->\n## 0.1\n")
 
     assert outside(ROOT)["packages/core/README.md"] == "packages/core.md"
     assert text_of(tmp_path, "CHANGELOG.md") == (
-        "# Changelog\n\n## Not released yet\n\n### Added\n\n- This.\n\n### Fixed\n\n- It no longer does\n  that.\n\n"
+        "# Changelog\n\n## Not released yet\n\n### Added\n\n- This.\n- And that.\n\n"
+        "### Fixed\n\n- It no longer does\n    that.\n    \n    Nor this.\n\n"
         "<!-- towncrier: here -->\n## 0.1\n"
     )
 

@@ -62,7 +62,8 @@ def unreleased(folder: Path) -> Iterator[str]:
         if own:
             yield f"\n### {title}\n"
         for path in own:
-            yield "- " + path.read_text(encoding="utf-8").strip().replace("\n", "\n  ")
+            text = path.read_text(encoding="utf-8").strip()
+            yield text if text.startswith("- ") else "- " + text.replace("\n", "\n    ")
 
 
 def suites(root: Path) -> str:
