@@ -267,7 +267,7 @@ def test_a_callback_may_send_but_not_wait(waiting: MockProducer) -> None:
 
     def again(_metadata: object, _error: object) -> None:
         delivery = waiting.send("orders", b"from a callback")
-        for wait in (waiting.flush, lambda: delivery.result(5)):
+        for wait in (lambda: waiting.flush(5), lambda: delivery.result(5)):
             try:
                 wait()
             except WrongCall as error:
