@@ -49,21 +49,21 @@ def text_of(root: Path, name: str) -> str:
     text = (root / name).read_text(encoding="utf-8")
     if name == CHANGELOG:
         head, mark, rest = text.partition("<!-- towncrier")
-        text = head + "\n".join(unreleased(root / "changelog.d")) + "\n\n" + mark + rest
+        text = head + "\n".join(unreleased(root / "changelog.d")) + "\n" + mark + rest
     return text
 
 
 def unreleased(folder: Path) -> Iterator[str]:
     """The fragments, as the changelog will have them."""
     fragments = sorted(folder.glob("*.md"), key=lambda path: (int(path.name.partition(".")[0]), path.name))
-    yield "## Not released yet"
+    yield "## Not released yet\n"
     for kind, title in KINDS.items():
         own = [path for path in fragments if path.name.split(".")[1] == kind]
         if own:
-            yield f"\n### {title}\n"
+            yield f"### {title}\n"
         for path in own:
             text = path.read_text(encoding="utf-8").strip()
-            yield text if text.startswith("- ") else "- " + text.replace("\n", "\n    ")
+            yield (text if text.startswith("- ") else "- " + text.replace("\n", "\n    ")) + "\n"
 
 
 def suites(root: Path) -> str:
