@@ -464,6 +464,8 @@ def test_methods_at_the_wrong_time_are_refused_as_by_a_real_producer(make: Make)
         producer.send("orders", b"1")
     with pytest.raises(WrongCall, match="call init_transactions first"):
         producer.begin_transaction()
+    with pytest.raises(WrongCall, match="call init_transactions first"):
+        producer.fence()
     producer.init_transactions()
     with pytest.raises(WrongCall, match="call begin_transaction"):
         producer.send("orders", b"1")
