@@ -11,7 +11,6 @@ import anyio
 import anyio.abc
 import pytest
 from anyio.from_thread import start_blocking_portal
-from secure_broker import USERS, SecureBroker
 from tiny_proxy import Socks5ProxyHandler
 
 from ottla import Producer
@@ -19,6 +18,7 @@ from ottla.doctor import Step, Verdict, examine
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.security import MECHANISMS, Security
 from readback import read_back
+from secure_broker import USERS, SecureBroker
 
 pytestmark = pytest.mark.kafka
 
