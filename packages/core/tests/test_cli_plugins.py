@@ -48,6 +48,21 @@ GOOD = """
         return Constant(config["acme.constant"])
 """
 OUT_OF_RANGE = GOOD.replace("min(self._constant, view.partitions - 1)", "view.partitions")
+NEVER_OPENS = """
+    from ottla.hookspecs import hookimpl
+
+    class Closed:
+        def targets(self, host, port):
+            return None
+
+        def open(self, sock, host, port):
+            sock.close()
+            raise OSError("nothing opens here")
+
+    @hookimpl
+    def ottla_transport(config):
+        return Closed()
+"""
 STRANGER = "from ottla.hookspecs import hookimpl\nottla_spec = 2\n"
 ITS_OWN_SUITE = """
     from ottla_testkit.conformance import PartitionerConformance
@@ -248,6 +263,13 @@ def test_a_transport_that_talks_first_must_say_how_its_peer_answers() -> None:
 
     assert result.exit_code == BROKEN
     assert "to be checked it must state ottla_conformance" in result.output
+
+
+def test_a_transport_that_cannot_open_is_told_by_its_suite(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(NEVER_OPENS, group="ottla.transports")
+
+    assert run("check", "acme").exit_code == BROKEN
+    assert "nothing opens here" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
