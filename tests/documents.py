@@ -27,7 +27,7 @@ _FENCE: Final = re.compile(
 )
 _COMMENT: Final = re.compile(r"<!-- block: (?P<says>[^\n]*?) -->\s*\Z")
 _INSTEAD: Final = re.compile(r"with `(?P<new>[^`]*)` for `(?P<old>[^`]*)`")
-_ANY_COMMENT: Final = re.compile(r"<!-- block:")
+_ANY_COMMENT: Final = re.compile(r"(?m)^ *<!-- block:")
 
 
 @attrs.frozen(kw_only=True)

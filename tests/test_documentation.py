@@ -67,6 +67,7 @@ class Surroundings:
     request: pytest.FixtureRequest
     folder: Path
     names: dict[str, Any] = attrs.Factory(dict)
+    beginning: str = ""
     stack: ExitStack = attrs.Factory(ExitStack)
 
     @property
@@ -110,9 +111,8 @@ class Surroundings:
         self.names["tmp_path"] = self.folder
 
     def transport(self) -> None:
-        from ottla_transport_plaintext.plugin import PlaintextTransport
-
-        self.names["MyTransport"] = PlaintextTransport
+        self.beginning = "from ottla_transport_plaintext.plugin import PlaintextTransport as MyTransport\n"
+        exec(self.beginning, self.names)
 
     def credential(self) -> None:
         secure: SecureBroker = self.request.getfixturevalue("documented_secure")
@@ -177,18 +177,24 @@ def documented_secure(secure: SecureBroker) -> SecureBroker:
     return secure
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Spark session, as an application has one."""
+    """A Spark session, as an application has one; ended here if it was begun here."""
     from pyspark.sql import SparkSession
 
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         session = (
             SparkSession.builder.master("local[2]")
             .config("spark.driver.memory", "1g")
             .config("spark.ui.enabled", "false")
-            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
             .getOrCreate()
         )
@@ -217,10 +223,12 @@ def test_a_block_of_python_runs(chain: Sequence[Block], surroundings: Surroundin
         if isinstance(left, Producer):
             with left:
                 left.send("orders", b"somebody gets in").result(timeout=30)
-    for name, test in [(name, found) for name, found in surroundings.names.items() if name.startswith("test_")]:
+    if "class Test" in chain[-1].program:
+        passes("\n".join([surroundings.beginning, *(block.program for block in chain)]), surroundings)
+        return
+    for test in [found for name, found in surroundings.names.items() if name.startswith("test_")]:
         arguments = test.__code__.co_varnames[: test.__code__.co_argcount]
         test(**{each: surroundings.request.getfixturevalue(each) for each in arguments})
-        assert name
 
 
 @of("python")
@@ -274,6 +282,14 @@ def run(text: str, name: str, names: dict[str, Any]) -> Any:
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), names)
     return eval(compile(ast.Expression(last.value), name, "eval"), names) if isinstance(last, ast.Expr) else None
+
+
+def passes(text: str, surroundings: Surroundings) -> None:
+    """Run the classes of tests in a program, as their reader would."""
+    (surroundings.folder / "test_printed.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_printed.py"]
+    done = subprocess.run(command, cwd=surroundings.folder, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout
 
 
 def commands(block: Block) -> Iterator[str]:

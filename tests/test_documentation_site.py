@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -9,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
+import ottla
 from documents import ROOT
 from documents import pages as documents
 from ottla.config import describe
 from ottla.errors import ErrorCode
-from pages import listed, outside, relinked, text_of
+from pages import CONFORMANCE, listed, outside, relinked, suites, text_of
 
 PAGES = {"README.md": "index.md", "docs/tables.md": "tables.md", "packages/core/README.md": "packages/core.md"}
 LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\((?P<target>[^)\s#]+)")
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 CODE = re.compile(r"(?ms)^ *```.*?^ *```$|`[^`\n]*`")
 
 
@@ -52,15 +55,28 @@ def test_other_links_and_code_stay(text: str) -> None:
 
 def test_every_readme_is_a_page_and_the_changelog_begins_with_what_is_new(tmp_path: Path) -> None:
     (tmp_path / "changelog.d").mkdir()
-    (tmp_path / "changelog.d" / "10.fixed.md").write_text("It no longer does\nthat.\n")
-    (tmp_path / "changelog.d" / "9.added.md").write_text("This.\n")
+    (tmp_path / "changelog.d" / "10.fixed.md").write_text("It no longer does\nthat.\n\nNor this.\n")
+    (tmp_path / "changelog.d" / "9.added.md").write_text("- This.\n- And that.\n")
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n<!-- towncrier: here -->\n## 0.1\n")
 
     assert outside(ROOT)["packages/core/README.md"] == "packages/core.md"
     assert text_of(tmp_path, "CHANGELOG.md") == (
-        "# Changelog\n\n## Not released yet\n\n### Added\n\n- This.\n\n### Fixed\n\n- It no longer does\n  that.\n\n"
+        "# Changelog\n\n## Not released yet\n\n### Added\n\n- This.\n- And that.\n\n"
+        "### Fixed\n\n- It no longer does\n    that.\n    \n    Nor this.\n\n"
         "<!-- towncrier: here -->\n## 0.1\n"
     )
+
+
+def test_every_suite_is_on_its_page_with_its_promises(tmp_path: Path) -> None:
+    folder = tmp_path / CONFORMANCE
+    folder.mkdir(parents=True)
+    (folder / "clock.py").write_text(
+        'class ClockConformance:\n    """Give `clock`."""\n\n    def test_a_second_s_length_stays(self): ...\n\n\n'
+        "class Hand: ...\n"
+    )
+
+    assert suites(tmp_path).endswith("## ClockConformance\n\nGive `clock`.\n\n- a second's length stays\n")
+    assert suites(ROOT).count("\n- ") > 50
 
 
 def test_a_name_with_a_star_stands_for_the_pages_that_have_no_place_of_their_own() -> None:
@@ -82,6 +98,23 @@ def test_every_link_between_files_leads_to_one() -> None:
     ]
 
     assert broken == []
+
+
+def test_every_public_name_is_in_the_reference_and_says_what_it_is() -> None:
+    listed_names = set(re.findall(r"(?m)^::: ottla\.(\w+)$", "".join(page.read_text() for page in REFERENCE)))
+    wanted = {name for name in ottla.__all__ if not hasattr(ottla.errors, name)} - {"__version__"}
+    objects = {name: getattr(ottla, name) for name in ottla.__all__ if name != "__version__"}
+    methods = {
+        f"{name}.{method}": found
+        for name, owner in objects.items()
+        if inspect.isclass(owner) and not issubclass(owner, Exception)
+        for method, found in vars(owner).items()
+        if inspect.isfunction(found) and not method.startswith("_")
+    }
+
+    assert listed_names >= wanted
+    assert "::: ottla.errors.exceptions" in (ROOT / "docs" / "reference" / "errors.md").read_text()
+    assert [name for name, found in (objects | methods).items() if not found.__doc__] == []
 
 
 def test_the_pages_made_of_declarations_are_current() -> None:

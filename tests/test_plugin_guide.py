@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+import socket
 import textwrap
+from typing import Any
+
+import attrs
+import pytest
 
 from documents import ROOT, blocks
 from ottla import errors, interfaces
+from ottla.interfaces import Transport, TransportLayer
 from ottla.registry import KINDS
 from ottla_testkit import conformance
+from ottla_testkit.conformance import TransportConformance
+from ottla_testkit.conformance.transport import MakeFarEnd
+from ottla_transport_plaintext import PlaintextTransport
 
 GUIDE = ROOT / "docs" / "plugins.md"
 TRANSPORT = ROOT / "packages" / "transport-plaintext" / "src" / "ottla_transport_plaintext" / "plugin.py"
@@ -25,6 +34,41 @@ def test_every_line_of_the_transport_is_shown_as_it_is() -> None:
         left = left.replace(piece, "", 1)
 
     assert left == ""
+
+
+class TestTheGreetingLayer(TransportConformance):
+    """The layer that the guide writes keeps the whole contract, at the far end that the guide writes."""
+
+    @pytest.fixture
+    def written(self) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for block in blocks(GUIDE):
+            if "GREETING" in block.text:
+                exec(compile(block.program, str(block), "exec"), names)
+        return names
+
+    @pytest.fixture
+    def transport(self, written: dict[str, Any]) -> Transport:
+        return Greeting(written["GreetingLayer"])
+
+    @pytest.fixture
+    def far_end(self, written: dict[str, Any]) -> MakeFarEnd:
+        far_end: MakeFarEnd = written["GreetedFarEnd"]
+        return far_end
+
+
+@attrs.frozen
+class Greeting:
+    """What the template puts around the layer."""
+
+    layer: Any
+
+    def targets(self, host: str, port: int) -> None:
+        return None
+
+    def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
+        layer: TransportLayer = self.layer(sock, open_inner=lambda: PlaintextTransport().open(sock, host, port))
+        return layer
 
 
 def test_every_kind_is_in_the_table_with_its_group_and_hook() -> None:

@@ -8,6 +8,8 @@ else only its text stays.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +22,14 @@ ALONE: Final = {"README.md": "index.md", "DESIGN.md": "design.md", "CONTRIBUTING
 CHANGELOG: Final = "CHANGELOG.md"
 READMES: Final = ("packages/*/README.md", "examples/*/README.md")
 KINDS: Final = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed"}
+
+CONFORMANCE: Final = "packages/testkit/src/ottla_testkit/conformance"
+SUITES: Final = """\
+# Suites for plugins
+
+What the core expects of a plugin, as tests: subclass a suite of `ottla_testkit.conformance`, give its fixtures, and run
+pytest. Each line is a test.
+"""
 
 _FENCE: Final = re.compile(
     r"^(?P<indent> *)(?P<fence>```+)[^\n]*\n.*?^(?P=indent)(?P=fence) *$", re.MULTILINE | re.DOTALL
@@ -39,20 +49,38 @@ def text_of(root: Path, name: str) -> str:
     text = (root / name).read_text(encoding="utf-8")
     if name == CHANGELOG:
         head, mark, rest = text.partition("<!-- towncrier")
-        text = head + "\n".join(unreleased(root / "changelog.d")) + "\n\n" + mark + rest
+        text = head + "\n".join(unreleased(root / "changelog.d")) + "\n" + mark + rest
     return text
 
 
 def unreleased(folder: Path) -> Iterator[str]:
     """The fragments, as the changelog will have them."""
     fragments = sorted(folder.glob("*.md"), key=lambda path: (int(path.name.partition(".")[0]), path.name))
-    yield "## Not released yet"
+    yield "## Not released yet\n"
     for kind, title in KINDS.items():
         own = [path for path in fragments if path.name.split(".")[1] == kind]
         if own:
-            yield f"\n### {title}\n"
+            yield f"### {title}\n"
         for path in own:
-            yield "- " + path.read_text(encoding="utf-8").strip().replace("\n", "\n  ")
+            text = path.read_text(encoding="utf-8").strip()
+            yield (text if text.startswith("- ") else "- " + text.replace("\n", "\n    ")) + "\n"
+
+
+def suites(root: Path) -> str:
+    """The page of what the testkit's suites expect of plugins: each suite, and the sentences that its tests are."""
+    lines = [SUITES]
+    for path in sorted((root / CONFORMANCE).glob("*.py")):
+        for suite in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(suite, ast.ClassDef) and suite.name.endswith("Conformance"):
+                functions = [each.name for each in suite.body if isinstance(each, ast.FunctionDef)]
+                tests = [name for name in functions if name.startswith("test_")]
+                lines += [f"## {suite.name}", "", inspect.cleandoc(ast.get_docstring(suite) or ""), ""]
+                lines += [*(f"- {_sentence(test)}" for test in tests), ""]
+    return "\n".join(lines)
+
+
+def _sentence(test: str) -> str:
+    return test.removeprefix("test_").replace("_s_", "'s ").replace("_", " ")
 
 
 def relinked(text: str, *, source: str, pages: Mapping[str, str], repository: str | None) -> str:
@@ -115,12 +143,15 @@ def on_files(files: Any, config: Any) -> Any:
     root = _root(config)
     for name, page in outside(root).items():
         files.append(file.generated(config, page, content=text_of(root, name)))
+    files.append(file.generated(config, "reference/suites.md", content=suites(root)))
     config.nav = listed(config.nav, [each.src_uri for each in files.documentation_pages()])
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Lead the page's links to pages."""
+    """Lead the page's links to pages; the first page needs no list of itself."""
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation"]
     sources = {name: uri for name, uri in outside(_root(config)).items()}
     sources |= {f"docs/{file.src_uri}": file.src_uri for file in files if file.src_uri not in set(sources.values())}
     here = next(name for name, uri in sources.items() if uri == page.file.src_uri)

@@ -9,10 +9,11 @@ Settings of the core are the options of its sections, those of plugins what `ott
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from ottla.config.refused import REFUSED
 from ottla.errors import ErrorCode
 from ottla.interfaces import ConfigKey
 
+HOOK: Final = "ottla_config_keys"
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 CONFIGURATION: Final = """\
@@ -150,8 +152,11 @@ def _plugin_keys(root: Path) -> Iterator[tuple[str, Sequence[ConfigKey]]]:
 
 
 def _declared(module: str) -> Sequence[ConfigKey]:
-    hook = getattr(importlib.import_module(module), "ottla_config_keys", None)
-    keys: Sequence[ConfigKey] = hook() if hook is not None else ()
+    """The keys of a plugin's module, which is imported only if it has any: some need a compiler first."""
+    found = find_spec(module)
+    if found is None or found.origin is None or HOOK not in Path(found.origin).read_text(encoding="utf-8"):
+        return ()
+    keys: Sequence[ConfigKey] = getattr(import_module(module), HOOK)()
     return keys
 
 

@@ -24,7 +24,7 @@ EXAMPLES: Final = ("transport-socks5", "transport-unix", "authenticator-msk-iam"
 MakePlugin = Callable[..., Path]
 
 _QUIET: Final = ("--quiet", "--disable-pip-version-check", "--no-input")
-_PATIENCE: Final = 300
+_PATIENCE: Final = 1800 if LONG else 300
 
 
 def pip(*arguments: str | Path, python: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -156,7 +156,7 @@ def test_wrong_usage_has_an_exit_code_of_its_own(arguments: list[str], told: str
     result = run(*arguments)
 
     assert result.exit_code == USAGE
-    assert told in result.stderr
+    assert told in result.output
 
 
 def test_a_file_that_is_no_properties_file_is_wrong_usage(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_file_that_is_no_properties_file_is_wrong_usage(tmp_path: Path) -> Non
     result = run("--command-config", str(file))
 
     assert result.exit_code == USAGE
-    assert "line 1" in result.stderr
+    assert "line 1" in result.output
     assert SECRET not in result.output
 
 

@@ -48,6 +48,21 @@ GOOD = """
         return Constant(config["acme.constant"])
 """
 OUT_OF_RANGE = GOOD.replace("min(self._constant, view.partitions - 1)", "view.partitions")
+NEVER_OPENS = """
+    from ottla.hookspecs import hookimpl
+
+    class Closed:
+        def targets(self, host, port):
+            return None
+
+        def open(self, sock, host, port):
+            sock.close()
+            raise OSError("nothing opens here")
+
+    @hookimpl
+    def ottla_transport(config):
+        return Closed()
+"""
 STRANGER = "from ottla.hookspecs import hookimpl\nottla_spec = 2\n"
 ITS_OWN_SUITE = """
     from ottla_testkit.conformance import PartitionerConformance
@@ -192,7 +207,7 @@ def test_a_plugin_that_cannot_be_made_is_not_checked(install: Install, capfd: py
     result = run("check", "acme", "-c", "acme.constant=-1", "-c", f"acme.password={SECRET}")
 
     assert result.exit_code == BROKEN
-    assert "acme.constant must not be negative" in result.stderr
+    assert "acme.constant must not be negative" in result.output
     assert SECRET not in result.output
     assert capfd.readouterr().out == ""
 
@@ -201,7 +216,7 @@ def test_a_setting_that_is_misspelt_is_refused(install: Install) -> None:
     install(GOOD)
     result = run("check", "acme", "--config", "acme.constnt=1")
 
-    assert (result.exit_code, "did you mean 'acme.constant'?" in result.stderr) == (BROKEN, True)
+    assert (result.exit_code, "did you mean 'acme.constant'?" in result.output) == (BROKEN, True)
 
 
 def test_settings_come_from_a_file_too_and_the_command_line_goes_first(
@@ -240,14 +255,21 @@ def test_a_suite_that_is_none_is_told(install: Install, stated: str, told: str, 
     result = run("check", "acme")
 
     assert result.exit_code == BROKEN
-    assert told in result.stderr
+    assert told in result.output
 
 
 def test_a_transport_that_talks_first_must_say_how_its_peer_answers() -> None:
     result = run("check", "transport:ssl")
 
     assert result.exit_code == BROKEN
-    assert "to be checked it must state ottla_conformance" in result.stderr
+    assert "to be checked it must state ottla_conformance" in result.output
+
+
+def test_a_transport_that_cannot_open_is_told_by_its_suite(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(NEVER_OPENS, group="ottla.transports")
+
+    assert run("check", "acme").exit_code == BROKEN
+    assert "nothing opens here" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -265,7 +287,7 @@ def test_wrong_usage_has_an_exit_code_of_its_own(arguments: list[str], told: str
     result = run(*arguments)
 
     assert result.exit_code == USAGE
-    assert told in result.stderr
+    assert told in result.output
     assert SECRET not in result.output
 
 
@@ -274,7 +296,7 @@ def test_a_name_of_two_kinds_needs_its_kind(install: Install) -> None:
     result = run("check", "gzip")
 
     assert result.exit_code == USAGE
-    assert "say compressor:gzip or partitioner:gzip" in result.stderr
+    assert "say compressor:gzip or partitioner:gzip" in result.output
 
 
 @pytest.mark.parametrize("command", [["check", "gzip"], ["new", "transport", "acme"]])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ottla.interfaces import Compressor
-from ottla.registry import Registry
+from ottla.registry import Registry, make_alone
 from ottla_testkit.conformance import CompressorConformance
 
 
 def made(name: str) -> Compressor:
     """A built-in codec through the door that everybody else's comes by, with its defaults."""
-    plugin = Registry().plugin("compressor", name)
-    compressor: Compressor = plugin.create({key.name: key.default for key in plugin.config_keys()})
+    registry = Registry()
+    compressor: Compressor = make_alone(registry.plugin("compressor", name), {}, registry=registry)
     return compressor
 
 

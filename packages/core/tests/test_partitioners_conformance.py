@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.config import ConfigDraft
 from ottla.interfaces import Partitioner
-from ottla.registry import Registry
+from ottla.registry import Registry, make_alone
 from ottla_testkit.conformance import PartitionerConformance
 
 OF_JAVA: Mapping[tuple[bytes, int], int] = {
@@ -22,9 +21,8 @@ OF_JAVA: Mapping[tuple[bytes, int], int] = {
 
 def made(name: str, **settings: str) -> Partitioner:
     """A built-in partitioner through the door that everybody else's comes by."""
-    plugin = Registry().plugin("partitioner", name)
-    draft = ConfigDraft.read({"bootstrap.servers": "kafka:9092", **settings})
-    partitioner: Partitioner = plugin.create(draft.claim(plugin.config_keys(), plugin=str(plugin)))
+    registry = Registry()
+    partitioner: Partitioner = make_alone(registry.plugin("partitioner", name), settings, registry=registry)
     return partitioner
 
 

@@ -14,7 +14,7 @@ import {module}
 from ottla_testkit.conformance import {suite}
 
 class TestIt({suite}):
-    patience = 1.0
+    patience = {patience}
     {more}
 
     @pytest.fixture
@@ -28,13 +28,25 @@ QUICKLY: Final = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypot
 
 
 def run_suite(
-    pytester: pytest.Pytester, suite: str, subject: str, plugin: str, *arguments: str, more: str = ""
+    pytester: pytest.Pytester,
+    suite: str,
+    subject: str,
+    plugin: str,
+    *arguments: str,
+    more: str = "",
+    patience: float = 30.0,
 ) -> pytest.RunResult:
     """Run *suite* on *plugin*, `module.expression`; *more* is a line of the class."""
     module, _, made = plugin.partition(".")
     pytester.syspathinsert(pathlib.Path(__file__).parent)
-    pytester.makepyfile(test_it=_SOURCE.format(module=module, suite=suite, subject=subject, made=made, more=more))
+    source = _SOURCE.format(module=module, suite=suite, subject=subject, made=made, more=more, patience=patience)
+    pytester.makepyfile(test_it=source)
     return pytester.runpytest_inprocess(*QUICKLY, *arguments)
+
+
+def patience_for(said: str) -> float:
+    """Little, where that is what makes the suite speak; else enough for a machine with other things to do."""
+    return 1.0 if "not back" in said or "left threads" in said else 30.0
 
 
 def assert_caught(result: pytest.RunResult, said: str) -> None:

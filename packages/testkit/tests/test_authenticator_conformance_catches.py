@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, run_suite
+from suite_runs import assert_caught, assert_passed, patience_for, run_suite
 from wrong_mechanisms import PASSWORD
 
 pytest_plugins = ["pytester"]
 
-MORE = f"""secrets = ({PASSWORD!r},)
+MORE = """secrets = ({password!r},)
     mutual = True
-    at_once = 0.5
+    at_once = {at_once}
 
     @pytest.fixture
     def broker(self):
@@ -41,6 +41,7 @@ WRONG = [
     ("TellsItAsARemedy", "secrets", r"secrets\[0\] is seen in `remedy`"),
     ("TellsItInAnError", "secrets", r"secrets\[0\] is seen in a ValueError that it raised"),
     ("LogsIt", "secrets", r"secrets\[0\] is seen in the log"),
+    ("PrintsIt", "secrets", r"secrets\[0\] is seen in what is printed"),
     ("WaitsWithoutSaying", "lets_us_in", r"start\(\) was not back after 0.5 s; .*do not wait, or say blocking = True"),
     ("ComputesForEver", "garbage", r"was not back after 1 s; nobody can log in meanwhile"),
     ("RaisesInClose", "closing", r"close\(\) raised AuthenticationFailed"),
@@ -48,9 +49,17 @@ WRONG = [
 ]
 
 
-def run(pytester: pytest.Pytester, mechanism: str, *arguments: str, more: str = MORE) -> pytest.RunResult:
+def run(
+    pytester: pytest.Pytester, mechanism: str, *arguments: str, more: str = MORE, patience: float = 30.0
+) -> pytest.RunResult:
     return run_suite(
-        pytester, "AuthenticatorConformance", "mechanism", f"wrong_mechanisms.{mechanism}()", *arguments, more=more
+        pytester,
+        "AuthenticatorConformance",
+        "mechanism",
+        f"wrong_mechanisms.{mechanism}()",
+        *arguments,
+        more=more.format(password=PASSWORD, at_once=patience / 2),
+        patience=patience,
     )
 
 
@@ -58,7 +67,7 @@ def run(pytester: pytest.Pytester, mechanism: str, *arguments: str, more: str = 
 def test_a_mechanism_that_breaks_a_promise_is_told_which(
     pytester: pytest.Pytester, mechanism: str, test: str, said: str
 ) -> None:
-    result = run(pytester, mechanism, "-x", "-k", test)
+    result = run(pytester, mechanism, "-x", "-k", test, patience=patience_for(said))
 
     assert_caught(result, said)
 

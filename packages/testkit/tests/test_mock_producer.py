@@ -177,9 +177,11 @@ def test_history_has_the_order_of_send(waiting: MockProducer) -> None:
         waiting.send("orders", b"%d" % number, key=None if number % 3 else b"key")
 
     assert [record.value for record in waiting.history] == [b"%d" % number for number in range(20)]
+    waiting.raise_next("send", BROKEN)
     waiting.clear()
     assert waiting.history == ()
-    assert waiting.pending == 20
+    waiting.send("orders", b"20")
+    assert waiting.pending == 21
 
 
 def test_what_no_broker_would_take_is_refused(make: Make) -> None:
@@ -265,7 +267,7 @@ def test_a_callback_may_send_but_not_wait(waiting: MockProducer) -> None:
 
     def again(_metadata: object, _error: object) -> None:
         delivery = waiting.send("orders", b"from a callback")
-        for wait in (waiting.flush, delivery.result):
+        for wait in (lambda: waiting.flush(5), lambda: delivery.result(5)):
             try:
                 wait()
             except WrongCall as error:
@@ -462,6 +464,8 @@ def test_methods_at_the_wrong_time_are_refused_as_by_a_real_producer(make: Make)
         producer.send("orders", b"1")
     with pytest.raises(WrongCall, match="call init_transactions first"):
         producer.begin_transaction()
+    with pytest.raises(WrongCall, match="call init_transactions first"):
+        producer.fence()
     producer.init_transactions()
     with pytest.raises(WrongCall, match="call begin_transaction"):
         producer.send("orders", b"1")
@@ -503,6 +507,24 @@ def test_a_producer_that_was_fenced_can_only_be_closed(transactional: MockProduc
     assert not transactional.transaction_in_flight
 
 
+def test_a_fence_is_noticed_as_soon_as_brokers_are_asked(transactional: MockProducer) -> None:
+    transactional.fence()
+
+    transactional.send("orders", b"the first for its partition")
+
+    with pytest.raises(ProducerFenced):
+        transactional.send("orders", b"2")
+
+
+def test_positions_of_a_producer_that_was_fenced_are_refused(transactional: MockProducer) -> None:
+    transactional.fence()
+
+    with pytest.raises(ProducerFenced):
+        transactional.send_offsets_to_transaction({("input", 0): 5}, "group")
+
+    assert transactional.uncommitted_offsets == ()
+
+
 def test_the_next_commit_can_be_made_to_fail(transactional: MockProducer) -> None:
     transactional.send("orders", b"1")
     transactional.raise_next("commit_transaction", AbortableError("planned"))
@@ -512,7 +534,8 @@ def test_the_next_commit_can_be_made_to_fail(transactional: MockProducer) -> Non
 
     assert transactional.commit_count == 0
     transactional.commit_transaction()
-    assert transactional.commit_count == 1
+    transactional.close()
+    assert (transactional.commit_count, transactional.abort_count) == (1, 0)
 
 
 def test_a_prepared_transaction_waits_for_its_end(make: Make) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, run_suite
+from suite_runs import assert_caught, assert_passed, patience_for, run_suite
 
 pytest_plugins = ["pytester"]
 
@@ -42,6 +42,7 @@ def test_a_serializer_that_breaks_a_promise_is_told_which(
         "-x",
         "-k",
         test,
+        patience=patience_for(said),
         more=SAMPLES,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import time
 import zlib
 from collections.abc import Sequence
@@ -49,6 +48,11 @@ class KeepsSmallChunks(Right):
 
     def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
         return super().compress(chunks[:1000], level=level)
+
+
+class WantsAList(Right):
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        return super().compress(chunks.copy(), level=level)  # type: ignore[attr-defined]
 
 
 class EatsTheList(Right):
@@ -202,6 +206,6 @@ class OneBufferForAll(Right):
     def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
         self.collected = []
         for chunk in chunks:
-            hashlib.sha256(chunk)  # what a longer computation does: lets others have their turn
             self.collected.append(chunk)
+            time.sleep(0)  # what a longer computation does now and then
         return super().compress(self.collected, level=level)

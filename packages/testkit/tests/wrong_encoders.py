@@ -252,6 +252,37 @@ class SaysItMovedAll(Right):
         return len(indexes)
 
 
+class BorrowsWhatItMoves(Right):
+    """Keeps a list of the other's, which that one lets go of."""
+
+    lender: Right | None = None
+
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        taken = super().extend(other, indexes)
+        assert isinstance(other, Right)
+        self.lender = other
+        return taken
+
+    def encode(self, magic: int) -> Encoded:
+        if self.lender is not None and not self.lender._values:
+            self._values[-1] = b"gone"
+        return super().encode(magic)
+
+
+class ForgetsTimesInMoves(Right):
+    """In what it tells; the bytes are right."""
+
+    moved = False
+
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        self.moved = True
+        return super().extend(other, indexes)
+
+    def facts(self) -> Facts:
+        facts = super().facts()
+        return facts._replace(timestamps_ms=[0] * len(facts.timestamps_ms)) if self.moved else facts
+
+
 class TakesAwayWhatItMoves(Right):
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
         taken = super().extend(other, indexes)

@@ -262,6 +262,15 @@ class LogsIt(Right):
     exchange = Logging
 
 
+class PrintsIt(Right):
+    class Printing(Exchange):
+        def start(self) -> bytes:
+            print("the password is", PASSWORD)
+            return super().start()
+
+    exchange = Printing
+
+
 class WaitsWithoutSaying(Right):
     class Waiting(Exchange):
         def start(self) -> bytes:

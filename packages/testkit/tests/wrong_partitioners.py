@@ -126,6 +126,11 @@ class OtherColumn(Right):
         return [zlib.adler32(key) % view.partitions for key in keys]
 
 
+class ColumnOfTexts(Right):
+    def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Any:
+        return [str(partition) for partition in super().partition_column(topic, keys, view)]
+
+
 class ShortColumn(Right):
     def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
         return super().partition_column(topic, keys, view)[: len(set(keys))]

@@ -12,7 +12,7 @@ from ottla.records import RecordMetadata
 
 
 class Delivery:
-    """One record's outcome, now or later. Usable from any thread."""
+    """One record's outcome, now or later. Usable from any thread, also after the producer was closed."""
 
     __slots__ = ("_batch", "_index")
 
@@ -26,9 +26,11 @@ class Delivery:
         return batch.outcome is not None
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record went, waiting at most *timeout* seconds for it.
+        """Where the record went, waiting at most *timeout* seconds for it; None: until it is known.
 
-        Raises TimeoutError when it is not known by then, and DeliveryFailed when the record was given up.
+        Raises TimeoutError when it is not known by then, and DeliveryFailed when the record was given up; its
+        subclasses are DeliveryTimeout and, in a transaction, TransactionAborted. Sends nothing sooner than it would go
+        anyway: `flush` does that.
         """
         batch, index, outcome = self._wait(timeout)
         if isinstance(outcome, Acknowledged):

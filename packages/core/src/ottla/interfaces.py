@@ -129,6 +129,7 @@ class Mechanism(Protocol):
     hold no secret.
 
     Optional abilities, for errors and the end:
+
     - `identity`: who we say we are, such as the user name; never a secret.
     - `remedy`: what helps when that is refused, such as "check sasl.username and sasl.password".
     - `close()`: called once when the producer closes; ends what runs in the background, at once.
@@ -156,6 +157,7 @@ class Partitioner(Protocol):
     """Chooses a partition when the caller did not. Called by many threads at once.
 
     Optional abilities, found once at assembly:
+
     - `on_new_batch(topic, partition, view)`: told that a record would begin a new batch there, then asked once more.
     - `sticky = True` with `appended(topic, partition, size)`: records without a key go where the last one went, without
       a question, while the batch there has room; then `appended` tells how many bytes went there, and the next

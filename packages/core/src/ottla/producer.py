@@ -44,10 +44,13 @@ RECORD_OVERHEAD = HEADER_SIZE + 21
 
 
 class Producer:
-    """Sends records to Kafka. Threads may share one.
+    """Sends records to Kafka. Threads may share one; a forked process needs one of its own.
 
     *config* has Kafka's dotted names; keywords are the same names with `_` for `.`. Raises ConfigError, which lists
     every problem, and PluginError, which says what to install. No connection is made before the first record.
+
+    It has one thread of its own, which does all I/O and runs callbacks. A `with` block closes it at its end; one that
+    nobody closed is closed when the program ends, for at most 30 seconds. All time-outs of methods are in seconds.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
@@ -88,10 +91,16 @@ class Producer:
     ) -> Delivery:
         """Queue a record and return where its outcome will be.
 
+        *value* and *key* are bytes, bytearray, memoryview or None, or what their serializer takes; a value of None is a
+        tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such. Without *partition* the
+        partitioner chooses; without *timestamp_ms*, milliseconds since 1970, it is now. *on_delivery* is called on the
+        I/O thread with a RecordMetadata and None, or None and an error.
+
         Blocks only while the topic is not known yet, or while `buffer.memory` is used up, at most `max.block.ms`
-        for each. Raises InvalidRecord, TopicUnavailable, SecurityRefused, BufferExhausted or ProducerClosed when the
-        record was not queued. *on_delivery* is called on the I/O thread with a RecordMetadata or an error, the other
-        one None.
+        for each; inside a callback it raises instead. What it raises was not queued: InvalidRecord or its subclasses
+        RecordTooLarge and SerializationFailed, TopicUnavailable, SecurityRefused, BufferExhausted, ProducerClosed,
+        ProducerFailed. With a `transactional.id` also WrongCall outside of a transaction, and AbortableError or
+        TransactionFailed when it has failed. Whatever happens later is told by the delivery.
         """
         checked = _checked(headers) if headers else ()  # first: they may be readable only once
         if type(value) is not bytes or not self._plain_values:
@@ -167,13 +176,19 @@ class Producer:
         """Take `transactional.id` over: whoever had it before is fenced, and its open transaction aborted.
 
         Once, before the first transaction. Waits at most `max.block.ms`, or *timeout* seconds, and raises
-        TransactionTimeout then; the same call again waits for the same outcome, as it does for every method here.
+        TransactionTimeout then; the same call again waits for the same outcome. That holds for every method of
+        transactions that takes a *timeout*. Each raises WrongCall out of turn and inside a callback. Raises
+        TransactionError when the cluster refuses the id or its time-out.
         With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
         """
         return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: what is sent from now on becomes visible together, or not at all."""
+        """Begin a transaction: what is sent from now on becomes visible together, or not at all.
+
+        Asks no broker and does not block. Raises AbortableError while the one before is yet to be aborted, and
+        TransactionFailed, or its ProducerFenced, when this producer can write no more transactions.
+        """
         self._transactional("begin_transaction").begin()
 
     def send_offsets_to_transaction(
@@ -184,26 +199,36 @@ class Producer:
     ) -> None:
         """Commit a consumer's positions with the transaction: by (topic, partition) the next offset to read.
 
-        *group_metadata* is the group's id, or better a ConsumerGroupMetadata, so that a consumer that has lost its
-        partitions is refused: then this raises AbortableError.
+        An offset is an int or an OffsetAndMetadata. *group_metadata* is the group's id, or better a
+        ConsumerGroupMetadata, so that a consumer that has lost its partitions is refused: then this raises
+        AbortableError. Raises InvalidRecord for what can be no offset or group. Waits for the coordinator.
         """
         self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
 
     def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Send what is queued, and make the transaction's records visible.
 
-        Raises AbortableError when a record was given up: call `abort_transaction` then. TransactionFailed, and its
-        ProducerFenced, mean that nothing more can be done with this producer.
+        Waits until every record is acknowledged and the coordinator has taken the commit; returns the counts since the
+        last report. Raises AbortableError when a record was given up: call `abort_transaction` then. TransactionFailed,
+        and its ProducerFenced, mean that nothing more can be done with this producer.
         """
         return self._transactional("commit_transaction").end(timeout, commit=True)
 
     def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
-        """Drop what is queued, and have the rest of the transaction's records never seen by committed readers."""
+        """Drop what is queued, and have the rest of the transaction's records never seen by committed readers.
+
+        Records that were dropped fail with TransactionAborted. Waits for the coordinator; returns the counts since the
+        last report. Raises TransactionFailed, or its ProducerFenced, when nothing more can be done with this producer.
+        """
         return self._transactional("abort_transaction").end(timeout, commit=False)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """A transaction for a `with` block: committed at its end, aborted when it raises."""
+        """A transaction for a `with` block: committed at its end, aborted when it raises.
+
+        The block's own error comes out, with a note if the abort failed, too. When the commit raises AbortableError the
+        transaction has been aborted, and another one may be begun.
+        """
         self.begin_transaction()
         try:
             yield self
@@ -256,10 +281,11 @@ class Producer:
     # Ending
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
-        """Send everything queued so far at once, and wait for it, at most *timeout* seconds.
+        """Send everything queued so far at once, and wait for it, at most *timeout* seconds; None: as long as it takes.
 
-        Raises FlushTimeout when time runs out (nothing is dropped), UndeliveredError when a record failed since the
-        last report and nobody looked at its outcome, and WrongCall inside a delivery callback.
+        Each record ends by itself within `delivery.timeout.ms`. Returns the counts since the last report. Raises
+        FlushTimeout when time runs out (nothing is dropped), UndeliveredError when a record failed since the last
+        report and nobody looked at its outcome, and WrongCall inside a delivery callback.
         """
         if io_threads.here():
             raise WrongCall("flush inside a delivery callback would wait for itself; call it from another thread")

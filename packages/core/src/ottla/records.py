@@ -8,8 +8,8 @@ from typing import NamedTuple
 class RecordMetadata(NamedTuple):
     """Where a record went.
 
-    `offset` is -1 when the broker gave none (`acks=0`); `timestamp_ms` is the time the log holds: the record's
-    own (CreateTime) or the broker's (LogAppendTime). Sizes are -1 for null.
+    `offset` is -1 when the broker gave none (`acks=0`); `timestamp_ms` is the time the log holds, in milliseconds since
+    1970: the record's own (CreateTime) or the broker's (LogAppendTime). Sizes are in bytes, -1 for null.
     """
 
     topic: str

@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class TopicReport:
-    """Counts of one topic. `possibly_persisted` says how many of `failed` the broker may hold all the same."""
+    """Counts of records of one topic. `possibly_persisted`: so many of `failed` the broker may hold all the same."""
 
     acknowledged: int = 0
     failed: int = 0
@@ -19,7 +19,10 @@ class TopicReport:
 
 @attrs.frozen
 class DeliveryReport:
-    """What was settled since the report before this one, and what is pending now, by topic."""
+    """What was settled since the report before this one, and what is pending now, by topic.
+
+    Returned by `flush`, `close`, `commit_transaction` and `abort_transaction`; each begins to count anew.
+    """
 
     topics: Mapping[str, TopicReport]
 

@@ -130,12 +130,15 @@ def _plain_far_end(self: Any) -> type[Any]:
 
 
 def _ready_at_once(transport: Any) -> bool:
-    """Whether bytes may flow although the peer has said nothing."""
+    """Whether bytes may flow although the peer has said nothing. What goes wrong here is told by the suite."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    layer = transport.open(ours, "localhost", 9092)
-    with theirs, contextlib.closing(layer):
-        return bool(layer.handshake())
+    with ours, theirs:
+        try:
+            with contextlib.closing(transport.open(ours, "localhost", 9092)) as layer:
+                return bool(layer.handshake())
+        except Exception:
+            return True
 
 
 def _is_made_here(tested: type[Any], kind: KindName) -> bool:

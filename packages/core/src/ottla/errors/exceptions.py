@@ -55,7 +55,7 @@ class WrongCall(OttlaError, RuntimeError):
 
 
 class ProducerClosed(OttlaError):
-    """The producer was closed, or belongs to the process that this one was forked from."""
+    """The producer was closed, or belongs to the process that this one was forked from. Make a new one."""
 
 
 class ProducerFailed(OttlaError):
@@ -172,7 +172,7 @@ class BrokerError(OttlaError):
 
 
 class DeliveryFailed(OttlaError):
-    """A queued record was given up; the cause is attached.
+    """A queued record was given up after `attempts` requests; the cause is attached. Never raised by `send`.
 
     `possibly_persisted` is True when the record had been sent and its answer never came: the broker may hold it.
     """

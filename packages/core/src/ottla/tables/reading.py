@@ -18,6 +18,8 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.choice import Choice
 from ottla.tables.headers import header_sections
 
+_MEASURED_AT_ONCE: Final = 65_536
+
 _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
 """Milliseconds in a second, or of smaller units in a millisecond."""
 
@@ -89,10 +91,28 @@ def _cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
     count = batch.num_rows
     if not count:
         return
-    size = batch.nbytes + count * FRAME
+    size = _size(batch) + count * FRAME
     step = max(1, min(count, count * most // size))
     for start in range(0, count, step):
         yield batch.slice(start, step), size * step // count
+
+
+def _size(batch: Any) -> int:
+    try:
+        return int(batch.nbytes)
+    except pa.ArrowTypeError:  # before pyarrow 24 nothing that holds views, such as polars' strings, can be measured
+        return sum(map(_column_size, batch.columns))
+
+
+def _column_size(column: Any) -> int:
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        column.validate()
+        pieces = (column.slice(start, _MEASURED_AT_ONCE) for start in range(0, len(column), _MEASURED_AT_ONCE))
+        return sum(piece.cast(pa.large_binary()).nbytes for piece in pieces)
+    try:
+        return int(column.nbytes)
+    except pa.ArrowTypeError:  # views in lists: more than there is in a slice, never less
+        return int(column.get_total_buffer_size())
 
 
 def _chunk(batch: Any, choice: Choice) -> Chunk:

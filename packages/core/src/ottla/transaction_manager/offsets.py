@@ -12,7 +12,7 @@ from ottla.errors import InvalidRecord
 
 @attrs.frozen
 class OffsetAndMetadata:
-    """The next offset to read of a partition, a note beside it, and the leader's term if it is known."""
+    """The next offset to read of a partition, a note beside it, and the leader's epoch (-1: not known)."""
 
     offset: int
     metadata: str = ""
@@ -21,7 +21,10 @@ class OffsetAndMetadata:
 
 @attrs.frozen
 class ConsumerGroupMetadata:
-    """A consumer's membership of its group, so that one that was replaced is refused (KIP-447)."""
+    """A consumer's membership of its group, so that one that was replaced is refused (KIP-447).
+
+    With the defaults only the group is named, and nobody is refused. Brokers look at the rest from 2.5 on.
+    """
 
     group_id: str
     generation_id: int = -1

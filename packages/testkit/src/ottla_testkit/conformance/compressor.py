@@ -301,6 +301,7 @@ def _payloads(chance: random.Random) -> list[Payload]:
         [memoryview(words)[5:66_000]],
         [b"", words[:10], b"", memoryview(words)[10:40_000], bytearray(words[40_000:]), b""],
         [b"%d" % number for number in range(10_000)],
+        (b"a tuple", memoryview(words)[:100]),
         [bytes(32_768)],
         [bytes(65_536), bytes(65_536), b"!"],
     ]

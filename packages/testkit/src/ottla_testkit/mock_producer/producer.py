@@ -152,6 +152,8 @@ class MockProducer(Producer):
         coordinator = self._workings.coordinator
         if coordinator is None:
             raise WrongCall("fence needs a producer with a transactional.id")
+        if coordinator.manager.state is State.UNINITIALIZED:
+            raise WrongCall("fence needs a producer that has its transactional.id; call init_transactions first")
         coordinator.fence()
 
     # As a producer

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from ottla.accumulator import RecordAccumulator
 from ottla.errors import AbortableError, BrokerError, ErrorCode, OttlaError, ProducerClosed
-from ottla.metadata import Metadata
 from ottla.transaction_manager import Stance
 from ottla.transaction_manager.states import State
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
@@ -23,13 +22,11 @@ class Rounds:
         self,
         *,
         accumulator: RecordAccumulator,
-        metadata: Metadata,
         outbox: Outbox,
         coordinator: MockCoordinator | None,
         clock: Callable[[], float],
     ) -> None:
         self._accumulator = accumulator
-        self._metadata = metadata
         self._outbox = outbox
         self._coordinator = coordinator
         self._clock = clock
@@ -78,9 +75,7 @@ class Rounds:
         if self.ended:
             return
         self.ended = True
-        refusal = ProducerClosed("the producer is closed")
-        self._accumulator.close(refusal)
-        self._metadata.close(refusal)
+        self._accumulator.close(ProducerClosed("the producer is closed"))
         self._outbox.take()
         if self._coordinator is not None:
             self._coordinator.manager.close()
@@ -88,8 +83,6 @@ class Rounds:
         if timeout > 0:
             self.answer_all()
         self._give_up(ProducerClosed("the producer was closed before they could be sent"))
-        if self._coordinator is not None:
-            self._coordinator.manager.shut(refusal)
         self.on_end()
 
     def join(self, timeout: float) -> bool:

@@ -100,7 +100,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         acks=config.delivery.acks,
         clock=clock,
     )
-    rounds = Rounds(accumulator=accumulator, metadata=metadata, outbox=outbox, coordinator=coordinator, clock=clock)
+    rounds = Rounds(accumulator=accumulator, outbox=outbox, coordinator=coordinator, clock=clock)
     engine = Engine(
         accumulator=accumulator,
         metadata=metadata,
