@@ -31,7 +31,6 @@ DEFAULTS = [
     ("connection.security_protocol", SecurityProtocol.PLAINTEXT),
     ("connection.connection_via", None),
     ("connection.connections_max_idle", 540.0),
-    ("connection.send_buffer_bytes", 131072),
     ("connection.receive_buffer_bytes", 32768),
     ("connection.reconnect_backoff", 0.05),
     ("connection.reconnect_backoff_max", 1.0),
@@ -78,7 +77,7 @@ WRITTEN: list[tuple[str, Any, str, Any]] = [
     ("linger.ms", "0", "batching.linger", 0.0),
     ("max.block.ms", 9223372036854775807, "batching.max_block", 1e9),
     ("connections.max.idle.ms", -1, "connection.connections_max_idle", 1e9),
-    ("send.buffer.bytes", "-1", "connection.send_buffer_bytes", -1),
+    ("send.buffer.bytes", "65536", "connection.send_buffer_bytes", 65536),
     ("acks", "all", "delivery.acks", -1),
     ("acks", "ALL", "delivery.acks", -1),
     ("acks", -1, "delivery.acks", -1),
@@ -96,6 +95,10 @@ WRITTEN: list[tuple[str, Any, str, Any]] = [
     ("client.id", " me ", "connection.client_id", "me"),
     ("linger.ms", None, "batching.linger", 0.005),
 ]
+
+
+def test_the_send_buffer_is_left_to_the_system_where_java_makes_it_small() -> None:
+    assert config().connection.send_buffer_bytes == -1
 
 
 @pytest.mark.parametrize(("key", "written", "field", "expected"), WRITTEN)

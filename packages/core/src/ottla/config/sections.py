@@ -105,7 +105,7 @@ class ConnectionConfig:
     send_buffer_bytes: int = option(
         "send.buffer.bytes",
         integer(least=-1),
-        default=131_072,
+        default=-1,  # in Java 131,072, with which a request takes several rounds: a seventh of the rate of tables
         meaning="The size of a socket's send buffer; -1 leaves it to the system.",
     )
     receive_buffer_bytes: int = option(
