@@ -1,0 +1,69 @@
+"""Nothing that Spark shows or keeps of a write has its secrets: plans, progress, errors, events, what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_kit import WITHIN, local_spark
+
+pytestmark = pytest.mark.slow
+
+SECRET = "hunter2"
+OPTIONS = {
+    "topic": "t",
+    "report": "true",
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+    "kafka.max.block.ms": "0",
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    f'username="u" password="{SECRET}";',
+    "kafka.ssl.key.password": SECRET,
+    "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----",
+}
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes down what happens, plans included."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, events: Path) -> Iterator[SparkSession]:
+    settings = {"spark_eventLog_enabled": "true", "spark_eventLog_compress": "false"}
+    with local_spark(tmp_path_factory.mktemp("spark"), spark_eventLog_dir=str(events), **settings) as session:
+        yield session
+
+
+def test_secrets_are_nowhere_to_be_read(
+    spark: SparkSession, events: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    frame = spark.range(2).selectExpr("cast(id as string) as value")
+    shown: list[str] = []
+
+    for wrong in ({}, {"kafka.sasl.jaas.confi": SECRET}, {"kafka.sasl.mechanism": "SCRAM"}):
+        with pytest.raises(PySparkException) as failed:
+            frame.write.format("ottla").options(**{**OPTIONS, **wrong}).mode("append").save()
+        shown.append(str(failed.value))
+    frame.limit(0).write.format("ottla").options(**OPTIONS).mode("append").save()
+
+    frame.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("value string").parquet(str(tmp_path / "in"))
+    writer = stream.writeStream.format("ottla").options(**OPTIONS).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(PySparkException) as failed:
+        query.awaitTermination(int(WITHIN))
+    shown += [str(failed.value), str(query.status), str(query.lastProgress), str(query.recentProgress)]
+    query.explain(True)
+    shown += capfd.readouterr()
+
+    recorded = [path.read_text() for path in events.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    assert any("micro-batch" in text.lower() or "ottla" in text for text in recorded)
+    assert "cannot be sent" in shown[0]
+    assert [text for text in [*shown, *recorded] if SECRET in text] == []
