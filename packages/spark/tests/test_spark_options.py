@@ -210,7 +210,7 @@ def test_other_formats_of_values_are_refused_with_the_reason(written: str, said:
     assert said in problem
 
 
-@pytest.mark.parametrize("key", ["checkpointlocation", "asyncprogresstrackingenabled"])
+@pytest.mark.parametrize("key", ["checkpointlocation", "queryname", "asyncprogresstrackingenabled"])
 def test_what_spark_itself_reads_of_a_streams_options_is_taken(key: str) -> None:
     assert read(**{key: "x"})[1] == []
 

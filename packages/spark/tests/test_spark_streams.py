@@ -44,6 +44,7 @@ class Stream:
         query = (
             frame.writeStream.format("ottla")
             .outputMode(mode)
+            .queryName("q")
             .option("kafka.bootstrap.servers", self._kafka.bootstrap_servers)
             .option("checkpointLocation", str(self._folder / "checkpoint"))
             .options(**dotted(options))

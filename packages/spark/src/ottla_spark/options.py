@@ -31,6 +31,7 @@ EXACTLY_ONCE: Final = ("transactional.id.prefix", "ledger.topic", "ledger.replic
 SPARKS: Final = (
     "path",
     "checkpointLocation",
+    "queryName",
     "asyncProgressTrackingEnabled",
     "asyncProgressTrackingCheckpointIntervalMs",
     "includeHeaders",
