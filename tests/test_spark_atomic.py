@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,8 +34,6 @@ PARTITIONS = program.PARTITIONS
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     """Two cores of Spark, with the Python of these tests."""
-    import sys
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         session = program.session_with(2)
@@ -137,10 +136,10 @@ def test_a_batch_that_is_in_kafka_but_not_in_sparks_log_is_computed_and_not_writ
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     told = Told(kafka, topic)
-    frame = program.numbers(spark, tmp_path).selectExpr("cast(value % 10 as string) as key", "value")
-    counts = frame.groupBy("key").count().selectExpr("key", "cast(count as string) as value")
     for batch in range(2):
         program.put(tmp_path, batch)
+    frame = program.numbers(spark, tmp_path).selectExpr("cast(value % 10 as string) as key", "value")
+    counts = frame.groupBy("key").count().selectExpr("key", "cast(count as string) as value")
     program.run(counts, told.sink, tmp_path, mode="update")
     for name in ("1", ".1.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink()
