@@ -1,4 +1,4 @@
-"""Nothing that Spark shows or keeps of a write has its secrets: plans, progress, errors, events, what is printed."""
+"""Logins and certificates on executors; and nothing that Spark shows or keeps of a write has its secrets."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_kit import WITHIN, local_spark
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.security import Security
+from spark_kit import WITHIN, arrived, local_spark, values
 
 pytestmark = pytest.mark.slow
 
 SECRET = "hunter2"
+LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{SECRET}";'
 OPTIONS = {
     "topic": "t",
     "report": "true",
@@ -21,8 +24,7 @@ OPTIONS = {
     "kafka.max.block.ms": "0",
     "kafka.security.protocol": "SASL_PLAINTEXT",
     "kafka.sasl.mechanism": "PLAIN",
-    "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    f'username="u" password="{SECRET}";',
+    "kafka.sasl.jaas.config": LOGIN,
     "kafka.ssl.key.password": SECRET,
     "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----",
 }
@@ -67,3 +69,30 @@ def test_secrets_are_nowhere_to_be_read(
     assert any("micro-batch" in text.lower() or "ottla" in text for text in recorded)
     assert "cannot be sent" in shown[0]
     assert [text for text in [*shown, *recorded] if SECRET in text] == []
+
+
+@pytest.mark.kafka
+def test_certificates_travel_as_text_or_as_files_that_spark_ships(
+    spark: SparkSession, events: Path, tmp_path: Path
+) -> None:
+    security = Security(folder=tmp_path, users={"alice": SECRET})
+    authority = security.certificates.authority
+    as_text = {"kafka.ssl.truststore.certificates": authority.read_text()}
+    as_file = {"kafka.ssl.truststore.location": authority.name}
+    spark.sparkContext.addFile(str(authority))
+    with KafkaCluster(security=security) as kafka:
+        kafka.create_topic("secure")
+        options = {
+            "topic": "secure",
+            "kafka.bootstrap.servers": kafka.listener("SASL_SSL"),
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": LOGIN,
+            "kafka.ssl.truststore.type": "PEM",
+        }
+        for value, trust in ((1, as_text), (2, as_file)):
+            frame = spark.range(0, 1, 1, 1).selectExpr(f"'{value}' as value")
+            frame.write.format("ottla").options(**options, **trust).mode("append").save()
+
+        assert values(arrived(kafka, "secure")) == [b"1", b"2"]
+    assert [path for path in events.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
