@@ -149,7 +149,11 @@ class _Left:
         if producer is not self.producer:
             return
         last = plan.last
-        if last is None or last.status is not Status.DONE or all(each.prepared != self.prepared for each in last.listed):
+        if (
+            last is None
+            or last.status is not Status.DONE
+            or all(each.prepared != self.prepared for each in last.listed)
+        ):
             raise _Unknown
         producer.commit_transaction()  # once more: it tells the producer its next epoch
 
