@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif("OTTLA_SOAK" not in os.environ, reason="the long form; set OTTLA_SOAK=1"),
 ]
 
-WITHIN = 300.0  # seconds
+WITHIN = 600.0  # seconds
 
 PROGRAM = """
 import sys
@@ -50,7 +50,7 @@ ottla_spark.register(spark)
 frame.write.parquet(folder + "/in")
 stream = spark.readStream.schema("value string").parquet(folder + "/in").writeStream.format("ottla")
 query = stream.options(**options).option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True)
-assert query.start().awaitTermination(120)
+assert query.start().awaitTermination(300)
 try:
     frame.write.format("ottla").options(**options, nonsense="1").mode("append").save()
 except Exception as error:
