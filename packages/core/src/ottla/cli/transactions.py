@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 from rich.console import Console
@@ -13,7 +14,8 @@ from rich.text import Text
 
 from ottla.transactions import TransactionalId
 
-_WIDTH_OF_A_FILE = 200
+_WIDTH_OF_A_FILE: Final = 500
+"""Where no terminal says how wide it is, lines are not broken early: somebody may search them."""
 
 
 def show_transactions(found: Sequence[TransactionalId], prefix: str) -> None:
