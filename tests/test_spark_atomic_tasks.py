@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ottla import transactions
-from ottla.errors import ProducerFenced
+from ottla.errors import ProducerFenced, TransactionError
 from ottla.transactions import Ended, SharedTransaction
 from ottla_spark import producers
 from ottla_spark.atomic.errors import TaskRefused
@@ -137,3 +137,24 @@ def test_one_worker_serves_batch_after_batch(world: World) -> None:
 
     assert sum(world.committed().values()) == 12
     assert max(world.committed().values()) == 1
+
+
+def test_a_time_out_above_what_brokers_allow_is_refused_with_the_remedy(world: World) -> None:
+    with (
+        transactions.sharing(world.config) as owner,
+        pytest.raises(TransactionError, match=r"Lower transaction\.timeout\.ms, or have the brokers'"),
+    ):
+        owner.open(world.id, transaction_timeout_ms=2**31 - 1)
+
+
+def test_an_owner_that_was_replaced_is_told_so_by_everything(world: World) -> None:
+    old, world.shared = world.shared, world.opened()
+    with transactions.sharing(world.config) as owner:
+        for call in (
+            lambda: owner.open(world.id, after=old),
+            lambda: owner.commit_offsets(old, {(world.topic, 0): 1}, world.id),
+            lambda: owner.end(old, commit=True),
+            lambda: owner.end(old, commit=False),
+        ):
+            with pytest.raises(ProducerFenced, match="is in other hands"):
+                call()
