@@ -20,6 +20,7 @@ from ottla import ErrorCode, TopicUnavailable
 from ottla_spark import outbox
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.records import RowPlace, TopicRows
 from ottla_spark.task import TaskWritten, send_rows
 from simulated_producer import Simulated, simulated
 
@@ -202,6 +203,20 @@ def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.Monkey
             until(lambda: sum(len(log(world, topic, at)) for topic in TOPICS for at in range(PARTITIONS)) >= 50)
 
         assert sent(world, batches()).records == 100
+
+
+def test_what_was_sent_does_not_count_as_gathered_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "GATHERED_BYTES", 300)
+    place = RowPlace(task="task", rows_before=0)
+    with cluster() as world:
+        box = outbox.Outbox(world.producer, task="task")
+        tables = []
+        for _ in range(6):
+            box.put(TopicRows(topic="t", rows=numbered(0, 20), indexes=None), place)  # of 20 + 10 and 4 * 21 bytes
+            tables.append(len(box._sent))
+            world.settle()
+
+    assert tables == [0, 0, 1, 0, 0, 1]
 
 
 def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_columns() -> None:
