@@ -58,11 +58,13 @@ class NumberedStream:
         return progress["batchId"] + 1 if progress else 0
 
     def wait_for(self, batches: int) -> int:
-        """Until so many are committed; returns how many are."""
-        deadline = time.monotonic() + WITHIN
+        """Until so many are committed; returns how many are. Each may take its time."""
+        seen, since = self.batches, time.monotonic()
         while (found := self.batches) < batches:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{found} micro-batches of {batches} were committed in {WITHIN:.0f} s")
+            if found > seen:
+                seen, since = found, time.monotonic()
+            if time.monotonic() - since > WITHIN:
+                raise TimeoutError(f"no micro-batch was committed in {WITHIN:.0f} s, {found} before")
             time.sleep(0.05)
         return found
 

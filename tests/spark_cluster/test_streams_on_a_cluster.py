@@ -38,9 +38,9 @@ def test_many_small_micro_batches_arrive_once_and_hold_nothing(
 ) -> None:
     stream = NumberedStream(spark, kafka, make_topic(partitions=PARTITIONS), folder=tmp_path)
     with stream:
-        stream.wait_for(10)
+        stream.wait_for(5)
         early = held_by(spark_cluster.python_workers())
-        batches = stream.wait_for(40)
+        batches = stream.wait_for(20)
         late = held_by(spark_cluster.python_workers())
 
     assert stream.arrived(batches) == stream.expected(batches)
@@ -57,7 +57,7 @@ def test_a_stream_goes_on_without_loss_when_its_broker_was_away(spark: SparkSess
             before = stream.wait_for(3)
             kafka.kill(1)
             kafka.start(1)
-            batches = stream.wait_for(before + 5)
+            batches = stream.wait_for(before + 3)
 
         assert stream.arrived(batches).keys() == stream.expected(batches).keys()
 
