@@ -117,6 +117,7 @@ def _row(**fixed: Any) -> st.SearchStrategy[Row]:
 def test_every_row_is_a_record_of_its_topic_and_partition_in_its_order(rows: list[Row], data: st.DataObject) -> None:
     kinds = {name: data.draw(st.sampled_from(found), name) for name, found in TYPES.items()}
     size = data.draw(st.integers(1, 20), "rows of a batch")
+    encoder = data.draw(st.sampled_from(["python", "native"]), "encoder")
     schema = pa.schema(kinds.items())
     table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}, schema)
     expected: dict[tuple[str, int], list[Any]] = defaultdict(list)
@@ -130,7 +131,7 @@ def test_every_row_is_a_record_of_its_topic_and_partition_in_its_order(rows: lis
             )
         )
 
-    with cluster() as world:
+    with cluster(record_encoder=encoder) as world:
         written = sent(world, table.to_batches(max_chunksize=size))
         found = {
             (topic, partition): [
