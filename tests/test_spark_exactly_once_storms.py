@@ -9,12 +9,15 @@ import os
 import random
 import uuid
 from collections import Counter
+from contextlib import suppress
+from threading import Thread
 from typing import Any
 
 import attrs
 import pytest
 
-from ottla.errors import OttlaError
+from ottla import Producer
+from ottla.errors import OttlaError, UndeliveredError
 from ottla.transactions import leftovers
 from ottla_spark.exactly_once.brokers import Brokers
 from ottla_spark.exactly_once.committing import Attempt, commit
@@ -24,7 +27,7 @@ from ottla_spark.exactly_once.planning import Plan, plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, chance, new_id, read, transactional
+from transactions_kit import LONG, WAIT, chance, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -153,3 +156,24 @@ def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaClust
     assert application.deaths > 0
     assert Counter(value for values in found for value in values) == application.expected
     assert leftovers({"bootstrap.servers": kafka.bootstrap_servers}, prefix) == []
+
+
+def test_a_worker_that_gives_its_rows_up_is_not_held_up_by_them(kafka: KafkaCluster) -> None:
+    topic = new_id()
+    kafka.create_topic(topic, partitions=PARTITIONS)
+    for _ in range(10):
+        producer = transactional(kafka)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"given up", partition=0)
+        closing = Thread(target=close, args=(producer,), daemon=True)
+        closing.start()
+        closing.join(WAIT)
+
+        assert not closing.is_alive(), "`close` waits for as long as records may be on their way, which is longer"
+
+
+def close(producer: Producer) -> None:
+    """Close it, whatever it had."""
+    with suppress(UndeliveredError):
+        producer.close()
