@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from ottla import assembly
 from ottla.errors import BrokerError, ErrorCode, TransactionError, UnsupportedVersion
-from ottla.protocol.messages.describe_transactions import DESCRIBE_TRANSACTIONS
+from ottla.protocol.messages.describe_transactions import DESCRIBE_TRANSACTIONS, TransactionState
 from ottla.transaction_manager.errands import initialize
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
 from ottla.transactions.asking import Asking
 from ottla.transactions.completion import ended
-from ottla.transactions.descriptions import ONGOING, described
-from ottla.transactions.leftovers import aborted, found
+from ottla.transactions.descriptions import ONGOING, described, listed
+from ottla.transactions.leftovers import aborted
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
 from ottla_spark.exactly_once.cluster import Fate, Open, Standing
 from ottla_spark.exactly_once.errors import LedgerRefused
@@ -33,6 +33,9 @@ from ottla_spark.exactly_once.settings import TIMEOUT, Settings
 
 PATIENCE: Final = 120.0
 """Seconds for each answer of the cluster's, while a broker restarts for instance."""
+
+ONE_AFTER_ANOTHER: Final = 30.0
+"""Seconds; what is left of the patience is enough for the last request of a row."""
 
 LEDGER_TIMEOUT_MS: Final = 30_000
 """A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
@@ -50,6 +53,8 @@ class Brokers:
         self._reader = LedgerReader(name=settings.name)
         self._place: Place | None = None
         self._longest_ms: int | None = None
+        self._asked = Asking(self._connections, timeout=PATIENCE)
+        self._asked_since = self._connections.clock()
 
     def close(self) -> None:
         """Give the connections up."""
@@ -69,9 +74,13 @@ class Brokers:
             )
         return wanted
 
-    def open_transactions(self, name: str) -> Sequence[Open]:
+    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         """See Cluster."""
-        return [_open(each) for each in found(self._asking(), f"{name}/") if is_task_id(name, each.transactional_id)]
+        asked = self._asking()
+        ids = {each for node in asked.brokers() for each in listed(asked, node, f"{name}/")}
+        mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
+        states = [described(asked, each) for each in mine]
+        return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
 
     def take_lease(self, name: str) -> Lease:
         """See Cluster. Makes the ledger topic when it is missing."""
@@ -126,7 +135,11 @@ class Brokers:
         return self._place
 
     def _asking(self) -> Asking:
-        return Asking(self._connections, timeout=PATIENCE)
+        """One for some requests in a row, since it knows the coordinators that it found."""
+        now = self._connections.clock()
+        if now - self._asked_since > ONE_AFTER_ANOTHER:
+            self._asked, self._asked_since = Asking(self._connections, timeout=PATIENCE), now
+        return self._asked
 
 
 _kept: dict[int, list[tuple[Settings, Brokers]]] = {}
@@ -148,12 +161,12 @@ def connected(settings: Settings) -> Iterator[Brokers]:
         raise
 
 
-def _open(leftover: Leftover) -> Open:
+def _open(state: TransactionState) -> Open:
     return Open(
-        transactional_id=leftover.transactional_id,
-        producer_id=leftover.producer_id,
-        epoch=leftover.epoch,
-        timeout_ms=leftover.timeout_ms,
+        transactional_id=state.transactional_id,
+        producer_id=state.producer_id,
+        epoch=state.producer_epoch,
+        timeout_ms=state.transaction_timeout_ms,
     )
 
 
