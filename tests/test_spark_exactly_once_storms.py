@@ -9,7 +9,9 @@ import os
 import random
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -27,7 +29,7 @@ from ottla_spark.exactly_once.planning import Plan, plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, WAIT, chance, new_id, read, transactional
+from transactions_kit import LONG, WAIT, await_in_sync, chance, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -42,11 +44,12 @@ class Killed(Exception):
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """Killed at the nth time of a step, before or after it."""
+    """At the nth time of a step, before or after it: `deed`, or the driver is killed."""
 
     step: str
     nth: int
     after: bool
+    deed: Callable[[], None] | None = None
 
     @classmethod
     def some(cls, luck: random.Random) -> Fault:
@@ -68,7 +71,9 @@ class Watched:
             return
         self._seen[step] += 1
         if self._seen[step] == fault.nth:
-            raise Killed(f"{fault}")
+            if fault.deed is None:
+                raise Killed(f"{fault}")
+            fault.deed()
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._brokers, name)
@@ -142,20 +147,52 @@ class Application:
         return attrs.evolve(attempt, prepared=prepared)
 
 
-def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaCluster) -> None:
-    luck, prefix, topic = chance("exactly once"), new_id(), new_id()
-    kafka.create_topic(topic, partitions=PARTITIONS)
+def application(kafka: KafkaCluster, topic: str, luck: random.Random) -> Application:
+    """A query with a prefix of its own."""
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once"}
-    settings = read_settings(read_options({**options, "transactional.id.prefix": prefix}, problems=[]))
-    application = Application(kafka, settings, topic, luck)
-    application.hire()
-    for batch in range(BATCHES):
-        application.write(batch, Fault.some(luck) if batch % 3 == 2 else None)
-    found = read(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
+    given = read_options({**options, "transactional.id.prefix": new_id()}, problems=[])
+    found = Application(kafka, read_settings(given), topic, luck)
+    found.hire()
+    return found
 
-    assert application.deaths > 0
+
+def check(application: Application) -> None:
+    """What committed readers find is what was written, and nobody keeps them waiting."""
+    servers = application.kafka.bootstrap_servers
+    found = read(servers, application.topic, partitions=PARTITIONS)
+
     assert Counter(value for values in found for value in values) == application.expected
-    assert leftovers({"bootstrap.servers": kafka.bootstrap_servers}, prefix) == []
+    assert leftovers({"bootstrap.servers": servers}, application.settings.name) == []
+
+
+def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaCluster) -> None:
+    luck, topic = chance("exactly once"), new_id()
+    kafka.create_topic(topic, partitions=PARTITIONS)
+    query = application(kafka, topic, luck)
+    for batch in range(BATCHES):
+        query.write(batch, Fault.some(luck) if batch % 3 == 2 else None)
+
+    assert query.deaths > 0
+    check(query)
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_batches_during_which_brokers_and_coordinators_are_killed_are_exact() -> None:
+    """Each node in turn, at a random step; it comes back while the next batches are written."""
+    luck, topic = chance("coordinators"), new_id()
+    with KafkaCluster(
+        nodes=3, config={"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms": 250}
+    ) as kafka:
+        kafka.create_topic(topic, partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
+        query = application(kafka, topic, luck)
+        query.write(0, None)
+        for batch in range(1, BATCHES // 4):
+            node = kafka.nodes[batch % 3]
+            query.write(batch, attrs.evolve(Fault.some(luck), nth=1, deed=partial(kafka.kill, node)))
+            if node not in kafka.running:
+                kafka.start(node)
+                await_in_sync(kafka, topic, query.settings.topic.name, "__transaction_state")
+        check(query)
 
 
 def test_a_worker_that_gives_its_rows_up_is_not_held_up_by_them(kafka: KafkaCluster) -> None:
