@@ -121,7 +121,7 @@ FAILURES = {
 STEPS = ("open_transactions", "take_lease", "ledger", "standings", "append", "end", "write")
 
 
-@pytest.mark.parametrize("when", KILLS if LONG else ["in the middle of a task", "between two ends"])
+@pytest.mark.parametrize("when", KILLS if LONG else ["between two ends"])
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(stream: Stream, when: str) -> None:
     stream.add(3)
     code, _out, log = stream.run(KILLS[when])

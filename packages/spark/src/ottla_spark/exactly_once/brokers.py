@@ -13,7 +13,8 @@ from typing import Final
 
 from ottla import assembly
 from ottla.errors import BrokerError, ErrorCode, TransactionError, UnsupportedVersion
-from ottla.protocol.messages.describe_transactions import DESCRIBE_TRANSACTIONS, TransactionState
+from ottla.protocol.messages.describe_transactions import TransactionState
+from ottla.protocol.messages.list_transactions import LIST_TRANSACTIONS
 from ottla.transaction_manager.errands import initialize
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
 from ottla.transactions.asking import Asking
@@ -77,7 +78,10 @@ class Brokers:
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         """See Cluster."""
         asked = self._asking()
-        ids = {each for node in asked.brokers() for each in listed(asked, node, f"{name}/")}
+        nodes = asked.brokers()
+        if not all(asked.offers(node, LIST_TRANSACTIONS) for node in nodes):
+            raise UnsupportedVersion("exactly-once needs brokers of 3.0 or later, which tell of their transactions")
+        ids = {each for node in nodes for each in listed(asked, node, f"{name}/")}
         mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
         states = [described(asked, each) for each in mine]
         return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
@@ -88,8 +92,6 @@ class Brokers:
         if self._place is None:
             self._place = self._settings.topic.place(asked, name)
         transactional_id = lease_id(name)
-        if not asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS):
-            raise UnsupportedVersion("exactly-once needs brokers of 3.0 or later, which tell of their transactions")
         timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
         errand = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
         answer, code = asked.run(errand, transactional_id)
