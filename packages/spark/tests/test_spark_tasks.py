@@ -211,13 +211,13 @@ def test_what_was_sent_does_not_count_as_gathered_any_more(monkeypatch: pytest.M
     place = RowPlace(task="task", rows_before=0)
     with cluster() as world:
         box = outbox.Outbox(world.producer, task="task")
-        tables = []
+        waiting = []
         for _ in range(6):
             box.put(TopicRows(topic="t", rows=numbered(0, 20), indexes=None), place)  # of 20 + 10 and 4 * 21 bytes
-            tables.append(len(box._sent))
+            waiting.append(len(box._gathered))
             world.settle()
 
-    assert tables == [0, 0, 1, 0, 0, 1]
+    assert waiting == [1, 1, 0, 1, 1, 0]
 
 
 def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_columns() -> None:
