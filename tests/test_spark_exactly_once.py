@@ -171,7 +171,7 @@ def test_a_broker_that_restarts_loses_and_doubles_nothing(stream: Stream) -> Non
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-def test_many_batches_with_a_fault_in_every_third_are_exact_and_need_few_ids(stream: Stream) -> None:
+def test_many_micro_batches_with_a_fault_in_every_third_are_exact(stream: Stream) -> None:
     luck = chance("exactly once from Spark")
     batches = int(os.environ.get("OTTLA_BATCHES", "200"))
     stream.add(batches, rows=20)

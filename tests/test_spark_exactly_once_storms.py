@@ -148,9 +148,10 @@ class Application:
 
 
 def application(kafka: KafkaCluster, topic: str, luck: random.Random) -> Application:
-    """A query with a prefix of its own."""
+    """A query with a prefix of its own, and its ledger on every node."""
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once"}
-    given = read_options({**options, "transactional.id.prefix": new_id()}, problems=[])
+    replicas = {"ledger.replication.factor": str(len(kafka.nodes))}
+    given = read_options({**options, **replicas, "transactional.id.prefix": new_id()}, problems=[])
     found = Application(kafka, read_settings(given), topic, luck)
     found.hire()
     return found
