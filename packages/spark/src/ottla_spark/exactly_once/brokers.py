@@ -31,6 +31,7 @@ from ottla_spark.exactly_once.ledger_reader import LedgerReader
 from ottla_spark.exactly_once.ledger_writer import write_entry
 from ottla_spark.exactly_once.place import Place
 from ottla_spark.exactly_once.settings import TIMEOUT, Settings
+from ottla_spark.shipped_files import with_shipped_files
 
 PATIENCE: Final = 120.0
 """Seconds for each answer of the cluster's, while a broker restarts for instance."""
@@ -50,7 +51,7 @@ class Brokers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connections = assembly.connect(settings.connection)
+        self._connections = assembly.connect(with_shipped_files(settings.connection))
         self._reader = LedgerReader(name=settings.name)
         self._place: Place | None = None
         self._longest_ms: int | None = None
