@@ -214,6 +214,15 @@ def test_a_row_that_cannot_be_sent_fails_the_batch_and_leaves_no_reader_waiting(
     assert list(transactions.leftovers({"bootstrap.servers": kafka.bootstrap_servers}, topic)) == []
 
 
+def test_the_driver_sees_how_often_each_stage_was_run(spark: SparkSession) -> None:
+    with sink.OneStageAttempt(spark) as looking:
+        spark.range(10).repartition(2).collect()
+        stages = looking.stages()
+
+    assert stages
+    assert {stage.currentAttemptId for stage in stages} == {0}
+
+
 def test_without_a_streaming_query_it_is_refused(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
     frame = spark.range(3).selectExpr("cast(id as string) as value")
 

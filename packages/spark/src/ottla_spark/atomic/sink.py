@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
+from pyspark import SparkStageInfo
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.udf import UserDefinedFunction
@@ -148,7 +149,7 @@ class SparkRows:
         task = TaskWrite(
             shared=shared, ownership=self._ownership, options=self._options, columns=_columns(frame, self._options)
         )
-        with _OneStageAttempt(frame.sparkSession):
+        with OneStageAttempt(frame.sparkSession):
             reports = frame.mapInArrow(task, RESULT).collect()
         owners = [report.owner for report in reports]
         if len(set(owners)) != len(owners):
@@ -190,7 +191,7 @@ class SparkRows:
 _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIOException", "ClosedByInterrupt")
 
 
-class _OneStageAttempt:
+class OneStageAttempt:
     """Sees that Spark ran no stage of the jobs inside a `with` twice. Raises TaskRefused at its end.
 
     A stage that runs again begins with attempt 0, while tasks of the first run may go on beside it.
@@ -200,28 +201,31 @@ class _OneStageAttempt:
         self._context = session.sparkContext
         self._tag = f"ottla-{uuid.uuid4().hex}"
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._context.addJobTag(self._tag)
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_error: Any) -> None:
         self._context.removeJobTag(self._tag)
         if kind is None:
             self._look()
 
-    def _look(self) -> None:
+    def stages(self) -> Sequence[SparkStageInfo]:
+        """The stages of the jobs so far, as Spark has them in its books."""
         java: Any = self._context._jsc.sc()
-        java.listenerBus().waitUntilEmpty()  # else the status may be of a moment ago
+        java.listenerBus().waitUntilEmpty()  # else they may be of a moment ago
         tracker = self._context.statusTracker()
-        jobs = java.statusTracker().getJobIdsForTag(self._tag)
-        for job in list(jobs):
-            info = tracker.getJobInfo(int(job))
-            stages = [tracker.getStageInfo(stage) for stage in info.stageIds] if info is not None else []
-            for stage in stages:
-                if stage is not None and stage.currentAttemptId:
-                    raise TaskRefused(
-                        f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task "
-                        "may have written side by side; the whole batch is aborted and run again"
-                    )
+        jobs = [tracker.getJobInfo(int(job)) for job in java.statusTracker().getJobIdsForTag(self._tag)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+        return [stage for stage in stages if stage is not None]
+
+    def _look(self) -> None:
+        for stage in self.stages():
+            if stage.currentAttemptId:
+                raise TaskRefused(
+                    f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task may "
+                    "have written side by side; the whole batch is aborted and run again"
+                )
 
 
 def _columns(frame: DataFrame, options: WriteOptions) -> ColumnPositions:
