@@ -5,6 +5,7 @@ Connections are kept for as long as the process lives; Spark keeps its planner a
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -12,9 +13,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from ottla import assembly
-from ottla.errors import BrokerError, ErrorCode, TransactionError, UnsupportedVersion
+from ottla.errors import BrokerError, ErrorCode, TransactionError, TransactionTimeout, UnsupportedVersion
 from ottla.protocol.messages.describe_transactions import TransactionState
-from ottla.protocol.messages.list_transactions import LIST_TRANSACTIONS
 from ottla.transaction_manager.errands import initialize
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
 from ottla.transactions.asking import Asking
@@ -33,11 +33,16 @@ from ottla_spark.exactly_once.place import Place
 from ottla_spark.exactly_once.settings import TIMEOUT, Settings
 from ottla_spark.shipped_files import with_shipped_files
 
+_log = logging.getLogger(__name__)
+
 PATIENCE: Final = 120.0
 """Seconds for each answer of the cluster's, while a broker restarts for instance."""
 
 ONE_AFTER_ANOTHER: Final = 30.0
 """Seconds; what is left of the patience is enough for the last request of a row."""
+
+LIST_WITHIN: Final = 3.0
+"""Seconds for a broker to tell what is open. Whatever is missed is found the next time, or ends by its time-out."""
 
 LEDGER_TIMEOUT_MS: Final = 30_000
 """A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
@@ -79,10 +84,7 @@ class Brokers:
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         """See Cluster."""
         asked = self._asking()
-        nodes = asked.brokers()
-        if not all(asked.offers(node, LIST_TRANSACTIONS) for node in nodes):
-            raise UnsupportedVersion("exactly-once needs brokers of 3.0 or later, which tell of their transactions")
-        ids = {each for node in nodes for each in listed(asked, node, f"{name}/")}
+        ids = {each for node in asked.brokers() for each in self._listed(node, name)}
         mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
         states = [described(asked, each) for each in mine]
         return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
@@ -131,6 +133,18 @@ class Brokers:
             partitions=(),
         )
         aborted(self._asking(), leftover)
+
+    def _listed(self, node: int, name: str) -> Sequence[str]:
+        """The ids of one broker. Of one that is down there are none: others coordinate its transactions by now."""
+        try:
+            return listed(Asking(self._connections, timeout=LIST_WITHIN), node, f"{name}/")
+        except UnsupportedVersion as error:
+            raise UnsupportedVersion(
+                "exactly-once needs brokers of 3.0 or later, which tell of their transactions"
+            ) from error
+        except TransactionTimeout as error:
+            _log.warning("what is open at broker %d is not looked for: %s", node, error)
+            return ()
 
     def _where(self, asked: Asking, name: str) -> Place:
         if self._place is None:
