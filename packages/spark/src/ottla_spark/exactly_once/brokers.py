@@ -41,8 +41,8 @@ PATIENCE: Final = 120.0
 ONE_AFTER_ANOTHER: Final = 30.0
 """Seconds; what is left of the patience is enough for the last request of a row."""
 
-LIST_WITHIN: Final = 3.0
-"""Seconds for a broker to tell what is open. Whatever is missed is found the next time, or ends by its time-out."""
+BRIEFLY: Final = 3.0
+"""Seconds for a broker to tell what it knows. What is open and missed is found the next time, or runs out of time."""
 
 LEDGER_TIMEOUT_MS: Final = 30_000
 """A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
@@ -70,7 +70,8 @@ class Brokers:
     def timeout_ms(self) -> int:
         """How long a task's transaction may last. Raises LedgerRefused when the brokers do not allow what was set."""
         if self._longest_ms is None:
-            self._longest_ms = longest_timeout_ms(self._asking()) or USUAL_MAXIMUM_MS
+            told = [self._allowed_by(node) for node in self._asking().brokers()]
+            self._longest_ms = min((each for each in told if each is not None), default=USUAL_MAXIMUM_MS)
         wanted = self._settings.timeout_ms
         if wanted is None:
             return self._longest_ms
@@ -137,7 +138,7 @@ class Brokers:
     def _listed(self, node: int, name: str) -> Sequence[str]:
         """The ids of one broker. Of one that is down there are none: others coordinate its transactions by now."""
         try:
-            return listed(Asking(self._connections, timeout=LIST_WITHIN), node, f"{name}/")
+            return listed(self._briefly(), node, f"{name}/")
         except UnsupportedVersion as error:
             raise UnsupportedVersion(
                 "exactly-once needs brokers of 3.0 or later, which tell of their transactions"
@@ -145,6 +146,18 @@ class Brokers:
         except TransactionTimeout as error:
             _log.warning("what is open at broker %d is not looked for: %s", node, error)
             return ()
+
+    def _allowed_by(self, node: int) -> int | None:
+        """What one broker allows; None: it does not tell, or is down."""
+        try:
+            return longest_timeout_ms(self._briefly(), node)
+        except TransactionTimeout as error:
+            _log.warning("how long broker %d lets a transaction last is not known: %s", node, error)
+            return None
+
+    def _briefly(self) -> Asking:
+        """For what every broker is asked, and can be done without."""
+        return Asking(self._connections, timeout=BRIEFLY)
 
     def _where(self, asked: Asking, name: str) -> Place:
         if self._place is None:
