@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -43,32 +46,59 @@ def spark(tmp_path_factory: pytest.TempPathFactory, events: Path) -> Iterator[Sp
         yield session
 
 
-def test_secrets_are_nowhere_to_be_read(
-    spark: SparkSession, events: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+PROGRAM = """
+import json
+import sys
+from pathlib import Path
+from pyspark.errors import PySparkException
+from spark_kit import WITHIN, local_spark
+
+options, folder = json.loads(sys.stdin.read()), Path(sys.argv[1])
+events = {"spark_eventLog_enabled": "true", "spark_eventLog_compress": "false", "spark_eventLog_dir": sys.argv[2]}
+with local_spark(folder / "warehouse", **events) as spark:
     frame = spark.range(2).selectExpr("cast(id as string) as value")
-    shown: list[str] = []
-
-    for wrong in ({}, {"kafka.sasl.jaas.confi": SECRET}, {"kafka.sasl.mechanism": "SCRAM"}):
-        with pytest.raises(PySparkException) as failed:
-            frame.write.format("ottla").options(**{**OPTIONS, **wrong}).mode("append").save()
-        shown.append(str(failed.value))
-    frame.limit(0).write.format("ottla").options(**OPTIONS).mode("append").save()
-
-    frame.write.parquet(str(tmp_path / "in"))
-    stream = spark.readStream.schema("value string").parquet(str(tmp_path / "in"))
-    writer = stream.writeStream.format("ottla").options(**OPTIONS).trigger(availableNow=True)
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    with pytest.raises(PySparkException) as failed:
+    for wrong in ({}, {"kafka.sasl.jaas.confi": options["kafka.ssl.key.password"]}, {"kafka.sasl.mechanism": "SCRAM"}):
+        try:
+            frame.write.format("ottla").options(**{**options, **wrong}).mode("append").save()
+        except PySparkException as error:
+            print("told:", error)
+    frame.limit(0).write.format("ottla").options(**options).mode("append").save()
+    frame.write.parquet(str(folder / "in"))
+    stream = spark.readStream.schema("value string").parquet(str(folder / "in"))
+    writer = stream.writeStream.format("ottla").options(**options).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+    try:
         query.awaitTermination(int(WITHIN))
-    shown += [str(failed.value), str(query.status), str(query.lastProgress), str(query.recentProgress)]
+    except PySparkException as error:
+        print("told:", error)
+    print(query.status, query.lastProgress, query.recentProgress)
     query.explain(True)
-    shown += capfd.readouterr()
+"""
+
+
+def test_secrets_are_nowhere_to_be_read(tmp_path: Path) -> None:
+    program, events = tmp_path / "program.py", tmp_path / "events"
+    program.write_text(PROGRAM)
+    events.mkdir()
+
+    # A process of its own, to have all that Spark and its workers print.
+    ended = subprocess.run(
+        [sys.executable, program, tmp_path, events],
+        input=json.dumps(OPTIONS),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])},
+        timeout=5 * WITHIN,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
 
     recorded = [path.read_text() for path in events.rglob("*") if path.is_file() and not path.name.startswith(".")]
-    assert any("micro-batch" in text.lower() or "ottla" in text for text in recorded)
-    assert "cannot be sent" in shown[0]
-    assert [text for text in [*shown, *recorded] if SECRET in text] == []
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    assert ended.stdout.count("told: ") == 4
+    assert "cannot be sent" in ended.stdout
+    assert "ottla: the write" in ended.stderr  # what is printed beside commits is there to be searched
+    assert any("ottla" in text for text in recorded)
+    assert [text for text in [ended.stdout, ended.stderr, *recorded] if SECRET in text] == []
 
 
 @pytest.mark.kafka
