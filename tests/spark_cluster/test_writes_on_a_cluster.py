@@ -31,7 +31,7 @@ pytestmark = [
 
 PARTITIONS = 3
 TASKS = 4
-ROWS = 20_000  # of a task
+ROWS = 12_000  # of a task
 LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 MANY_ROWS = int(os.environ.get("OTTLA_SOAK_ROWS", "10000000"))
 BUFFER_MEMORY = 32 * 2**20
