@@ -15,13 +15,14 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 import attrs
 import click
+import psutil
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from rounds import Broker
@@ -36,19 +37,26 @@ WITHIN: Final = 600.0  # seconds for one query
 
 @attrs.frozen(kw_only=True)
 class Case:
-    """One line of the table: what is written, and for each way the seconds of its runs, round by round."""
+    """What is written, and for each way the seconds of its runs, round by round: of the clock, and of processors.
+
+    Processors: of the JVM and all Python workers, without the broker. Those seconds say the same on a busy machine.
+    """
 
     name: str
     records: int
     seconds: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
+    cpu: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
 
 
 class Bench:
     """One session and one broker under all runs."""
 
-    def __init__(self, spark: SparkSession, broker: Broker, *, partitions: int, rounds: int) -> None:
+    def __init__(
+        self, spark: SparkSession, broker: Broker, *, broker_pids: Sequence[int], partitions: int, rounds: int
+    ) -> None:
         self.spark = spark
         self._broker = broker
+        self._broker_pids = broker_pids
         self._partitions = partitions
         self._rounds = rounds
 
@@ -57,11 +65,14 @@ class Bench:
         for number in range(self._rounds + 1):
             first = number % len(ways)
             for way in (*ways[first:], *ways[:first]):
+                before = _cpu_seconds(self._broker_pids)
                 seconds = run(way)
-                shown = "invalid" if seconds is None else f"{seconds:.3f} s"
+                cpu = _cpu_seconds(self._broker_pids) - before
+                shown = "invalid" if seconds is None else f"{seconds:.3f} s, {cpu:.2f} s of CPU"
                 click.echo(f"{case.name}, round {number}, {way.name}: {shown}", err=True)
                 if number and seconds is not None:
                     case.seconds[way.name].append(seconds)
+                    case.cpu[way.name].append(cpu)
         return case
 
     def batch(self, frame: DataFrame, way: Way, *, records: int, codec: str) -> float | None:
@@ -153,9 +164,11 @@ def main(
     ways = [WAYS[name.strip()] for name in names.split(",")]
     to_kafka = [way for way in ways if way.to_kafka]
     with ExitStack() as stack:
-        servers = bootstrap_servers or stack.enter_context(KafkaCluster(heap="512m")).bootstrap_servers
+        cluster = None if bootstrap_servers else stack.enter_context(KafkaCluster(heap="512m"))
+        servers = cluster.bootstrap_servers if cluster else bootstrap_servers or ""
+        pids = [cluster.pid(1)] if cluster else []
         spark = stack.enter_context(_session(cores, driver_memory))
-        bench = Bench(spark, Broker(servers, {}), partitions=partitions, rounds=rounds)
+        bench = Bench(spark, Broker(servers, {}), broker_pids=pids, partitions=partitions, rounds=rounds)
         cases = []
         if codecs:
             frame = _cached(keyed(spark, records, value_size=value_size, tasks=tasks))
@@ -178,15 +191,33 @@ def main(
 
 
 def markdown(cases: Sequence[Case]) -> list[str]:
-    """The medians, and the median of the ratios to Spark's sink round by round, with their range."""
-    lines = ["| what | way | seconds | thousand rows/s | Spark's sink = 1 |", "|---|---|---|---|---|"]
+    """Medians of the rounds; ratios are the median of Spark's sink's figure by the way's in the same round."""
+    lines = [
+        "| what | way | seconds | rows/s | faster than Spark's sink | CPU s | less CPU than Spark's sink |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for case in cases:
         for name, seconds in case.seconds.items():
-            ratios = sorted(theirs / ours for theirs, ours in zip(case.seconds[SINK.name], seconds, strict=False))
-            against = f"{median(ratios):.2f} ({ratios[0]:.2f} - {ratios[-1]:.2f})" if ratios else ""
-            rate = case.records / median(seconds) / 1000
-            lines.append(f"| {case.name} | {name} | {median(seconds):.3f} | {rate:,.1f} | {against} |")
+            rate = case.records / median(seconds)
+            faster, less = _against(case.seconds, name), _against(case.cpu, name)
+            figures = f"{median(seconds):.3f} | {rate:,.0f} | {faster} | {median(case.cpu[name]):.2f} | {less}"
+            lines.append(f"| {case.name} | {name} | {figures} |")
     return lines
+
+
+def _against(figures: Mapping[str, Sequence[float]], name: str) -> str:
+    ratios = sorted(theirs / ours for theirs, ours in zip(figures.get(SINK.name, ()), figures[name], strict=False))
+    return f"{median(ratios):.2f} ({ratios[0]:.2f} - {ratios[-1]:.2f})" if ratios else ""
+
+
+def _cpu_seconds(without: Sequence[int]) -> float:
+    """Of all processes below this one, those that have ended included."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        if process.pid not in without:
+            with suppress(psutil.NoSuchProcess):
+                total += sum(process.cpu_times()[:4])  # user, system, and both of children that ended
+    return total
 
 
 def _plain(bench: Bench, ways: Sequence[Way], frame: DataFrame, records: int, codec: str) -> Case:

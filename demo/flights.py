@@ -2,6 +2,7 @@
 
     python demo/flights.py                                      a Kafka of its own, for as long as it takes
     python demo/flights.py --bootstrap-servers host:9092        yours
+    python demo/flights.py --stream                             as a stream, a micro-batch for each month
 
 Ends with exit code 1, and a sentence for each thing that is not as it should be.
 """
@@ -22,12 +23,12 @@ from typing import Final
 
 import attrs
 import click
-from flights_input import InputMissing, records, unpack
-from flights_job import nothing_of, prepare, session, write
+from flights_input import InputMissing, by_month, records, unpack
+from flights_job import nothing_of, prepare, prepare_stream, session, write, write_stream
 from flights_tally import ReadBack, Tally, tally_of
 from flights_topic import Offsets, Topic, TopicTrouble
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -44,7 +45,8 @@ SHOWN: Final = 5
 @click.option("--topic", help="Made if it does not exist. Without it, one with a name of its own is made.")
 @click.option("--partitions", type=click.IntRange(min=1), default=6, show_default=True, help="Of a new topic.")
 @click.option("--compression", default="lz4", show_default=True, help="The producer's compression.type.")
-def main(bootstrap_servers: str | None, topic: str | None, partitions: int, compression: str) -> None:
+@click.option("--stream", is_flag=True, help="Write a stream: a micro-batch for each month.")
+def main(bootstrap_servers: str | None, topic: str | None, partitions: int, compression: str, *, stream: bool) -> None:
     name = topic or ("flights" if bootstrap_servers is None else f"flights-{uuid.uuid4().hex[:8]}")
     console = Console()
     try:
@@ -54,10 +56,16 @@ def main(bootstrap_servers: str | None, topic: str | None, partitions: int, comp
             place = Topic(servers, name)
             place.make(partitions)
             starts = place.ends()
-            frame, expected = _flights(console, stack, folder)
-            with console.status("Warming up, without a record"):
-                write(nothing_of(frame), servers, name, compression)
-            sent = _send(console, expected, place, partial(write, frame, servers, name, compression))
+            spark, flights, expected = _flights(console, stack, folder)
+            if stream:
+                frame = prepare_stream(spark, by_month(flights, folder))
+                job = partial(write_stream, frame, servers, name, compression, folder=folder)
+            else:
+                frame = prepare(spark, flights)
+                job = partial(write, frame, servers, name, compression)
+                with console.status("Warming up, without a record"):
+                    write(nothing_of(frame), servers, name, compression)
+            sent = _send(console, expected, place, job)
             found, read = _read(console, place, starts)
     except (InputMissing, KafkaUnavailable, PySparkException, TopicTrouble) as error:
         raise click.ClickException(str(error)) from error
@@ -92,12 +100,12 @@ def _own_kafka(console: Console) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def _flights(console: Console, stack: ExitStack, folder: Path) -> tuple[DataFrame, Tally]:
+def _flights(console: Console, stack: ExitStack, folder: Path) -> tuple[SparkSession, Path, Tally]:
     with console.status("Starting Spark"):
         spark = stack.enter_context(session(folder))
-    with console.status("Reading the flights, once with Spark and once without"):
+    with console.status("Reading the flights without Spark, to know what must arrive"):
         flights = unpack(folder)
-        return prepare(spark, flights), tally_of(records(flights))
+        return spark, flights, tally_of(records(flights))
 
 
 def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], None]) -> Pace:

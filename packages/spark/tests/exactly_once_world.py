@@ -10,7 +10,7 @@ import enum
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import attrs
 
@@ -232,14 +232,14 @@ class SteppedCluster:
     world: World
     actor: Actor
 
-    def open_transactions(self, name: str) -> Sequence[Open]:
+    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         found: list[Open] = []
 
         def look() -> None:
             found.extend(
                 Open(transactional_id=each, producer_id=state.producer_id, epoch=state.epoch)
                 for each, state in self.world.ids.items()
-                if state.rows is not None and is_task_id(name, each)
+                if state.rows is not None and is_task_id(name, each) and each not in but
             )
 
         self.actor.step("list", look)

@@ -36,12 +36,12 @@ class Write(Protocol):
 
 
 @contextmanager
-def local_spark(folder: Path) -> Iterator[SparkSession]:
-    """Two cores of Spark, with the Python of these tests; the data source is not registered."""
+def local_spark(folder: Path, **settings: str) -> Iterator[SparkSession]:
+    """Two cores of Spark, with the Python of these tests; the data source is not registered. `_` stands for `.`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-        session = (
+        builder = (
             SparkSession.builder.master("local[2]")
             .config("spark.driver.memory", "1g")
             .config("spark.ui.enabled", "false")
@@ -50,8 +50,10 @@ def local_spark(folder: Path) -> Iterator[SparkSession]:
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(folder))
-            .getOrCreate()
         )
+        for name, value in dotted(settings).items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
         try:
             yield session
         finally:

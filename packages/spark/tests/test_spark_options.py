@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pickle
 import re
-from typing import Any
 
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from ottla_spark import OttlaDataSource, WriteRefused
+from ottla import PluginError
+from ottla_spark import OttlaDataSource, WriteRefused, producer_settings
 from ottla_spark.columns import ValueFormat
 from ottla_spark.options import Guarantee, WriteOptions, read_options
-from ottla_spark.producer_settings import DEFAULTS
 from ottla_spark.writer import OttlaStreamWriter, OttlaWriter
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -97,6 +96,26 @@ def test_serializers_are_refused_with_the_reason(part: str) -> None:
 def test_what_the_producer_would_refuse_is_refused_on_the_driver(key: str, value: str, said: str) -> None:
     with pytest.raises(WriteRefused, match=re.escape(said)):
         planned({**SERVERS, key: value})
+
+
+def test_settings_that_were_found_good_are_not_looked_at_again_and_bad_ones_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+
+    def check(settings: object) -> None:
+        asked.append(settings)
+        raise PluginError("it is broken")
+
+    unseen = {"kafka_client_id": "found-good"}
+    assert read(**unseen)[1] == []
+    monkeypatch.setattr(producer_settings, "check_config", check)
+
+    assert read(**unseen)[1] == []
+    assert asked == []
+    for _ in range(2):
+        assert read(kafka_client_id="never-seen")[1] == ["in the kafka.* options, it is broken"]
+    assert len(asked) == 2
 
 
 def test_servers_are_required() -> None:
@@ -210,23 +229,9 @@ def test_other_formats_of_values_are_refused_with_the_reason(written: str, said:
     assert said in problem
 
 
-@pytest.mark.parametrize("key", ["checkpointlocation", "asyncprogresstrackingenabled"])
+@pytest.mark.parametrize("key", ["checkpointlocation", "queryname", "asyncprogresstrackingenabled"])
 def test_what_spark_itself_reads_of_a_streams_options_is_taken(key: str) -> None:
     assert read(**{key: "x"})[1] == []
-
-
-@pytest.mark.parametrize("default", DEFAULTS, ids=lambda default: default.key)
-def test_a_default_of_ours_yields_to_the_user(default: Any) -> None:
-    assert read()[0].producer[default.key] == default.value
-    assert read(**{f"kafka.{default.key}": "7"})[0].producer[default.key] == "7"
-
-
-@pytest.mark.parametrize(("default", "key"), [(default, key) for default in DEFAULTS for key in default.beside])
-def test_a_default_of_ours_steps_back_for_a_setting_that_it_might_not_fit(default: Any, key: str) -> None:
-    options, problems = read(**{f"kafka.{key}": "35000"})
-
-    assert default.key not in options.producer
-    assert problems == []
 
 
 def test_what_goes_to_the_tasks_keeps_its_settings_and_shows_no_secret() -> None:

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+import ottla_spark
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, arrived, dotted, local_spark, values
@@ -43,6 +44,7 @@ class Stream:
         query = (
             frame.writeStream.format("ottla")
             .outputMode(mode)
+            .queryName("q")
             .option("kafka.bootstrap.servers", self._kafka.bootstrap_servers)
             .option("checkpointLocation", str(self._folder / "checkpoint"))
             .options(**dotted(options))
@@ -70,11 +72,15 @@ def test_each_micro_batch_arrives_once_and_in_order(
         stream.add(numbers(spark, start, start + 100))
     stream.run(stream.frame("value string"), topic=topic)
     stream.add(numbers(spark, 300, 400))
-    stream.run(stream.frame("value string"), topic=topic)
+    stream.run(stream.frame("value string"), topic=topic, report="true")
 
     found = [int(value or b"") for value in values(arrived(kafka, topic))]
     assert sorted(found) == list(range(400))
     assert found[300:] == list(range(300, 400))
+    report = ottla_spark.last_report()
+    assert report is not None
+    assert (report.what, report.records, report.bytes) == ("micro-batch 3", 100, 300)
+    assert report.partitions == {(topic, 0): 100}
 
 
 def test_the_mode_complete_sends_the_whole_result_each_time(

@@ -20,6 +20,7 @@ from ottla import ErrorCode, TopicUnavailable
 from ottla_spark import outbox
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.records import RowPlace, TopicRows
 from ottla_spark.task import TaskWritten, send_rows
 from simulated_producer import Simulated, simulated
 
@@ -116,6 +117,7 @@ def _row(**fixed: Any) -> st.SearchStrategy[Row]:
 def test_every_row_is_a_record_of_its_topic_and_partition_in_its_order(rows: list[Row], data: st.DataObject) -> None:
     kinds = {name: data.draw(st.sampled_from(found), name) for name, found in TYPES.items()}
     size = data.draw(st.integers(1, 20), "rows of a batch")
+    encoder = data.draw(st.sampled_from(["python", "native"]), "encoder")
     schema = pa.schema(kinds.items())
     table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}, schema)
     expected: dict[tuple[str, int], list[Any]] = defaultdict(list)
@@ -129,7 +131,7 @@ def test_every_row_is_a_record_of_its_topic_and_partition_in_its_order(rows: lis
             )
         )
 
-    with cluster() as world:
+    with cluster(record_encoder=encoder) as world:
         written = sent(world, table.to_batches(max_chunksize=size))
         found = {
             (topic, partition): [
@@ -202,6 +204,20 @@ def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.Monkey
             until(lambda: sum(len(log(world, topic, at)) for topic in TOPICS for at in range(PARTITIONS)) >= 50)
 
         assert sent(world, batches()).records == 100
+
+
+def test_what_was_sent_does_not_count_as_gathered_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "GATHERED_BYTES", 300)
+    place = RowPlace(task="task", rows_before=0)
+    with cluster() as world:
+        box = outbox.Outbox(world.producer, task="task")
+        waiting = []
+        for _ in range(6):
+            box.put(TopicRows(topic="t", rows=numbered(0, 20), indexes=None), place)  # of 20 + 10 and 4 * 21 bytes
+            waiting.append(len(box._gathered))
+            world.settle()
+
+    assert waiting == [1, 1, 0, 1, 1, 0]
 
 
 def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_columns() -> None:

@@ -83,7 +83,10 @@ class Sender:
             self._metadata.use(topic, now)
             self._metadata.request_update()
         if self._coordination is not None:
+            ending = not self._coordination.idle
             until = min(until, self._coordination.run(now))
+            if ending and self._coordination.idle:
+                until = now  # it was over without asking anybody, and that may be all that a close waits for
             for node in ready.soon:
                 self._client.ready(node, now)  # its connection is made meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]

@@ -1,8 +1,32 @@
-"""Write Spark DataFrames to Kafka: `df.write.format("ottla")`."""
+"""Write Spark DataFrames to Kafka: `df.write.format("ottla")`, `df.writeStream.format("ottla")`."""
+
+from typing import TYPE_CHECKING, Any
 
 from ottla_spark.errors import WriteFailed, WriteRefused
+from ottla_spark.report import WriteReport, last_report
 from ottla_spark.source import OttlaDataSource, register
+
+if TYPE_CHECKING:
+    from ottla_spark.exactly_once import write_once
 
 __version__ = "0.1.0"
 
-__all__ = ["OttlaDataSource", "WriteFailed", "WriteRefused", "__version__", "register"]
+__all__ = [
+    "OttlaDataSource",
+    "WriteFailed",
+    "WriteRefused",
+    "WriteReport",
+    "__version__",
+    "last_report",
+    "register",
+    "write_once",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # A fifth of the time that importing all of this takes, in each of Spark's Python processes.
+    if name == "write_once":
+        from ottla_spark.exactly_once import write_once
+
+        return write_once
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

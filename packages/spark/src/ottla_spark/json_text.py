@@ -28,7 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-_NOTHING: Final = pa.scalar("", pa.string())
+_BETWEEN: Final = ""
 _LEAST_PRINTABLE: Final = 0x20
 _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _PLAIN: Final = (
@@ -81,10 +81,9 @@ def objects(names: Sequence[str], columns: Sequence[Any], *, count: int) -> Any:
             ending = quote
     if not parts:
         return pa.repeat(pa.scalar("{}"), count)
-    arguments = [pa.scalar(part) if isinstance(part, str) else part for part in parts]
     if begun:
-        return pc.binary_join_element_wise(*arguments, pa.scalar(ending + "}"), _NOTHING)
-    joined = pc.binary_join_element_wise(*arguments, pa.scalar(ending), _NOTHING)
+        return pc.binary_join_element_wise(*parts, ending + "}", _BETWEEN)
+    joined = pc.binary_join_element_wise(*parts, ending, _BETWEEN)
     return _between("{", pc.utf8_replace_slice(joined, 0, 1, ""), "}")  # without the first comma
 
 
@@ -121,7 +120,7 @@ def _map(column: Any) -> Any:
     name, quote = _bare(keys)
     if not quote:  # a number that JSON lacks has quotes already
         name = pc.replace_substring(name, '"', "")
-    each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values), "null"), pa.scalar(":"))
+    each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values), "null"), ":")
     return _between("{", _joined(pairs, each), "}")
 
 
@@ -137,7 +136,7 @@ def _null_where(column: Any, text: Any) -> Any:
 
 
 def _between(before: str, text: Any, after: str) -> Any:
-    return pc.binary_join_element_wise(pa.scalar(before), text, pa.scalar(after), _NOTHING)
+    return pc.binary_join_element_wise(before, text, after, _BETWEEN)
 
 
 def _escaped(text: Any) -> Any:

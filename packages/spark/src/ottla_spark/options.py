@@ -14,7 +14,7 @@ import attrs
 
 from ottla.config import PluginValues, describe
 from ottla_spark.columns import ValueFormat
-from ottla_spark.producer_settings import problems_of, with_defaults
+from ottla_spark.producer_settings import problems_of
 from ottla_spark.refused_options import reason_against
 
 PREFIX: Final = "kafka."
@@ -31,6 +31,7 @@ EXACTLY_ONCE: Final = ("transactional.id.prefix", "ledger.topic", "ledger.replic
 SPARKS: Final = (
     "path",
     "checkpointLocation",
+    "queryName",
     "asyncProgressTrackingEnabled",
     "asyncProgressTrackingCheckpointIntervalMs",
     "includeHeaders",
@@ -83,12 +84,11 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
             own[name] = value.strip()
         else:
             problems.append(_unknown(key))
-    producer = with_defaults(settings)
-    problems += [f"in the kafka.* options, {problem}" for problem in problems_of(producer)]
+    problems += [f"in the kafka.* options, {problem}" for problem in problems_of(settings)]
     guarantee = _guarantee(own, problems)
     return WriteOptions(
         topic=_topic(own, problems),
-        producer=producer,
+        producer=PluginValues(settings),
         guarantee=guarantee,
         value_format=_value_format(own, problems),
         idle=_idle(own, problems),

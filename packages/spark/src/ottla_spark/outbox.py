@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 
-from ottla import DeliveryFailed, InvalidRecord, OttlaError, Producer, RecordTooLarge, TableDelivery
+from ottla import DeliveryFailed, InvalidRecord, OttlaError, Producer, RecordTooLarge, TableDelivery, TableUndelivered
 from ottla_spark.errors import WriteFailed
 from ottla_spark.records import RowPlace, TopicRows
 
@@ -51,6 +51,8 @@ class Outbox:
             self._send(rows.topic)
         elif self._bytes >= GATHERED_BYTES:
             self.send_all()
+        else:
+            return
         self._look_at_settled()
 
     def send_all(self) -> None:
@@ -62,7 +64,6 @@ class Outbox:
         """Wait until everything that was sent has arrived."""
         failed = _Failures()
         for sent in self._sent:
-            sent.delivery.exception()
             self._settle(sent, failed)
         self._sent.clear()
         self._raise(failed)
@@ -98,11 +99,11 @@ class Outbox:
         self._raise(failed)
 
     def _settle(self, sent: _Sent, failed: _Failures) -> None:
-        error = sent.delivery.exception()
-        if error is not None:
+        try:
+            result = sent.delivery.result()
+        except TableUndelivered:
             failed.add(sent)
             return
-        result = sent.delivery.result()
         self.records += result.acknowledged
         for partition, found in result.partitions.items():
             place = (sent.delivery.topic, partition)

@@ -10,7 +10,10 @@ from ottla.cli.document import document
 from ottla.cli.plugin_commands import plugins
 from ottla.cli.properties import read_properties
 from ottla.cli.table import show
+from ottla.cli.transactions import show_transactions, transactions_document
 from ottla.doctor import DEFAULT_TIMEOUT, examine
+from ottla.errors import OttlaError
+from ottla.transactions import survey
 from ottla.version import __version__
 
 _SOMETHING_IS_WRONG = 1
@@ -68,6 +71,44 @@ def doctor(
         show(examination)
     if not examination.healthy:
         raise click.exceptions.Exit(_SOMETHING_IS_WRONG)
+
+
+@ottla.command()
+@click.argument("prefix")
+@click.option("--bootstrap-servers", metavar="HOST:PORT[,...]", help="The servers to ask first for the brokers.")
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The producer's settings, as Java properties.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, max=3600, min_open=True),
+    default=DEFAULT_TIMEOUT,
+    show_default=True,
+    help="The time for everything.",
+)
+def transactions(
+    prefix: str, bootstrap_servers: str | None, command_config: Path | None, as_json: bool, timeout: float
+) -> None:
+    """Say what is open under the transactional ids that begin with PREFIX, and what becomes of it.
+
+    Also shows what the consumer groups of the same names have committed, such as the markers of Spark's batches.
+    Changes nothing. The exit code is 0, 1 when the cluster cannot be asked, 2 for wrong usage.
+    """
+    settings = _settings(bootstrap_servers, command_config)
+    try:
+        found = survey(settings, prefix, timeout=timeout)
+    except OttlaError as error:
+        click.echo(f"{type(error).__name__}: {error}", err=True)
+        raise click.exceptions.Exit(_SOMETHING_IS_WRONG) from None
+    if as_json:
+        click.echo(transactions_document(found))
+    else:
+        show_transactions(found, prefix)
 
 
 def _settings(bootstrap_servers: str | None, file: Path | None) -> dict[str, str]:

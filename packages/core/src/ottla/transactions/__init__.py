@@ -2,7 +2,7 @@
 
 `complete` ends what `Producer.prepare_transaction` returned; `leftovers` finds what is open, and `abort` ends it.
 `sharing` opens and ends transactions that producers of several processes join; `committed_offset` and `end_offsets`
-tell where a group and the partitions stand.
+tell where a group and the partitions stand, and `survey` what is known of the ids with one beginning.
 """
 
 from ottla.transaction_manager import (
@@ -13,18 +13,21 @@ from ottla.transaction_manager import (
 )
 from ottla.transactions.completion import Outcome, complete
 from ottla.transactions.leftovers import Leftover, abort, leftovers
-from ottla.transactions.positions import committed_offset, end_offsets, partition_counts
+from ottla.transactions.positions import GroupOffset, committed_offset, end_offsets, partition_counts
 from ottla.transactions.sharing import Ended, Sharing, sharing
+from ottla.transactions.survey import TransactionalId, survey
 
 __all__ = [
     "ConsumerGroupMetadata",
     "Ended",
+    "GroupOffset",
     "Leftover",
     "OffsetAndMetadata",
     "Outcome",
     "PreparedTransaction",
     "SharedTransaction",
     "Sharing",
+    "TransactionalId",
     "abort",
     "committed_offset",
     "complete",
@@ -32,4 +35,5 @@ __all__ = [
     "leftovers",
     "partition_counts",
     "sharing",
+    "survey",
 ]

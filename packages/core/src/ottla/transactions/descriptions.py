@@ -24,7 +24,7 @@ _FIRST_WITH_PATTERN = 2
 
 def described(asked: Asking, transactional_id: str) -> TransactionState | None:
     """What its coordinator says of a transactional id; None: nothing, for it is too old, or does not know it."""
-    if not asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS):
+    if not _tells(asked, transactional_id):
         return None
 
     def code(state: TransactionState | None) -> ErrorCode:
@@ -40,6 +40,15 @@ def described(asked: Asking, transactional_id: str) -> TransactionState | None:
         return None
     _check(code(found), f"describe transactional id {transactional_id!r}")
     return found
+
+
+def _tells(asked: Asking, transactional_id: str) -> bool:
+    """Whether the coordinator is new enough; another one is found where this one cannot be reached."""
+
+    def one() -> bool:
+        return asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)
+
+    return asked.until_answered(transactional_id, one, lambda _told: ErrorCode.NONE)
 
 
 def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:

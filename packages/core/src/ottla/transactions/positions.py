@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
+
 from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
 from ottla.protocol.messages.list_offsets import (
     LATEST,
@@ -64,18 +66,46 @@ def partition_counts(
 
 def committed(asked: Asking, group: str, topic: str, partition: int) -> OffsetAndMetadata | None:
     """What a group has committed for a partition."""
+    for found in _fetched(asked, group, {topic: [partition]}):
+        if found.offset >= 0:
+            return OffsetAndMetadata(found.offset, found.metadata)
+    return None
+
+
+@attrs.frozen(kw_only=True)
+class GroupOffset:
+    """One offset that a group has committed, and the note beside it."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+
+
+def committed_by_group(asked: Asking, group: str) -> Sequence[GroupOffset]:
+    """Everything that a group has committed."""
+    return [found for found in _fetched(asked, group, None) if found.offset >= 0]
+
+
+def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequence[GroupOffset]:
+    """The offsets of these partitions, or of all; of partitions only once no transaction is about to change one."""
+    stable = partitions is not None
 
     def content(version: int) -> OffsetFetchRequest:
         if version >= _FIRST_WITH_GROUPS:
-            topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])]
-            return OffsetFetchRequest(
-                groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=True
+            wanted = (
+                None
+                if partitions is None
+                else [OffsetFetchRequestTopics(name=topic, partition_indexes=[*of]) for topic, of in partitions.items()]
             )
-        return OffsetFetchRequest(
-            group_id=group,
-            topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])],
-            require_stable=version >= _FIRST_STABLE,
+            groups = [OffsetFetchRequestGroup(group_id=group, topics=wanted)]
+            return OffsetFetchRequest(groups=groups, require_stable=stable)
+        named = (
+            None
+            if partitions is None
+            else [OffsetFetchRequestTopic(name=topic, partition_indexes=[*of]) for topic, of in partitions.items()]
         )
+        return OffsetFetchRequest(group_id=group, topics=named, require_stable=stable and version >= _FIRST_STABLE)
 
     def one() -> OffsetFetchResponse:
         answer: OffsetFetchResponse = asked.ask(
@@ -88,12 +118,18 @@ def committed(asked: Asking, group: str, topic: str, partition: int) -> OffsetAn
         return answer
 
     answer = asked.until_answered(group, one, _code_of_fetch)
-    _check(_code_of_fetch(answer), f"read the offset of group {group!r} for {topic!r}")
+    _check(_code_of_fetch(answer), f"read the offsets of group {group!r}")
     topics: Sequence[Any] = answer.groups[0].topics if answer.groups else answer.topics
-    found = next((each for each in topics for each in each.partitions), None)
-    if found is None or found.committed_offset < 0:
-        return None
-    return OffsetAndMetadata(found.committed_offset, found.metadata or "", found.committed_leader_epoch)
+    return [
+        GroupOffset(
+            topic=topic.name,
+            partition=each.partition_index,
+            offset=each.committed_offset,
+            metadata=each.metadata or "",
+        )
+        for topic in topics
+        for each in topic.partitions
+    ]
 
 
 def ends(asked: Asking, partitions: Partitions) -> Mapping[tuple[str, int], int]:

@@ -116,6 +116,11 @@ class Sharing:
         if RULINGS[errand.kind][code] is Ruling.FENCED:
             raise _fenced(code, transactional_id)
         error = BrokerError(code)
+        if code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise TransactionError(
+                f"transactional id {transactional_id!r}: {error} Lower transaction.timeout.ms, or have the brokers' "
+                "transaction.max.timeout.ms raised"
+            ) from error
         raise TransactionError(f"{errand.message.name} for transactional id {transactional_id!r}: {error}") from error
 
 

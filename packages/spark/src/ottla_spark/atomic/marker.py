@@ -36,7 +36,7 @@ class Marker:
             marker = cls(query=fields["query"], batch=fields["batch"])
         except (ValueError, TypeError, KeyError) as cause:
             raise InvalidRecord(f"offset {found.offset} with the note {found.metadata!r} is no marker") from cause
-        if type(marker.query) is not str or marker.to_offset().offset != found.offset:
+        if type(marker.query) is not str or type(marker.batch) is not int or marker.batch + 1 != found.offset:
             raise InvalidRecord(f"offset {found.offset} and its note {found.metadata!r} are not of one batch")
         return marker
 

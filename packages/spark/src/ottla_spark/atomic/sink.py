@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
+from pyspark import SparkStageInfo
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.udf import UserDefinedFunction
@@ -22,9 +23,9 @@ from ottla_spark.atomic.errors import BatchRefused, TaskRefused
 from ottla_spark.atomic.ownership import Ownership, Placement
 from ottla_spark.atomic.owning import TransactionOwner
 from ottla_spark.atomic.task import RESULT, SLOT, TRANSACTIONAL_ID, TaskWrite
-from ottla_spark.columns import COLUMNS, find_columns
+from ottla_spark.columns import COLUMNS, ColumnPositions, find_columns
 from ottla_spark.errors import WriteRefused
-from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.options import Guarantee, WriteOptions, read_options
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,10 @@ def atomically(
         problems.append("no topic is known before the rows are: set option 'topic', or name all of them in topics=")
     if read.topic is not None and topics:
         problems.append("option 'topic' and topics= are both set; leave one out")
+    if read.guarantee is not Guarantee.AT_LEAST_ONCE:
+        problems.append("option guarantee is for format('ottla'); here every batch is all or nothing, leave it out")
+    if read.report:
+        problems.append("option report is for format('ottla'); here on_batch= is told of each batch, leave it out")
     if attempts < 1:
         problems.append(f"attempts={attempts}: at least one is needed")
     if problems:
@@ -131,10 +136,7 @@ class SparkRows:
     def __init__(
         self, *, frame: DataFrame, options: WriteOptions, transactional_id: str, counts: Mapping[str, int]
     ) -> None:
-        problems: list[str] = []
-        find_columns(frame.schema, topic=options.topic, problems=problems)
-        if problems:
-            raise WriteRefused(problems)
+        _columns(frame, options)
         self._frame = frame
         self._options = options
         self._settings = frozenset({**options.producer, TRANSACTIONAL_ID: transactional_id}.items())
@@ -144,16 +146,10 @@ class SparkRows:
     def write(self, shared: SharedTransaction) -> int:
         """Write all rows in one Spark job."""
         frame = self._owned(self._frame)
-        problems: list[str] = []
-        columns = find_columns(frame.schema, topic=self._options.topic, problems=problems)
-        assert not problems, "they were looked for before"
         task = TaskWrite(
-            shared=shared,
-            ownership=self._ownership,
-            options=self._options,
-            columns={**columns, "partition": frame.columns.index(SLOT)},
+            shared=shared, ownership=self._ownership, options=self._options, columns=_columns(frame, self._options)
         )
-        with _OneStageAttempt(frame.sparkSession):
+        with OneStageAttempt(frame.sparkSession):
             reports = frame.mapInArrow(task, RESULT).collect()
         owners = [report.owner for report in reports]
         if len(set(owners)) != len(owners):
@@ -171,10 +167,10 @@ class SparkRows:
 
     def _owned(self, frame: DataFrame) -> DataFrame:
         """Our columns, with the slot of each row, at the slot's owner."""
-        names = [name for name in frame.columns if name in COLUMNS]
-        frame = frame.select(*names).withColumn(SLOT, self._slot(names)).drop("partition")
-        if self._options.topic is not None:
-            frame = frame.drop("topic")
+        names = frame.columns
+        if self._options.value_format is None:
+            frame = frame.select([name for name in names if name in COLUMNS])
+        frame = frame.withColumn(SLOT, self._slot(names))
         return frame.repartitionById(self._ownership.owners, sf.col(SLOT) % sf.lit(self._ownership.owners))
 
     def _slot(self, names: Sequence[str]) -> Column:
@@ -195,7 +191,7 @@ class SparkRows:
 _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIOException", "ClosedByInterrupt")
 
 
-class _OneStageAttempt:
+class OneStageAttempt:
     """Sees that Spark ran no stage of the jobs inside a `with` twice. Raises TaskRefused at its end.
 
     A stage that runs again begins with attempt 0, while tasks of the first run may go on beside it.
@@ -205,28 +201,40 @@ class _OneStageAttempt:
         self._context = session.sparkContext
         self._tag = f"ottla-{uuid.uuid4().hex}"
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._context.addJobTag(self._tag)
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_error: Any) -> None:
         self._context.removeJobTag(self._tag)
         if kind is None:
             self._look()
 
-    def _look(self) -> None:
+    def stages(self) -> Sequence[SparkStageInfo]:
+        """The stages of the jobs so far, as Spark has them in its books."""
         java: Any = self._context._jsc.sc()
-        java.listenerBus().waitUntilEmpty()  # else the status may be of a moment ago
+        java.listenerBus().waitUntilEmpty()  # else they may be of a moment ago
         tracker = self._context.statusTracker()
-        jobs = java.statusTracker().getJobIdsForTag(self._tag)
-        for job in list(jobs):
-            info = tracker.getJobInfo(int(job))
-            stages = [tracker.getStageInfo(stage) for stage in info.stageIds] if info is not None else []
-            for stage in stages:
-                if stage is not None and stage.currentAttemptId:
-                    raise TaskRefused(
-                        f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task "
-                        "may have written side by side; the whole batch is aborted and run again"
-                    )
+        jobs = [tracker.getJobInfo(int(job)) for job in java.statusTracker().getJobIdsForTag(self._tag)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+        return [stage for stage in stages if stage is not None]
+
+    def _look(self) -> None:
+        for stage in self.stages():
+            if stage.currentAttemptId:
+                raise TaskRefused(
+                    f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task may "
+                    "have written side by side; the whole batch is aborted and run again"
+                )
+
+
+def _columns(frame: DataFrame, options: WriteOptions) -> ColumnPositions:
+    """Where our columns are. Raises WriteRefused with all that is wrong with them."""
+    problems: list[str] = []
+    columns = find_columns(frame.schema, topic=options.topic, problems=problems, value_format=options.value_format)
+    if problems:
+        raise WriteRefused(problems)
+    return columns
 
 
 def _checked_query(session: SparkSession) -> str:

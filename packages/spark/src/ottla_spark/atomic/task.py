@@ -25,11 +25,12 @@ from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions
 from ottla_spark.outbox import Outbox
 from ottla_spark.records import RowPlace, by_topic, records_of
+from ottla_spark.shipped_files import with_shipped_files
 
 TRANSACTIONAL_ID: Final = "transactional.id"
 
-SLOT: Final = "ottla_slot"
-"""The column that has each row's slot."""
+SLOT: Final = "partition"
+"""The column that has each row's slot on the way through the shuffle, and its partition in the end."""
 
 RESULT: Final = "owner int, records bigint"
 """What a task reports: the schema of its one row."""
@@ -73,10 +74,12 @@ class TaskWrite:
             if not batch.num_rows:
                 continue
             if outbox is None:
-                ends = end_offsets(self.options.producer, self.ownership.owned_by(owner))
+                settings = with_shipped_files(self.options.producer)
+                ends = end_offsets(settings, self.ownership.owned_by(owner))
                 outbox = Outbox(self._joined(borrowed.producer()), task=task)
             place = RowPlace(task=task, rows_before=rows)
-            records = records_of(self._placed(batch, owner), self.columns, place=place)
+            placed = self._placed(batch, owner)
+            records = records_of(placed, self.columns, place=place, value_format=self.options.value_format)
             for found in by_topic(records, topic=self.options.topic):
                 outbox.put(found, place)
             rows += batch.num_rows

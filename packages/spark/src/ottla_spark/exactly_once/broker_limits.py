@@ -20,11 +20,10 @@ _REFUSED: Final = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.T
 _MAXIMUM: Final = "transaction.max.timeout.ms"
 
 
-def longest_timeout_ms(asked: Asking) -> int | None:
-    """The longest that every broker lets a transaction last; None: they do not tell us."""
-    told = [setting(asked, node, kind=BROKER, of=str(node), name=_MAXIMUM) for node in asked.brokers()]
-    known = [int(each) for each in told if each is not None]
-    return min(known) if known else None
+def longest_timeout_ms(asked: Asking, node: int) -> int | None:
+    """The longest that a broker lets a transaction last; None: it does not tell us."""
+    told = setting(asked, node, kind=BROKER, of=str(node), name=_MAXIMUM)
+    return None if told is None else int(told)
 
 
 def setting(asked: Asking, node: int | None, *, kind: int, of: str, name: str) -> str | None:

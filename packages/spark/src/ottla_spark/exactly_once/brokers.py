@@ -5,21 +5,22 @@ Connections are kept for as long as the process lives; Spark keeps its planner a
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from ottla import assembly
-from ottla.errors import BrokerError, ErrorCode, TransactionError, UnsupportedVersion
-from ottla.protocol.messages.describe_transactions import DESCRIBE_TRANSACTIONS
+from ottla.errors import BrokerError, ErrorCode, TransactionError, TransactionTimeout, UnsupportedVersion
+from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.transaction_manager.errands import initialize
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
 from ottla.transactions.asking import Asking
 from ottla.transactions.completion import ended
-from ottla.transactions.descriptions import ONGOING, described
-from ottla.transactions.leftovers import aborted, found
+from ottla.transactions.descriptions import ONGOING, described, listed
+from ottla.transactions.leftovers import aborted
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
 from ottla_spark.exactly_once.cluster import Fate, Open, Standing
 from ottla_spark.exactly_once.errors import LedgerRefused
@@ -30,9 +31,18 @@ from ottla_spark.exactly_once.ledger_reader import LedgerReader
 from ottla_spark.exactly_once.ledger_writer import write_entry
 from ottla_spark.exactly_once.place import Place
 from ottla_spark.exactly_once.settings import TIMEOUT, Settings
+from ottla_spark.shipped_files import with_shipped_files
+
+_log = logging.getLogger(__name__)
 
 PATIENCE: Final = 120.0
 """Seconds for each answer of the cluster's, while a broker restarts for instance."""
+
+ONE_AFTER_ANOTHER: Final = 30.0
+"""Seconds; what is left of the patience is enough for the last request of a row."""
+
+BRIEFLY: Final = 3.0
+"""Seconds for a broker to tell what it knows. What is open and missed is found the next time, or runs out of time."""
 
 LEDGER_TIMEOUT_MS: Final = 30_000
 """A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
@@ -46,10 +56,12 @@ class Brokers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connections = assembly.connect(settings.connection)
+        self._connections = assembly.connect(with_shipped_files(settings.connection))
         self._reader = LedgerReader(name=settings.name)
         self._place: Place | None = None
         self._longest_ms: int | None = None
+        self._asked = Asking(self._connections, timeout=PATIENCE)
+        self._asked_since = self._connections.clock()
 
     def close(self) -> None:
         """Give the connections up."""
@@ -58,7 +70,8 @@ class Brokers:
     def timeout_ms(self) -> int:
         """How long a task's transaction may last. Raises LedgerRefused when the brokers do not allow what was set."""
         if self._longest_ms is None:
-            self._longest_ms = longest_timeout_ms(self._asking()) or USUAL_MAXIMUM_MS
+            told = [self._allowed_by(node) for node in self._asking().brokers()]
+            self._longest_ms = min((each for each in told if each is not None), default=USUAL_MAXIMUM_MS)
         wanted = self._settings.timeout_ms
         if wanted is None:
             return self._longest_ms
@@ -69,9 +82,13 @@ class Brokers:
             )
         return wanted
 
-    def open_transactions(self, name: str) -> Sequence[Open]:
+    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         """See Cluster."""
-        return [_open(each) for each in found(self._asking(), f"{name}/") if is_task_id(name, each.transactional_id)]
+        asked = self._asking()
+        ids = {each for node in asked.brokers() for each in self._listed(node, name)}
+        mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
+        states = [described(asked, each) for each in mine]
+        return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
 
     def take_lease(self, name: str) -> Lease:
         """See Cluster. Makes the ledger topic when it is missing."""
@@ -79,8 +96,6 @@ class Brokers:
         if self._place is None:
             self._place = self._settings.topic.place(asked, name)
         transactional_id = lease_id(name)
-        if not asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS):
-            raise UnsupportedVersion("exactly-once needs brokers of 3.0 or later, which tell of their transactions")
         timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
         errand = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
         answer, code = asked.run(errand, transactional_id)
@@ -120,13 +135,41 @@ class Brokers:
         )
         aborted(self._asking(), leftover)
 
+    def _listed(self, node: int, name: str) -> Sequence[str]:
+        """The ids of one broker. Of one that is down there are none: others coordinate its transactions by now."""
+        try:
+            return listed(self._briefly(), node, f"{name}/")
+        except UnsupportedVersion as error:
+            raise UnsupportedVersion(
+                "exactly-once needs brokers of 3.0 or later, which tell of their transactions"
+            ) from error
+        except TransactionTimeout as error:
+            _log.warning("what is open at broker %d is not looked for: %s", node, error)
+            return ()
+
+    def _allowed_by(self, node: int) -> int | None:
+        """What one broker allows; None: it does not tell, or is down."""
+        try:
+            return longest_timeout_ms(self._briefly(), node)
+        except TransactionTimeout as error:
+            _log.warning("how long broker %d lets a transaction last is not known: %s", node, error)
+            return None
+
+    def _briefly(self) -> Asking:
+        """For what every broker is asked, and can be done without."""
+        return Asking(self._connections, timeout=BRIEFLY)
+
     def _where(self, asked: Asking, name: str) -> Place:
         if self._place is None:
             self._place = self._settings.topic.place(asked, name)
         return self._place
 
     def _asking(self) -> Asking:
-        return Asking(self._connections, timeout=PATIENCE)
+        """One for some requests in a row, since it knows the coordinators that it found."""
+        now = self._connections.clock()
+        if now - self._asked_since > ONE_AFTER_ANOTHER:
+            self._asked, self._asked_since = Asking(self._connections, timeout=PATIENCE), now
+        return self._asked
 
 
 _kept: dict[int, list[tuple[Settings, Brokers]]] = {}
@@ -148,12 +191,12 @@ def connected(settings: Settings) -> Iterator[Brokers]:
         raise
 
 
-def _open(leftover: Leftover) -> Open:
+def _open(state: TransactionState) -> Open:
     return Open(
-        transactional_id=leftover.transactional_id,
-        producer_id=leftover.producer_id,
-        epoch=leftover.epoch,
-        timeout_ms=leftover.timeout_ms,
+        transactional_id=state.transactional_id,
+        producer_id=state.producer_id,
+        epoch=state.producer_epoch,
+        timeout_ms=state.transaction_timeout_ms,
     )
 
 

@@ -7,7 +7,7 @@ tried with a crash, a lost answer or a second driver between any two of them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import attrs
@@ -55,8 +55,8 @@ class Open:
 class Cluster(Protocol):
     """Every method may raise TransactionTimeout, after which what it does may be done or not."""
 
-    def open_transactions(self, name: str) -> Sequence[Open]:
-        """Those that tasks of this name began and nobody has ended."""
+    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
+        """Those that tasks of this name began and nobody has ended, without these transactional ids."""
 
     def take_lease(self, name: str) -> Lease:
         """Fence whoever had it; what they were writing to the ledger is in it for good, or not at all."""

@@ -53,14 +53,13 @@ def commit(cluster: Cluster, attempts: Sequence[Attempt], *, batch: int) -> None
     first, listed = attempts[0], _listed(attempts)
     name = first.lease.name
     # Looked for before the ledger is written: once that has come through, nobody held a newer lease until then.
-    seen = cluster.open_transactions(name)
+    orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
     _check_open(cluster, listed, what=f"batch {batch} of {name!r}")
     entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed)
     lease = cluster.append(first.lease, entry)
     finish(cluster, listed, what=f"batch {batch} of {name!r}")
-    for found in seen:
-        if not any(found.is_of(each.prepared) for each in listed):
-            cluster.abort(found)
+    for orphan in orphans:
+        cluster.abort(orphan)
     _note_done(cluster, lease, entry)
 
 

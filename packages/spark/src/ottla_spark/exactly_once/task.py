@@ -111,7 +111,7 @@ class _OwnTransaction:
         settings = self._settings.for_task(name, timeout_ms=self._orders.timeout_ms)
         before = mine.left.pop(name, None)
         if before is not None:
-            with contextlib.suppress(OttlaError), Borrowed(settings, idle=self._idle) as last:
+            with contextlib.suppress(OttlaError, _Unknown), Borrowed(settings, idle=self._idle) as last:
                 before.go_on(last.producer(), plan)  # closed if it cannot
         producer = self._stack.enter_context(Borrowed(settings, idle=self._idle)).producer()
         if before is None or producer is not before.producer:
@@ -148,11 +148,18 @@ class _Left:
         """Have the same producer ready for another transaction. Raises OttlaError when it cannot be."""
         if producer is not self.producer:
             return
-        done = plan.last is not None and plan.last.status is Status.DONE
-        if done and plan.last is not None and any(each.prepared == self.prepared for each in plan.last.listed):
-            producer.commit_transaction()  # once more: it tells the producer its next epoch
-        else:
-            producer.abort_transaction()
+        last = plan.last
+        if (
+            last is None
+            or last.status is not Status.DONE
+            or all(each.prepared != self.prepared for each in last.listed)
+        ):
+            raise _Unknown
+        producer.commit_transaction()  # once more: it tells the producer its next epoch
+
+
+class _Unknown(Exception):
+    """What has become of a transaction is not in the ledger's last entry."""
 
 
 @attrs.define

@@ -1,0 +1,55 @@
+"""Transactional ids as a table, for people, and as JSON, for programs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ottla.transactions import TransactionalId
+
+_WIDTH_OF_A_FILE: Final = 500
+"""Where no terminal says how wide it is, lines are not broken early: somebody may search them."""
+
+
+def show_transactions(found: Sequence[TransactionalId], prefix: str) -> None:
+    """Print them to the standard output."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH_OF_A_FILE)
+    if not found:
+        console.print(Text(f"No coordinator knows a transactional id that begins with {prefix!r}."))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("transactional id", "state", "epoch", "wrote to", "what becomes of it", "offsets of its group"):
+        table.add_column(title, overflow="fold")
+    now_ms = time.time_ns() // 1_000_000
+    for each in found:
+        # Text, not str: names in brackets are no markup.
+        table.add_row(*map(Text, _cells(each, now_ms)), style="bold" if each.open else "")
+    console.print(table)
+    console.print(Text(f"{sum(each.open for each in found)} of {len(found)} open."))
+
+
+def transactions_document(found: Sequence[TransactionalId]) -> str:
+    """One object for each id."""
+    now_ms = time.time_ns() // 1_000_000
+    entries = [{**attrs.asdict(each), "open": each.open, "prospect": each.prospect(now_ms=now_ms)} for each in found]
+    return json.dumps({"transactional_ids": entries}, indent=2)
+
+
+def _cells(each: TransactionalId, now_ms: int) -> Sequence[str]:
+    return (
+        each.transactional_id,
+        each.state,
+        f"{each.producer_id}/{each.epoch}",
+        ", ".join(f"{topic}-{partition}" for topic, partition in each.partitions),
+        each.prospect(now_ms=now_ms),
+        ", ".join(f"{one.topic}-{one.partition}: {one.offset} {one.metadata}".rstrip() for one in each.offsets),
+    )

@@ -1,0 +1,144 @@
+"""A batch job whose frame becomes visible once, however often the job is run: the ledger has an entry for its id."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from ottla_spark.columns import ColumnPositions, find_columns
+from ottla_spark.errors import WriteRefused
+from ottla_spark.exactly_once.brokers import Brokers, connected
+from ottla_spark.exactly_once.committing import commit, give_up
+from ottla_spark.exactly_once.ledger import Entry, Status
+from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.exactly_once.stream import TaskPrepared, attempts, planned
+from ottla_spark.exactly_once.task import BatchName, Orders, write_task
+from ottla_spark.options import WriteOptions, read_options
+
+_log = logging.getLogger(__name__)
+
+_FORMAT: Final = "ottla-job"
+_JOB: Final = "ottla.job.id"
+_BATCH: Final = 0
+
+
+@attrs.frozen(kw_only=True)
+class JobOutcome:
+    """What a job did: `written` now, or it was before; `records` are those that are visible."""
+
+    job_id: str
+    written: bool
+    records: int
+
+
+def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> JobOutcome:
+    """Write a whole frame so that it becomes visible at once and once; a job that is done already does nothing.
+
+    *options* are those of `writeStream` with guarantee=exactly-once, transactional.id.prefix among them. A job that
+    died is run again with the same *job_id*: it finishes what was committed, or writes anew. Two runs at the same time
+    are safe; the older one fails. Raises WriteRefused, DataLoss, and what Spark makes of errors in its tasks.
+    """
+    given, settings = _read(options, job_id)
+    done = _done(settings)
+    if done is not None:
+        _log.info("job %r has written its %d records before; nothing is done", job_id, _records(done))
+        return JobOutcome(job_id=job_id, written=False, records=_records(done))
+    problems: list[str] = []
+    find_columns(frame.schema, topic=given.topic, problems=problems)
+    if problems:
+        raise WriteRefused(problems)
+    frame.sparkSession.dataSource.register(OttlaJob)
+    frame.write.format(_FORMAT).mode("append").options(**{**options, _JOB: job_id}).save()
+    done = _done(settings)
+    return JobOutcome(job_id=job_id, written=True, records=0 if done is None else _records(done))
+
+
+class OttlaJob(DataSource):
+    """The way from `write_once` into Spark."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Not for `format`."""
+        return _FORMAT
+
+    def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
+        """Called on the driver while the job is planned."""
+        options = {key: value for key, value in self.options.items() if key != _JOB}
+        given, settings = _read(options, self.options[_JOB])
+        return JobWriter(settings, given, find_columns(schema, topic=given.topic, problems=[]))
+
+
+class JobWriter(DataSourceArrowWriter):
+    """The writer of a job, planned when it is pickled for the tasks; the commit gets it so, too."""
+
+    def __init__(self, settings: Settings, options: WriteOptions, columns: ColumnPositions) -> None:
+        self._settings = settings
+        self._options = options
+        self._columns = columns
+        self._orders: Orders | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On its way to the tasks: the job is planned now."""
+        if self._orders is None:
+            with self.cluster() as cluster:
+                self._orders = planned(cluster, self._settings)
+        return self.__dict__
+
+    def cluster(self) -> AbstractContextManager[Brokers]:
+        """What decides about the job is asked here."""
+        return connected(self._settings)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
+        """Write a task's rows and leave them prepared. Raises WriteFailed."""
+        assert self._orders is not None, "tasks get what the planner has pickled"
+        attempt = write_task(
+            iterator,
+            self._orders,
+            of=BatchName(query=self._settings.name, batch=_BATCH),
+            settings=self._settings,
+            options=self._options,
+            columns=self._columns,
+        )
+        return TaskPrepared(attempt=attempt)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the frame visible."""
+        with self.cluster() as cluster:
+            commit(cluster, [each for each in attempts(messages) if each is not None], batch=_BATCH)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Abort what the tasks that came through have prepared, unless the commit was tried."""
+        with self.cluster() as cluster:
+            give_up(cluster, attempts(messages))
+
+
+def _done(settings: Settings) -> Entry | None:
+    """The job's entry, if its records are visible; one that was recorded is settled for that."""
+    with connected(settings) as cluster:
+        last = cluster.ledger(settings.name).last
+        if last is not None and last.status is Status.RECORDED:
+            last = plan(cluster, settings.name).last
+    return last if last is not None and last.status is Status.DONE else None
+
+
+def _records(entry: Entry) -> int:
+    return sum(each.records for each in entry.listed)
+
+
+def _read(options: Mapping[str, str], job_id: str) -> tuple[WriteOptions, Settings]:
+    problems: list[str] = []
+    if not job_id:
+        problems.append("job_id is empty; name what this job writes, for example its day")
+    given = read_options({**options, "guarantee": "exactly-once"}, problems=problems)
+    if problems:
+        raise WriteRefused(problems)
+    return given, read_settings(given, job=job_id)

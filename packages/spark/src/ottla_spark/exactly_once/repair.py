@@ -1,0 +1,57 @@
+"""What a human may decide about a ledger: to go on behind what is lost, or to forget what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla_spark.errors import WriteRefused
+from ottla_spark.exactly_once.brokers import connected
+from ottla_spark.exactly_once.cluster import Cluster
+from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.ledger import Entry, Status
+from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.options import read_options
+
+
+def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
+    """Let the query, or the job, go on behind a batch that DataLoss told of; its entry as it is now.
+
+    *options* are those of the write. What of the batch is visible stays so, and its other rows are missing.
+    """
+    settings = _settings(options, job_id)
+    with connected(settings) as cluster:
+        return take_as_done(cluster, settings.name)
+
+
+def forget(options: Mapping[str, str], *, job_id: str | None = None) -> Entry | None:
+    """Forget what was written under this prefix, or for this job, so that it may come again; what is forgotten."""
+    settings = _settings(options, job_id)
+    with connected(settings) as cluster:
+        return erase(cluster, settings.name)
+
+
+def take_as_done(cluster: Cluster, name: str) -> Entry:
+    """Note a recorded batch as done, as it is. Raises LedgerRefused when there is none."""
+    lease = cluster.take_lease(name)
+    last = cluster.ledger(name).last
+    if last is None or last.status is not Status.RECORDED:
+        raise LedgerRefused(f"there is nothing to accept: the ledger of {name!r} has no batch that is not settled")
+    accepted = last.with_status(Status.DONE)
+    cluster.append(lease, accepted)
+    return accepted
+
+
+def erase(cluster: Cluster, name: str) -> Entry | None:
+    """Leave nothing of the name in the ledger."""
+    lease = cluster.take_lease(name)
+    last = cluster.ledger(name).last
+    cluster.append(lease, None)
+    return last
+
+
+def _settings(options: Mapping[str, str], job_id: str | None) -> Settings:
+    problems: list[str] = []
+    found = read_options({"guarantee": "exactly-once", **options}, problems=problems)
+    if problems:
+        raise WriteRefused(problems)
+    return read_settings(found, job=job_id)

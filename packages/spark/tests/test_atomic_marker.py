@@ -1,0 +1,78 @@
+"""What the marker in Kafka means for the batch that Spark asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.errors import InvalidRecord
+from ottla.transactions import OffsetAndMetadata
+from ottla_spark.atomic.errors import BatchRefused
+from ottla_spark.atomic.marker import Due, Marker, due
+
+
+def marker(batch: int, query: str = "q") -> Marker:
+    return Marker(query=query, batch=batch)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 2**40])
+def test_a_marker_is_read_back_as_it_was_written(batch: int) -> None:
+    assert Marker.from_offset(marker(batch, "ü-1").to_offset()) == marker(batch, "ü-1")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        OffsetAndMetadata(5),
+        OffsetAndMetadata(5, "a consumer's note"),
+        OffsetAndMetadata(5, "[]"),
+        OffsetAndMetadata(5, '{"query": "q"}'),
+        OffsetAndMetadata(5, '{"query": 7, "batch": 4}'),
+        OffsetAndMetadata(5, '{"query": "q", "batch": 5}'),
+        OffsetAndMetadata(5, '{"query": "q", "batch": "4"}'),
+    ],
+)
+def test_the_offset_of_somebody_else_is_no_marker(found: OffsetAndMetadata) -> None:
+    with pytest.raises(InvalidRecord, match="offset 5"):
+        Marker.from_offset(found)
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "begins_with", "verdict"),
+    [
+        (None, 0, None, Due.WRITE),
+        (0, 0, None, Due.SKIP),
+        (0, 1, None, Due.WRITE),
+        (7, 7, 7, Due.SKIP),
+        (None, 7, 7, Due.WRITE),
+        (3, 7, 7, Due.WRITE),
+        (7, 8, 7, Due.WRITE),
+    ],
+)
+def test_a_batch_is_due_when_the_one_before_is_the_last(
+    found: int | None, asked: int, begins_with: int | None, verdict: Due
+) -> None:
+    last = None if found is None else marker(found)
+
+    assert due(last, marker(asked), begins_with=begins_with, where="here") is verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "begins_with", "says"),
+    [
+        (None, 1, None, "there is no marker in here: it expired .* go on with begins_with=1"),
+        (None, 8, 7, "there is no marker in here"),
+        (3, 7, None, "the marker is of batch 3 in here"),
+        (7, 6, None, "by here Kafka has batch 7 already: the checkpoint is older"),
+        (7, 0, 0, "the checkpoint is older"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(found: int | None, asked: int, begins_with: int | None, says: str) -> None:
+    last = None if found is None else marker(found)
+    with pytest.raises(BatchRefused, match=says):
+        due(last, marker(asked), begins_with=begins_with, where="here")
+
+
+@pytest.mark.parametrize("batch", [0, 1, 5])
+def test_the_marker_of_another_query_is_refused_whatever_its_batch(batch: int) -> None:
+    with pytest.raises(BatchRefused, match=r"query other .* and this is query q"):
+        due(marker(batch, "other"), marker(1), begins_with=1, where="here")

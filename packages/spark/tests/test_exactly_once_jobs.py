@@ -1,0 +1,107 @@
+"""Batch jobs that are written once: a real Spark, a real Kafka, read back by a reader of committed records."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ottla_spark import WriteRefused
+from ottla_spark.exactly_once import LedgerRefused, accept_loss, forget, write_once
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from spark_kit import WITHIN, local_spark
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with local_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture
+def options(kafka: KafkaCluster, make_topic: MakeTopic) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "transactional.id.prefix": f"job-{uuid.uuid4().hex[:8]}",
+        "topic": make_topic(),
+    }
+
+
+def visible(options: dict[str, str]) -> Counter[bytes]:
+    """The values of committed records."""
+    settings: dict[str, Any] = {"group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": options["kafka.bootstrap.servers"], "log_level": 0, **settings})
+    try:
+        consumer.assign([TopicPartition(options["topic"], 0, 0)])
+        found: Counter[bytes] = Counter()
+        while True:
+            [message] = consumer.consume(1, timeout=WITHIN)
+            error = message.error()
+            if error is None:
+                found[message.value() or b""] += 1
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF
+                return found
+    finally:
+        consumer.close()
+
+
+def numbers(spark: SparkSession, end: int, value: str = "cast(id as string)") -> DataFrame:
+    return spark.range(0, end, 1, 3).selectExpr(f"{value} as value")
+
+
+def test_a_job_that_is_run_again_does_nothing_and_says_so(spark: SparkSession, options: dict[str, str]) -> None:
+    first = write_once(numbers(spark, 100), options, job_id="monday")
+    again = write_once(numbers(spark, 100), options, job_id="monday")
+    other = write_once(numbers(spark, 10), options, job_id="tuesday")
+
+    assert (first.written, first.records) == (True, 100)
+    assert (again.written, again.records) == (False, 100)
+    assert (other.written, other.records) == (True, 10)
+    assert visible(options) == Counter(
+        [b"%d" % number for number in range(100)] + [b"%d" % number for number in range(10)]
+    )
+
+
+def test_a_job_that_failed_leaves_nothing_and_can_be_run_again(spark: SparkSession, options: dict[str, str]) -> None:
+    broken = numbers(spark, 100, "if(id = 99, raise_error('broken row'), cast(id as string))")
+    with pytest.raises(PySparkException, match="broken row"):
+        write_once(broken, options, job_id="monday")
+    outcome = write_once(numbers(spark, 100), options, job_id="monday")
+
+    assert outcome.written
+    assert visible(options) == Counter(b"%d" % number for number in range(100))
+
+
+def test_a_job_that_is_forgotten_is_written_again(spark: SparkSession, options: dict[str, str]) -> None:
+    write_once(numbers(spark, 10), options, job_id="monday")
+    forgotten = forget(options, job_id="monday")
+    again = write_once(numbers(spark, 10), options, job_id="monday")
+
+    assert forgotten is not None
+    assert again.written
+    assert set(visible(options).values()) == {2}
+
+
+def test_what_is_wrong_with_a_job_is_told_before_it_begins(spark: SparkSession, options: dict[str, str]) -> None:
+    without_prefix = {key: value for key, value in options.items() if key != "transactional.id.prefix"}
+
+    with pytest.raises(WriteRefused, match=r"transactional\.id\.prefix"):
+        write_once(numbers(spark, 1), without_prefix, job_id="monday")
+    with pytest.raises(WriteRefused, match="acks"):
+        write_once(numbers(spark, 1), {**options, "kafka.acks": "1"}, job_id="monday")
+    with pytest.raises(WriteRefused, match="job_id is empty"):
+        write_once(numbers(spark, 1), options, job_id="")
+    with pytest.raises(WriteRefused, match="'value' has the unsupported type bigint"):
+        write_once(numbers(spark, 1, "id"), options, job_id="monday")
+    with pytest.raises(LedgerRefused, match="nothing to accept"):
+        accept_loss(options, job_id="monday")

@@ -1,0 +1,370 @@
+"""The rules of exactly-once one by one: what a task may do, what a commit refuses, which ids are free, what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+from exactly_once_world import (
+    NAME,
+    QUERY,
+    TIMEOUT,
+    Actor,
+    Spark,
+    SteppedCluster,
+    expected,
+    run,
+    run_until_done,
+    some_spark,
+)
+
+from ottla.errors import InvalidRecord
+from ottla.protocol.messages.fetch import AbortedTransaction
+from ottla.recordbatch.stored import Record, RecordBatch
+from ottla.transactions import PreparedTransaction
+from ottla_spark.exactly_once.cluster import Open
+from ottla_spark.exactly_once.committing import Attempt, commit, give_up
+from ottla_spark.exactly_once.errors import BatchNotCommitted, BatchUnsettled, DataLoss, LedgerRefused
+from ottla_spark.exactly_once.ids import IdPool, is_task_id, task_id
+from ottla_spark.exactly_once.lease import Lease
+from ottla_spark.exactly_once.ledger import Entry, Listed, Status, Step, next_step
+from ottla_spark.exactly_once.ledger_reader import committed
+from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.repair import erase, take_as_done
+from ottla_spark.exactly_once.settling import settle
+
+LEASE = Lease(name=NAME, producer_id=1, epoch=5, level=2, after=10)
+
+
+def prepared(number: int) -> PreparedTransaction:
+    return PreparedTransaction(
+        transactional_id=task_id(NAME, process="a" * 32, number=number), producer_id=number, epoch=0, level=2
+    )
+
+
+def entry(batch: int, status: Status, *, query: str = QUERY, transactions: int = 2) -> Entry:
+    listed = [Listed(prepared=prepared(number), partition=number, records=7) for number in range(transactions)]
+    return Entry(query=query, batch=batch, status=status, listed=tuple(listed))
+
+
+class Direct(SteppedCluster):
+    """The cluster for one who is never disturbed."""
+
+    def __init__(self, spark: Spark) -> None:
+        super().__init__(spark.world, _Undisturbed())  # type: ignore[arg-type]
+
+
+class _Undisturbed:
+    def step(self, what: str, deed: Any) -> None:
+        deed()
+
+
+def written(spark: Spark, cluster: Direct, *, batch: int = 0, tasks: int = 2) -> list[Attempt]:
+    """A batch that is planned, and written by its tasks."""
+    given = plan(cluster, NAME)
+    return [
+        Attempt(
+            lease=given.lease,
+            query=QUERY,
+            batch=batch,
+            partition=partition,
+            step=Step.WRITE,
+            prepared=spark.workers[partition].write(given, [f"{batch}.{partition}"]),
+            records=1,
+        )
+        for partition in range(tasks)
+    ]
+
+
+@pytest.fixture
+def spark() -> Spark:
+    return some_spark()
+
+
+@pytest.fixture
+def cluster(spark: Spark) -> Direct:
+    return Direct(spark)
+
+
+# What a task may do
+
+
+@pytest.mark.parametrize(
+    ("last", "batch", "step"),
+    [
+        (None, 0, Step.WRITE),
+        (None, 57, Step.WRITE),
+        (entry(3, Status.DONE), 3, Step.SKIP),
+        (entry(3, Status.DONE), 4, Step.WRITE),
+        (entry(3, Status.DONE), 9, Step.WRITE),
+        (entry(3, Status.VOID), 3, Step.WRITE),
+    ],
+)
+def test_a_task_skips_what_is_in_the_ledger_and_writes_what_is_not(last: Entry | None, batch: int, step: Step) -> None:
+    assert next_step(last, name=NAME, query=QUERY, batch=batch) is step
+
+
+@pytest.mark.parametrize(
+    ("last", "batch", "why"),
+    [
+        (entry(3, Status.DONE, query="another"), 3, "belongs to the query another"),
+        (entry(3, Status.DONE), 2, "its checkpoint is older"),
+        (entry(3, Status.VOID), 4, "goes on with batch 4 as if it were written"),
+    ],
+)
+def test_a_task_refuses_a_ledger_that_disagrees_with_spark(last: Entry, batch: int, why: str) -> None:
+    with pytest.raises(LedgerRefused, match=why):
+        next_step(last, name=NAME, query=QUERY, batch=batch)
+
+
+def test_an_entry_is_read_as_it_was_written() -> None:
+    for status in Status:
+        assert Entry.from_bytes(entry(3, status).to_bytes()) == entry(3, status)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b'{"form":2}', entry(1, Status.DONE).to_bytes().replace(b"7", b'"7"')]
+)
+def test_what_is_no_entry_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidRecord, match="no entry of an exactly-once ledger"):
+        Entry.from_bytes(data)
+
+
+# What a commit refuses
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"query": "another"}, "planned apart"),
+        ({"lease": attrs.evolve(LEASE, epoch=99)}, "planned apart"),
+        ({"step": Step.SKIP}, "planned apart"),
+        ({"batch": 7}, "they are of batch 0, 7"),
+        ({"partition": 0}, r"partitions are \[0, 0\]"),
+        ({"partition": 2}, r"partitions are \[0, 2\]"),
+    ],
+)
+def test_attempts_that_do_not_belong_together_are_not_recorded(
+    spark: Spark, cluster: Direct, changes: dict[str, Any], why: str
+) -> None:
+    first, second = written(spark, cluster)
+
+    with pytest.raises(BatchNotCommitted, match=why):
+        commit(cluster, [first, attrs.evolve(second, **changes)], batch=0)
+    assert spark.world.ledger == []
+
+
+def test_a_batch_whose_time_is_half_over_is_taken_back_as_a_whole(spark: Spark, cluster: Direct) -> None:
+    attempts = written(spark, cluster)
+    spark.world.pass_time(0.6 * TIMEOUT)
+
+    with pytest.raises(BatchNotCommitted, match="time is running out"):
+        commit(cluster, attempts, batch=0)
+    assert spark.world.ledger == []
+    assert cluster.open_transactions(NAME) == []
+
+
+def test_a_batch_that_every_task_skipped_is_not_recorded_again(spark: Spark, cluster: Direct) -> None:
+    attempts = [attrs.evolve(each, step=Step.SKIP, prepared=None) for each in written(spark, cluster)]
+    commit(cluster, attempts, batch=0)
+
+    assert spark.world.ledger == []
+
+
+def test_a_failed_batch_is_aborted_unless_its_commit_was_tried(spark: Spark, cluster: Direct) -> None:
+    first, second = written(spark, cluster)
+    give_up(cluster, [first, second])
+    kept = len(cluster.open_transactions(NAME))
+    give_up(cluster, [first, None])
+    left = [each.transactional_id for each in cluster.open_transactions(NAME)]
+
+    assert kept == 2
+    assert second.prepared is not None
+    assert left == [second.prepared.transactional_id]
+
+
+def test_what_an_earlier_driver_left_open_is_aborted_before_the_tasks_begin(spark: Spark, cluster: Direct) -> None:
+    written(spark, cluster)
+    before = len(cluster.open_transactions(NAME))
+    plan(cluster, NAME)
+
+    assert before == 2
+    assert cluster.open_transactions(NAME) == []
+
+
+# What becomes of a recorded batch
+
+
+def recorded(spark: Spark, cluster: Direct) -> tuple[Lease, Entry]:
+    attempts = written(spark, cluster)
+    listed = [Listed(prepared=each.prepared, partition=each.partition, records=1) for each in attempts if each.prepared]
+    batch = Entry(query=QUERY, batch=0, status=Status.RECORDED, listed=tuple(listed))
+    return cluster.append(attempts[0].lease, batch), batch
+
+
+def test_a_batch_that_another_driver_commits_while_it_is_taken_back_is_an_alarm(spark: Spark, cluster: Direct) -> None:
+    lease, batch = recorded(spark, cluster)
+    late, contested = (each.prepared for each in batch.listed)
+    spark.world.end(late, commit=False)
+
+    class Contested(Direct):
+        def end(self, prepared: PreparedTransaction, *, commit: bool) -> Any:
+            self.world.end(contested, commit=True)
+            return super().end(prepared, commit=commit)
+
+    with pytest.raises(DataLoss):
+        settle(Contested(spark), lease, batch)
+    assert spark.world.ledger[-1] == batch
+
+
+def test_a_batch_that_cannot_be_finished_after_all_is_left_to_a_restart(spark: Spark, cluster: Direct) -> None:
+    lease, batch = recorded(spark, cluster)
+
+    class TooLate(Direct):
+        def end(self, prepared: PreparedTransaction, *, commit: bool) -> Any:
+            self.world.pass_time(TIMEOUT)
+            return super().end(prepared, commit=commit)
+
+    with pytest.raises(BatchUnsettled, match="2 of 2 transactions"):
+        settle(TooLate(spark), lease, batch)
+    assert spark.world.ledger[-1] == batch
+
+
+def test_a_batch_of_which_brokers_know_nothing_any_more_is_an_alarm(spark: Spark, cluster: Direct) -> None:
+    lease, batch = recorded(spark, cluster)
+    for each in batch.listed:
+        spark.world.end(each.prepared, commit=True)
+    spark.world.expire_ids()
+
+    with pytest.raises(DataLoss, match="is untold"):
+        settle(cluster, lease, batch)
+
+
+def test_behind_a_loss_that_was_accepted_the_query_goes_on(spark: Spark, cluster: Direct) -> None:
+    _lease, batch = recorded(spark, cluster)
+    late, in_time = (each.prepared for each in batch.listed)
+    spark.world.end(late, commit=False)
+    spark.world.end(in_time, commit=True)
+    said = run_until_done(spark)
+    accepted = take_as_done(cluster, NAME)
+    went_on = run_until_done(spark)
+
+    assert isinstance(said, DataLoss)
+    assert f"{late.transactional_id} (Spark partition 0, 1 records) is aborted" in str(said)
+    assert accepted.status is Status.DONE
+    assert went_on is None
+    with pytest.raises(LedgerRefused, match="nothing to accept"):
+        take_as_done(cluster, NAME)
+
+
+def test_what_is_forgotten_may_be_written_again(spark: Spark, cluster: Direct) -> None:
+    run_until_done(spark)
+    forgotten = erase(cluster, NAME)
+
+    assert forgotten is not None
+    assert cluster.ledger(NAME).last is None
+    assert spark.world.visible == expected(spark)
+
+
+# Which ids are free
+
+
+def test_an_id_is_free_again_under_a_newer_lease_only() -> None:
+    pool = IdPool(name=NAME, process="a" * 32)
+    older, newer = attrs.evolve(LEASE, epoch=4), attrs.evolve(LEASE, epoch=6)
+    first, second = pool.take(LEASE), pool.take(LEASE)
+    zombies = pool.take(older)
+    again = {pool.take(newer) for _ in range(3)}
+
+    assert len({first, second, zombies}) == 3
+    assert again == {first, second, zombies}
+
+
+def test_leases_with_other_producer_ids_are_told_apart_by_where_the_ledger_ended() -> None:
+    other = attrs.evolve(LEASE, producer_id=9, epoch=0)
+
+    assert not other.newer_than(LEASE)
+    assert not LEASE.newer_than(other)
+    assert attrs.evolve(other, after=11).newer_than(LEASE)
+
+
+def test_ids_of_longer_names_are_somebody_elses() -> None:
+    mine = task_id("orders", process="0f" * 16, number=12)
+
+    assert is_task_id("orders", mine)
+    for foreign in (
+        "orders/lease",
+        "orders/eu/lease",
+        f"orders/{mine}",
+        task_id("orders-eu", process="0f" * 16, number=1),
+    ):
+        assert not is_task_id("orders", foreign)
+
+
+def test_a_transaction_is_told_from_a_later_one_of_its_id() -> None:
+    mine = prepared(1)
+    found = Open(transactional_id=mine.transactional_id, producer_id=1, epoch=0)
+
+    assert found.is_of(mine)
+    assert not attrs.evolve(found, epoch=1).is_of(mine)
+
+
+# What is read
+
+
+def batch(
+    base: int, *values: bytes, producer: int, transactional: bool = True, marker: int | None = None
+) -> RecordBatch:
+    key = None if marker is None else b"\0\0" + marker.to_bytes(2, "big")
+    records = tuple(
+        Record(offset=base + number, timestamp_ms=0, key=key, value=value) for number, value in enumerate(values)
+    )
+    return RecordBatch(
+        magic=2,
+        base_offset=base,
+        last_offset=base + len(values) - 1,
+        codec_id=0,
+        log_append_time=False,
+        transactional=transactional,
+        control=marker is not None,
+        first_timestamp=0,
+        max_timestamp=0,
+        producer_id=producer,
+        size=0,
+        records=records,
+    )
+
+
+def values(batches: Sequence[RecordBatch], *aborted: tuple[int, int]) -> list[bytes | None]:
+    listed = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
+    return [record.value for record in committed(batches, listed)]
+
+
+def test_records_between_the_first_offset_and_the_marker_of_an_aborted_transaction_are_left_out() -> None:
+    log = [
+        batch(0, b"aborted", producer=1),
+        batch(1, b"other's", producer=2),
+        batch(2, b"aborted too", producer=1),
+        batch(3, b"", producer=1, marker=0),
+        batch(4, b"committed", producer=1),
+        batch(5, b"", producer=2, marker=1),
+        batch(6, b"plain", producer=1, transactional=False),
+        batch(7, b"", producer=1, marker=1),
+    ]
+
+    assert values(log, (1, 0)) == [b"other's", b"committed", b"plain"]
+    assert values(log[2:], (1, 0)) == [b"committed", b"plain"], "a fetch may begin within"
+
+
+def test_a_transaction_aborted_after_a_committed_one_of_its_producer_leaves_that_alone() -> None:
+    log = [batch(0, b"committed", producer=1), batch(1, b"", producer=1, marker=1), batch(2, b"aborted", producer=1)]
+
+    assert values(log, (1, 2)) == [b"committed"]
+
+
+def test_actors_that_ended_have_no_more_steps() -> None:
+    actor = Actor(lambda _actor: None)
+
+    assert run(actor) == 0

@@ -1,0 +1,80 @@
+"""What is told of a write when it is through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark import SparkFiles
+
+from ottla import OttlaError
+from ottla_spark import report
+from ottla_spark.report import WriteReport, last_report
+from ottla_spark.task import TaskWritten
+
+TASKS = [
+    TaskWritten(records=3, bytes=10, partitions={("t", 1): 2, ("t", 0): 1}, reading=0.5, sending=0.25, waiting=1.0),
+    None,
+    TaskWritten(records=2, bytes=4000, partitions={("t", 1): 1, ("s", 0): 1}, reading=0.5, sending=0.25, waiting=0.0),
+    TaskWritten(),
+]
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an application, as seen by the driver and by its processes for commits."""
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path))
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    return tmp_path
+
+
+def test_a_report_is_the_sum_of_its_tasks() -> None:
+    found = WriteReport.of("the write", TASKS)
+
+    assert (found.tasks, found.records, found.bytes) == (3, 5, 4010)
+    assert list(found.partitions.items()) == [(("s", 0), 1), (("t", 0), 1), (("t", 1), 3)]
+    assert (found.reading, found.sending, found.waiting) == (1.0, 0.5, 1.0)
+    assert found.line() == "the write: 5 records, 4010 bytes, acknowledged in 3 tasks"
+
+
+def test_a_report_is_a_table_for_people() -> None:
+    assert str(WriteReport.of("micro-batch 12", TASKS)).splitlines() == [
+        "ottla: micro-batch 12",
+        "  s [0]                            1",
+        "  t [0]                            1",
+        "  t [1]                            3",
+        "  records                          5",
+        "  bytes of keys and values     4,010",
+        "  tasks                            3",
+        "  seconds waiting for rows     1.000",
+        "  seconds making batches       0.500",
+        "  seconds waiting for brokers  1.000",
+    ]
+
+
+def test_a_table_of_very_many_partitions_is_cut() -> None:
+    partitions = {("t", partition): 1 for partition in range(report.MOST_LINES + 5)}
+    lines = str(WriteReport.of("the write", [TaskWritten(partitions=partitions)])).splitlines()
+
+    assert lines[report.MOST_LINES].startswith(f"  t [{report.MOST_LINES - 1}]")
+    assert lines[report.MOST_LINES + 1].startswith("  and 5 more")
+
+
+def test_the_last_report_is_printed_and_found_by_the_program(driver: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert last_report() is None
+    for what in ("micro-batch 1", "micro-batch 2"):
+        found = WriteReport.of(what, TASKS)
+        found.publish()
+
+    assert last_report() == found
+    assert str(found) in capsys.readouterr().err
+    assert [path.name for path in driver.iterdir()] == [report.FILE]
+
+
+def test_without_a_driver_the_program_is_told_where_the_report_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", False)
+    monkeypatch.setattr(SparkFiles, "_root_directory", None)
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+
+    with pytest.raises(OttlaError, match="the output of the driver has the table"):
+        last_report()

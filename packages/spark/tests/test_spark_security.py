@@ -1,0 +1,128 @@
+"""Logins and certificates on executors; and nothing that Spark shows or keeps of a write has its secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.security import Security
+from spark_kit import WITHIN, arrived, local_spark, values
+
+pytestmark = pytest.mark.slow
+
+SECRET = "hunter2"
+LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{SECRET}";'
+OPTIONS = {
+    "topic": "t",
+    "report": "true",
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+    "kafka.max.block.ms": "0",
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.jaas.config": LOGIN,
+    "kafka.ssl.key.password": SECRET,
+    "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----",
+}
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes down what happens, plans included."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, events: Path) -> Iterator[SparkSession]:
+    settings = {"spark_eventLog_enabled": "true", "spark_eventLog_compress": "false"}
+    with local_spark(tmp_path_factory.mktemp("spark"), spark_eventLog_dir=str(events), **settings) as session:
+        yield session
+
+
+PROGRAM = """
+import json
+import sys
+from pathlib import Path
+from pyspark.errors import PySparkException
+from spark_kit import WITHIN, local_spark
+
+options, folder = json.loads(sys.stdin.read()), Path(sys.argv[1])
+events = {"spark_eventLog_enabled": "true", "spark_eventLog_compress": "false", "spark_eventLog_dir": sys.argv[2]}
+with local_spark(folder / "warehouse", **events) as spark:
+    frame = spark.range(2).selectExpr("cast(id as string) as value")
+    for wrong in ({}, {"kafka.sasl.jaas.confi": options["kafka.ssl.key.password"]}, {"kafka.sasl.mechanism": "SCRAM"}):
+        try:
+            frame.write.format("ottla").options(**{**options, **wrong}).mode("append").save()
+        except PySparkException as error:
+            print("told:", error)
+    frame.limit(0).write.format("ottla").options(**options).mode("append").save()
+    frame.write.parquet(str(folder / "in"))
+    stream = spark.readStream.schema("value string").parquet(str(folder / "in"))
+    writer = stream.writeStream.format("ottla").options(**options).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+    try:
+        query.awaitTermination(int(WITHIN))
+    except PySparkException as error:
+        print("told:", error)
+    print(query.status, query.lastProgress, query.recentProgress)
+    query.explain(True)
+"""
+
+
+def test_secrets_are_nowhere_to_be_read(tmp_path: Path) -> None:
+    program, events = tmp_path / "program.py", tmp_path / "events"
+    program.write_text(PROGRAM)
+    events.mkdir()
+
+    # A process of its own, to have all that Spark and its workers print.
+    ended = subprocess.run(
+        [sys.executable, program, tmp_path, events],
+        input=json.dumps(OPTIONS),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])},
+        timeout=5 * WITHIN,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    recorded = [path.read_text() for path in events.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    assert ended.stdout.count("told: ") == 4
+    assert "cannot be sent" in ended.stdout
+    assert "ottla: the write" in ended.stderr  # what is printed beside commits is there to be searched
+    assert any("ottla" in text for text in recorded)
+    assert [text for text in [ended.stdout, ended.stderr, *recorded] if SECRET in text] == []
+
+
+@pytest.mark.kafka
+def test_certificates_travel_as_text_or_as_files_that_spark_ships(
+    spark: SparkSession, events: Path, tmp_path: Path
+) -> None:
+    security = Security(folder=tmp_path, users={"alice": SECRET})
+    authority = security.certificates.authority
+    as_text = {"kafka.ssl.truststore.certificates": authority.read_text()}
+    as_file = {"kafka.ssl.truststore.location": authority.name}
+    spark.sparkContext.addFile(str(authority))
+    with KafkaCluster(security=security) as kafka:
+        kafka.create_topic("secure")
+        options = {
+            "topic": "secure",
+            "kafka.bootstrap.servers": kafka.listener("SASL_SSL"),
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": LOGIN,
+            "kafka.ssl.truststore.type": "PEM",
+        }
+        for value, trust in ((1, as_text), (2, as_file)):
+            frame = spark.range(0, 1, 1, 1).selectExpr(f"'{value}' as value")
+            frame.write.format("ottla").options(**options, **trust).mode("append").save()
+
+        assert values(arrived(kafka, "secure")) == [b"1", b"2"]
+    assert [path for path in events.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []

@@ -1,0 +1,160 @@
+"""Tasks of all-or-nothing batches on a real broker, without a Spark: each finds out that another has written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pytest
+
+from ottla import transactions
+from ottla.errors import ProducerFenced, TransactionError
+from ottla.transactions import Ended, SharedTransaction
+from ottla_spark import producers
+from ottla_spark.atomic.errors import TaskRefused
+from ottla_spark.atomic.ownership import Ownership
+from ottla_spark.atomic.task import SLOT, TaskWrite
+from ottla_spark.errors import WriteFailed
+from ottla_spark.options import read_options
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from transactions_kit import new_id, read
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTITIONS = 4
+OWNERS = 2
+
+
+class World:
+    """A topic, its transaction, and tasks that write into it."""
+
+    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+        self.kafka = kafka
+        self.topic = topic
+        self.config = {"bootstrap.servers": kafka.bootstrap_servers}
+        self.id = new_id()
+        self.shared = self.opened()
+
+    def opened(self) -> SharedTransaction:
+        with transactions.sharing(self.config) as owner:
+            return owner.open(self.id)
+
+    def end(self, *, commit: bool = True) -> Ended:
+        with transactions.sharing(self.config) as owner:
+            return owner.end(self.shared, commit=commit)
+
+    def write(self, owner: int, slots: Sequence[int], *, attempt: int = 0, name: str = "row") -> int:
+        """One task: a row for each slot."""
+        problems: list[str] = []
+        options = read_options(
+            {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "topic": self.topic}, problems=problems
+        )
+        assert problems == []
+        task = TaskWrite(
+            shared=self.shared,
+            ownership=Ownership.of({self.topic: PARTITIONS}, tasks=OWNERS),
+            options=options,
+            columns={"value": 0, "partition": 1},
+        )
+        return task.write(self._batches(slots, name), owner=owner, attempt=attempt)
+
+    def _batches(self, slots: Sequence[int], name: str) -> Iterator[pa.RecordBatch]:
+        values = pa.array([f"{name} {number}" for number in range(len(slots))])
+        yield pa.RecordBatch.from_arrays([values, pa.array(slots, pa.int32())], ["value", SLOT])
+
+    def committed(self, *, settled: bool = True) -> Counter[bytes]:
+        found = read(self.kafka.bootstrap_servers, self.topic, partitions=PARTITIONS, settled=settled)
+        return Counter(value for values in found for value in values)
+
+
+@pytest.fixture
+def world(kafka: KafkaCluster, make_topic: MakeTopic) -> World:
+    return World(kafka, make_topic(PARTITIONS))
+
+
+def test_tasks_that_own_different_partitions_write_into_one_transaction(world: World) -> None:
+    assert [world.write(0, [0, 2, 0], name="even"), world.write(1, [1, 3], name="odd")] == [3, 2]
+    assert world.committed(settled=False) == Counter()
+    assert world.end().outcome.committed
+
+    assert world.committed() == Counter([b"even 0", b"even 1", b"even 2", b"odd 0", b"odd 1"])
+
+
+def test_a_stage_that_runs_again_from_attempt_0_finds_that_its_records_were_dropped(world: World) -> None:
+    world.write(0, [0, 2])
+    producers._shelf().empty()  # the second run is in another worker
+    with pytest.raises(TaskRefused, match=r"ended at 1 before this task wrote, and .* acknowledged at 0"):
+        world.write(0, [0, 2])
+    world.end(commit=False)
+
+    assert world.committed() == Counter()
+
+
+def test_a_stage_that_runs_again_with_other_rows_is_refused_by_the_broker(world: World) -> None:
+    world.write(0, [0, 0, 0])
+    producers._shelf().empty()
+    with pytest.raises((TaskRefused, WriteFailed)):
+        world.write(0, [0, 0])
+    world.end(commit=False)
+
+    assert world.committed() == Counter()
+
+
+def test_an_attempt_that_is_not_the_first_does_not_write(world: World) -> None:
+    with pytest.raises(TaskRefused, match="attempt 1 of task 0, and the first may have written"):
+        world.write(0, [0], attempt=1)
+
+
+@pytest.mark.parametrize("slots", [[0, 1], [1], [1, 3]])
+def test_rows_of_another_owner_are_refused_before_any_is_sent(world: World, slots: list[int]) -> None:
+    with pytest.raises(TaskRefused, match="task 0 was given rows of partitions that belong to another"):
+        world.write(0, slots)
+
+    ends = transactions.end_offsets(world.config, {world.topic: range(PARTITIONS)})
+    assert set(ends.values()) == {0}
+
+
+def test_a_task_that_comes_late_writes_nothing_that_readers_see(world: World) -> None:
+    world.write(0, [0])
+    assert world.end().outcome.committed
+    with pytest.raises(WriteFailed):
+        world.write(1, [1], name="late")
+    with pytest.raises(ProducerFenced), transactions.sharing(world.config) as owner:
+        owner.commit_offsets(world.shared, {(world.topic, 0): 1}, world.id)
+
+    assert world.committed() == Counter([b"row 0"])
+
+
+def test_one_worker_serves_batch_after_batch(world: World) -> None:
+    for batch in range(3):
+        world.write(0, [0, 2], name=f"{batch} even")
+        world.write(1, [1, 3], name=f"{batch} odd")
+        following = world.end().following
+        assert following is not None
+        world.shared = following
+
+    assert sum(world.committed().values()) == 12
+    assert max(world.committed().values()) == 1
+
+
+def test_a_time_out_above_what_brokers_allow_is_refused_with_the_remedy(world: World) -> None:
+    with (
+        transactions.sharing(world.config) as owner,
+        pytest.raises(TransactionError, match=r"Lower transaction\.timeout\.ms, or have the brokers'"),
+    ):
+        owner.open(world.id, transaction_timeout_ms=2**31 - 1)
+
+
+def test_an_owner_that_was_replaced_is_told_so_by_everything(world: World) -> None:
+    old, world.shared = world.shared, world.opened()
+    with transactions.sharing(world.config) as owner:
+        for call in (
+            lambda: owner.open(world.id, after=old),
+            lambda: owner.commit_offsets(old, {(world.topic, 0): 1}, world.id),
+            lambda: owner.end(old, commit=True),
+            lambda: owner.end(old, commit=False),
+        ):
+            with pytest.raises(ProducerFenced, match="is in other hands"):
+                call()
