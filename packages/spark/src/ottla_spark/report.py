@@ -7,6 +7,7 @@ through a file, in the folder that Spark makes for one application and removes w
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections import Counter
@@ -21,9 +22,19 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ottla import OttlaError
 from ottla_spark.task import TaskWritten
 
+_log = logging.getLogger(__name__)
+
 FILE: Final = "ottla-last-report.json"
 MOST_LINES: Final = 20
 """So many partitions are printed; all of them are in the values."""
+
+
+def tell(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: bool) -> None:
+    """Log what the tasks of a write have told, and where a report is wanted, publish it."""
+    report = WriteReport.of(what, messages)
+    _log.info("%s", report.line())
+    if wanted:
+        report.publish()
 
 
 @attrs.frozen(kw_only=True)

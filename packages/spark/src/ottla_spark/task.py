@@ -17,6 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ottla import Producer
 from ottla_spark import producers
 from ottla_spark.columns import ColumnPositions
+from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions
 from ottla_spark.outbox import Outbox
 from ottla_spark.records import RowPlace, by_topic, records_of, size
@@ -75,7 +76,8 @@ def send_rows(
     sent = perf_counter()
     outbox.wait()
     waiting = perf_counter() - sent
-    assert outbox.records == rows, f"{rows} rows were sent, {outbox.records} acknowledged"
+    if outbox.records != rows:
+        raise WriteFailed(f"{task}: {rows} rows were sent, but {outbox.records} were acknowledged")
     return TaskWritten(
         records=rows,
         bytes=bytes_,

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from ottla_spark.columns import ColumnPositions
 from ottla_spark.options import WriteOptions
-from ottla_spark.report import WriteReport
+from ottla_spark.report import tell
 from ottla_spark.task import TaskWritten, write_rows
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class OttlaWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Every task is through and every record acknowledged: there is nothing left to do but to tell."""
-        _tell("the write", messages, self._options)
+        tell("the write", messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Say that records may be in Kafka all the same; they cannot be taken back."""
@@ -52,18 +52,11 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Every record of the micro-batch is acknowledged: there is nothing left to do but to tell."""
-        _tell(f"micro-batch {batchId}", messages, self._options)
+        tell(f"micro-batch {batchId}", messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Say that records may be in Kafka all the same; Spark sends the micro-batch again."""
         _warn(f"micro-batch {batchId}")
-
-
-def _tell(what: str, messages: Sequence[WriterCommitMessage | None], options: WriteOptions) -> None:
-    report = WriteReport.of(what, messages)
-    _log.info("%s", report.line())
-    if options.report:
-        report.publish()
 
 
 def _warn(what: str) -> None:

@@ -20,9 +20,10 @@ from ottla_spark.exactly_once.committing import commit, give_up
 from ottla_spark.exactly_once.ledger import Entry, Status
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.exactly_once.stream import TaskPrepared, attempts, planned
+from ottla_spark.exactly_once.stream import TaskPrepared, attempts, planned, writings
 from ottla_spark.exactly_once.task import BatchName, Orders, write_task
 from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.report import tell
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
         _log.info("job %r has written its %d records before; nothing is done", job_id, _records(done))
         return JobOutcome(job_id=job_id, written=False, records=_records(done))
     problems: list[str] = []
-    find_columns(frame.schema, topic=given.topic, problems=problems)
+    find_columns(frame.schema, topic=given.topic, problems=problems, value_format=given.value_format)
     if problems:
         raise WriteRefused(problems)
     frame.sparkSession.dataSource.register(OttlaJob)
@@ -74,7 +75,8 @@ class OttlaJob(DataSource):
         """Called on the driver while the job is planned."""
         options = {key: value for key, value in self.options.items() if key != _JOB}
         given, settings = _read(options, self.options[_JOB])
-        return JobWriter(settings, given, find_columns(schema, topic=given.topic, problems=[]))
+        columns = find_columns(schema, topic=given.topic, problems=[], value_format=given.value_format)
+        return JobWriter(settings, given, columns)
 
 
 class JobWriter(DataSourceArrowWriter):
@@ -100,7 +102,7 @@ class JobWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
         """Write a task's rows and leave them prepared. Raises WriteFailed."""
         assert self._orders is not None, "tasks get what the planner has pickled"
-        attempt = write_task(
+        attempt, written = write_task(
             iterator,
             self._orders,
             of=BatchName(query=self._settings.name, batch=_BATCH),
@@ -108,12 +110,13 @@ class JobWriter(DataSourceArrowWriter):
             options=self._options,
             columns=self._columns,
         )
-        return TaskPrepared(attempt=attempt)
+        return TaskPrepared(attempt=attempt, written=written)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the frame visible."""
         with self.cluster() as cluster:
             commit(cluster, [each for each in attempts(messages) if each is not None], batch=_BATCH)
+        tell(f"job {self._settings.name}", writings(messages), wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what the tasks that came through have prepared, unless the commit was tried."""

@@ -17,6 +17,8 @@ from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import Orders, batch_of_stream, write_task
 from ottla_spark.options import WriteOptions
+from ottla_spark.report import tell
+from ottla_spark.task import TaskWritten
 
 
 @attrs.frozen(kw_only=True)
@@ -24,6 +26,7 @@ class TaskPrepared(WriterCommitMessage):
     """What a task tells the commit."""
 
     attempt: Attempt
+    written: TaskWritten
 
 
 def stream_writer(options: WriteOptions, columns: ColumnPositions) -> ExactlyOnceWriter:
@@ -54,7 +57,7 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
         """Write a task's rows and leave them prepared. Raises WriteFailed or LedgerRefused."""
         assert self._orders is not None, "tasks get what the planner has pickled"
-        attempt = write_task(
+        attempt, written = write_task(
             iterator,
             self._orders,
             of=batch_of_stream(),
@@ -62,12 +65,13 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
             options=self._options,
             columns=self._columns,
         )
-        return TaskPrepared(attempt=attempt)
+        return TaskPrepared(attempt=attempt, written=written)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Make the micro-batch visible. Raises BatchNotCommitted, BatchUnsettled or LeaseLost."""
         with self.cluster() as cluster:
             commit(cluster, [each for each in attempts(messages) if each is not None], batch=batchId)
+        tell(f"micro-batch {batchId}", writings(messages), wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Abort what the tasks that came through have prepared, unless the commit was tried."""
@@ -84,3 +88,8 @@ def planned(cluster: Brokers, settings: Settings) -> Orders:
 def attempts(messages: Sequence[WriterCommitMessage | None]) -> list[Attempt | None]:
     """What the tasks did; None where one failed."""
     return [message.attempt if isinstance(message, TaskPrepared) else None for message in messages]
+
+
+def writings(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
+    """What the tasks wrote, for a report; nothing where a batch was in the ledger already."""
+    return [message.written for message in messages if isinstance(message, TaskPrepared)]

@@ -27,7 +27,7 @@ from ottla_spark.exactly_once.planning import Plan
 from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.options import WriteOptions
 from ottla_spark.producers import Borrowed
-from ottla_spark.task import send_rows, task_name
+from ottla_spark.task import TaskWritten, send_rows, task_name
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def write_task(
     settings: Settings,
     options: WriteOptions,
     columns: ColumnPositions,
-) -> Attempt:
+) -> tuple[Attempt, TaskWritten]:
     """Write a task's rows and prepare them, or drain them where the batch is in the ledger already."""
     given = orders.plan
     step = next_step(given.last, name=settings.name, query=of.query, batch=of.batch)
@@ -81,7 +81,7 @@ def write_task(
     if step is Step.SKIP:
         for _ in batches:  # a stateful query keeps its state only if all of it is read
             pass
-        return attempt
+        return attempt, TaskWritten()
     with contextlib.ExitStack() as stack:
         own = _OwnTransaction(orders, settings=settings, idle=options.idle, stack=stack)
         try:
@@ -90,7 +90,7 @@ def write_task(
         except BaseException:
             own.abort()
             raise
-    return attrs.evolve(attempt, prepared=prepared, records=written.records, bytes=written.bytes)
+    return attrs.evolve(attempt, prepared=prepared, records=written.records, bytes=written.bytes), written
 
 
 class _OwnTransaction:
