@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla_spark import WriteRefused
+from ottla_spark import WriteRefused, last_report
 from ottla_spark.exactly_once import LedgerRefused, accept_loss, forget, write_once
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -90,6 +90,16 @@ def test_a_job_that_is_forgotten_is_written_again(spark: SparkSession, options: 
     assert forgotten is not None
     assert again.written
     assert set(visible(options).values()) == {2}
+
+
+def test_a_job_writes_json_and_reports_like_any_other_write(spark: SparkSession, options: dict[str, str]) -> None:
+    frame = numbers(spark, 30, "named_struct('id', id)")
+    write_once(frame, {**options, "value.format": "json", "report": "true"}, job_id="monday")
+    report = last_report()
+
+    assert report is not None
+    assert (report.records, dict(report.partitions)) == (30, {(options["topic"], 0): 30})
+    assert visible(options) == Counter(b'{"id":%d}' % number for number in range(30))
 
 
 def test_what_is_wrong_with_a_job_is_told_before_it_begins(spark: SparkSession, options: dict[str, str]) -> None:
