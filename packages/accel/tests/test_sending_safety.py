@@ -124,6 +124,7 @@ def test_records_that_the_collector_sends_do_not_tear_those_under_way() -> None:
                 )
         finally:
             gc.set_threshold(*threshold)
+        gc.collect()  # the last of them, while there is a producer yet
         world.settle()
         records = world.cluster.topics["t"].log[0]
 
