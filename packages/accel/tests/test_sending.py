@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import simulated_producer
 from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata
 from ottla.batch import OnDelivery
-from ottla.errors import OttlaError
+from ottla.errors import ErrorCode, OttlaError
 from ottla.interfaces import TopicView
 from ottla_accel.columns import NativeColumns
 from simulated_producer import Simulated, simulated
@@ -150,6 +150,57 @@ def test_callbacks_run_in_order_with_what_the_log_holds() -> None:
     assert told[49] == (49, RecordMetadata("t", 0, 49, NOW + 49, 1, 49), None)
     assert type(told[48][1]) is RecordMetadata
     assert told[48] == (48, RecordMetadata("t", 0, 48, NOW + 48, -1, 48), None)
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_callbacks_that_come_later_run_in_the_order_of_their_records(acknowledged: bool) -> None:
+    """However they were given: with the first record of a batch, with a later one, or to a delivery."""
+    told: list[tuple[int, str, bool]] = []
+
+    def tell(number: int, how: str) -> OnDelivery:
+        return lambda metadata, _error: told.append((number, how, metadata is not None))
+
+    with native(1) as world:
+        sent = [
+            world.producer.send("t", b"v", on_delivery=tell(number, "sent") if number % 3 else None)
+            for number in range(30)
+        ]
+        for number in reversed(range(0, 30, 2)):
+            sent[number].add_done_callback(
+                lambda delivery, number=number: tell(number, "added")(  # type: ignore[misc]
+                    delivery.result() if delivery.exception() is None else None, delivery.exception()
+                )
+            )
+        if not acknowledged:
+            world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        world.settle()
+
+    assert [number for number, _how, _ok in told] == sorted(number for number, _how, _ok in told)
+    assert {(number, how) for number, how, _ok in told} == {(n, "sent") for n in range(30) if n % 3} | {
+        (n, "added") for n in range(0, 30, 2)
+    }
+    assert {ok for _number, _how, ok in told} == {acknowledged}
+
+
+def test_callbacks_make_no_work_for_the_collector() -> None:
+    told: list[RecordMetadata] = []
+    batches: list[int] = []
+
+    def tell(metadata: RecordMetadata, _error: object) -> None:
+        told.append(metadata.offset)  # type: ignore[arg-type]
+        batches.append(gc.get_count()[0])
+
+    with native(1) as world:
+        for _ in range(2_000):
+            world.producer.send("t", b"v", on_delivery=tell)  # type: ignore[arg-type]
+        gc.disable()
+        try:
+            world.settle()
+        finally:
+            gc.enable()
+
+    assert told == list(range(2_000))
+    assert batches[-1] - batches[0] < 100, "an object for each callback"
 
 
 def test_a_callback_that_raises_is_logged_and_stops_none(caplog: pytest.LogCaptureFixture) -> None:

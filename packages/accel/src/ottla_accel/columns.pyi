@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from ottla.batch import OnDelivery
@@ -21,10 +21,10 @@ class NativeColumns:
     def keys(self) -> Sequence[bytes | None]: ...
     def release(self) -> None: ...
     def facts(self) -> Facts: ...
-    def take_callbacks(self) -> list[tuple[int, OnDelivery]]: ...
+    def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]: ...
     def tell(
         self,
-        callbacks: list[tuple[int, OnDelivery]],
+        callbacks: Iterable[tuple[int, OnDelivery]],
         topic: str,
         partition: int,
         base_offset: int,

@@ -5,6 +5,7 @@ later, times and sizes, is kept beside. Appending holds the GIL and runs no Pyth
 """
 
 from array import array
+from operator import itemgetter
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -37,6 +38,28 @@ cdef class Bytes:
 
     def __dealloc__(self):
         PyMem_Free(self._bytes)
+
+
+cdef class LeftCallbacks:
+    """Pairs of index and callback in order, made only for who iterates: thousands would keep the collector busy.
+
+    Those that were left with records, and those that were *given* otherwise, such as that of a batch's first record.
+    """
+
+    cdef list _callbacks
+    cdef list _given
+    cdef Py_ssize_t* _indexes
+
+    def __dealloc__(self):
+        PyMem_Free(self._indexes)
+
+    def __len__(self):
+        return len(self._callbacks) + len(self._given)
+
+    def __iter__(self):
+        cdef Py_ssize_t place
+        left = [(self._indexes[place], self._callbacks[place]) for place in range(len(self._callbacks))]
+        return iter(sorted([*self._given, *left], key=itemgetter(0)))
 
 
 cdef class NativeColumns:
@@ -160,37 +183,66 @@ cdef class NativeColumns:
 
     # Callbacks that were left with records by `QuickSend`: beside the records, so that none needs a tuple meanwhile
 
-    def take_callbacks(self):
-        """Pairs of index and callback, in order, for once."""
-        cdef Py_ssize_t place
-        cdef list callbacks = self._callbacks
-        cdef Py_ssize_t* called_back = self._called_back
-        # First: what the collector runs while pairs are made may come by here.
+    def take_callbacks(self, list given):
+        """All pairs of index and callback, in order, for once: those left here, and those *given*, which are in order."""
+        cdef LeftCallbacks left
+        if self._callbacks is None:
+            return given
+        left = LeftCallbacks.__new__(LeftCallbacks)
+        left._callbacks, left._indexes, left._given = self._callbacks, self._called_back, given
         self._callbacks, self._called_back, self._called_back_capacity = None, NULL, 0
-        try:
-            return [(called_back[place], callbacks[place]) for place in range(len(callbacks) if callbacks else 0)]
-        finally:
-            PyMem_Free(called_back)
+        return left
 
-    def tell(self, list callbacks, str topic, partition, long long base_offset, long long log_append_time_ms, failed):
+    def tell(self, callbacks, str topic, partition, long long base_offset, long long log_append_time_ms, failed):
         """Call each callback of a pair with its record's metadata; *failed*() in an except block if it raises."""
-        cdef Py_ssize_t index
+        cdef LeftCallbacks left
+        cdef Py_ssize_t place, index
+        cdef Py_ssize_t told = 0
+        cdef list given
+        if type(callbacks) is not LeftCallbacks:
+            for index, callback in callbacks:
+                self._tell_one(index, callback, topic, partition, base_offset, log_append_time_ms, failed)
+            return
+        left = callbacks
+        given = left._given
+        for place in range(len(left._callbacks)):
+            index = left._indexes[place]
+            while told < len(given) and given[told][0] <= index:
+                self._tell_one(
+                    given[told][0], given[told][1], topic, partition, base_offset, log_append_time_ms, failed
+                )
+                told += 1
+            self._tell_one(
+                index, left._callbacks[place], topic, partition, base_offset, log_append_time_ms, failed
+            )
+        for index, callback in given[told:]:
+            self._tell_one(index, callback, topic, partition, base_offset, log_append_time_ms, failed)
+
+    cdef int _tell_one(
+        self,
+        Py_ssize_t index,
+        callback,
+        str topic,
+        partition,
+        long long base_offset,
+        long long log_append_time_ms,
+        failed,
+    ) except -1:
         cdef object metadata
-        appended = None if log_append_time_ms < 0 else log_append_time_ms
-        for index, callback in callbacks:
-            if not 0 <= index < self._count:
-                raise IndexError(f"there is no record {index} to tell of")
-            metadata = new_tuple(METADATA, 6)
-            fill(metadata, 0, topic)
-            fill(metadata, 1, partition)
-            fill(metadata, 2, base_offset + index if base_offset >= 0 else -1)
-            fill(metadata, 3, self._facts[index].timestamp_ms if appended is None else appended)
-            fill(metadata, 4, self._facts[index].key_size)
-            fill(metadata, 5, self._facts[index].value_size)
-            try:
-                callback(metadata, None)
-            except BaseException:
-                failed()
+        if not 0 <= index < self._count:
+            raise IndexError(f"there is no record {index} to tell of")
+        metadata = new_tuple(METADATA, 6)
+        fill(metadata, 0, topic)
+        fill(metadata, 1, partition)
+        fill(metadata, 2, base_offset + index if base_offset >= 0 else -1)
+        fill(metadata, 3, self._facts[index].timestamp_ms if log_append_time_ms < 0 else log_append_time_ms)
+        fill(metadata, 4, self._facts[index].key_size)
+        fill(metadata, 5, self._facts[index].value_size)
+        try:
+            callback(metadata, None)
+        except BaseException:
+            failed()
+        return 0
 
     cdef int call_back(self, callback) except -1:
         """Leave a callback for the record that is put next, before it is: what can fail has failed by then."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Final, TypeAlias
 
@@ -194,7 +194,6 @@ class ProducerBatch:
         if callbacks is None:
             return False
         if callbacks:
-            callbacks.sort(key=_first)  # those that were handed over may have come late
             if aside:
                 threading.Thread(target=self._tell, args=(callbacks, outcome), daemon=True).start()
             else:
@@ -286,16 +285,17 @@ class ProducerBatch:
             self._queued += passed
         self._since = now
 
-    def _end(self, outcome: Outcome) -> list[tuple[int, OnDelivery]] | None:
-        """Take the outcome and wake who waits; the callbacks to run, or None if there was an outcome already."""
+    def _end(self, outcome: Outcome) -> Collection[tuple[int, OnDelivery]] | None:
+        """Take the outcome and wake who waits; the callbacks to run, in order, or None if there was one already."""
         self._acquire()
         try:
             if self.outcome is not None:
                 return None
             self.outcome = outcome
-            callbacks, self._callbacks = self._callbacks, []
-            if self._take_callbacks is not None:
-                callbacks += self._take_callbacks()
+            given, self._callbacks = self._callbacks, []
+            given.sort(key=_first)  # those that were handed over may have come late
+            callbacks: Collection[tuple[int, OnDelivery]]
+            callbacks = given if self._take_callbacks is None else self._take_callbacks(given)
             settled = self._settled
         finally:
             self._release()
@@ -304,7 +304,7 @@ class ProducerBatch:
             settled.set()
         return callbacks
 
-    def _tell(self, callbacks: Sequence[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
+    def _tell(self, callbacks: Iterable[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
         if self._quick_tell is not None and isinstance(outcome, Acknowledged):
             base_offset, appended_at = outcome.base_offset, outcome.log_append_time_ms
             self._quick_tell(callbacks, self.topic, self.partition, base_offset, appended_at, self._callback_raised)

@@ -215,8 +215,8 @@ class Facts(NamedTuple):
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
 
-    Optional abilities, for an encoder with `quick_send`: `take_callbacks()`, the callbacks that were left with the
-    columns, as pairs with their index; `tell(...)`, calls them all, see `ProducerBatch`.
+    Optional abilities, for an encoder with `quick_send`: `take_callbacks(given)`, the callbacks that were left with the
+    columns and those *given*, in order, as pairs with their index; `tell(...)`, calls them all, see `ProducerBatch`.
     """
 
     def append(
