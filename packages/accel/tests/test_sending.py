@@ -183,12 +183,12 @@ def test_callbacks_that_come_later_run_in_the_order_of_their_records(acknowledge
 
 
 def test_callbacks_make_no_work_for_the_collector() -> None:
-    told: list[RecordMetadata] = []
-    batches: list[int] = []
+    told: list[int] = []
+    counts: list[int] = []
 
     def tell(metadata: RecordMetadata, _error: object) -> None:
-        told.append(metadata.offset)  # type: ignore[arg-type]
-        batches.append(gc.get_count()[0])
+        told.append(metadata.offset)
+        counts.append(gc.get_count()[0])
 
     with native(1) as world:
         for _ in range(2_000):
@@ -200,7 +200,7 @@ def test_callbacks_make_no_work_for_the_collector() -> None:
             gc.enable()
 
     assert told == list(range(2_000))
-    assert batches[-1] - batches[0] < 100, "an object for each callback"
+    assert counts[-1] - counts[0] < 100, "an object for each callback"
 
 
 def test_a_callback_that_raises_is_logged_and_stops_none(caplog: pytest.LogCaptureFixture) -> None:

@@ -29,6 +29,8 @@ def columns_of(delivery: Delivery) -> NativeColumns:
 # Memory
 
 
+# The collector, too, may be the one that gets none, and then says so.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_record_without_a_delivery_is_none_wherever_memory_runs_out() -> None:
     """Each allocation fails once; what was sent is what was told, and each callback is its own record's."""
     testcapi = pytest.importorskip("_testcapi")
