@@ -11,7 +11,7 @@ import pytest
 
 from ottla import Delivery, OttlaError
 from ottla_accel.columns import NativeColumns
-from simulated_producer import Simulated, simulated
+from simulated_producer import simulated
 
 NOW = 1_700_000_000_000
 
@@ -95,50 +95,6 @@ def test_callbacks_that_nobody_can_reach_any_more_are_collected() -> None:
 
         assert gc.is_tracked(columns)
         assert held == [[callback]]
-
-
-class SendsAtItsEnd:
-    """Part of a cycle; the collector has it send a record of its own, in the middle of whatever is under way."""
-
-    def __init__(self, world: Simulated, sent: list[bytes]) -> None:
-        self._world, self._sent, self._itself = world, sent, self
-
-    def __del__(self) -> None:
-        value = b"from the end %d" % len(self._sent)
-        self._sent.append(value)
-        self._world.producer.send("t", value, headers=[("other", b"y" * 300)])
-
-
-def test_records_that_the_collector_sends_do_not_tear_those_under_way() -> None:
-    threshold = gc.get_threshold()
-    ends: list[bytes] = []
-    told: list[int] = []
-    with native(1, batch_size=2_000) as world:
-        gc.set_threshold(3)
-        try:
-            for number in range(400):
-                SendsAtItsEnd(world, ends)
-                world.producer.send(
-                    "t",
-                    b"%d" % number,
-                    headers=[("mine", b"x" * (number % 90))],
-                    on_delivery=lambda *_, number=number: told.append(number),
-                )
-        finally:
-            gc.set_threshold(*threshold)
-        gc.collect()  # the last of them, while there is a producer yet
-        world.settle()
-        records = world.cluster.topics["t"].log[0]
-
-    mine = [record for record in records if dict(record.headers).get("mine") is not None]
-    others = [record for record in records if dict(record.headers).get("other") is not None]
-    assert ends
-    assert [record.value for record in mine] == [b"%d" % number for number in range(400)]
-    assert [len(dict(record.headers)["mine"] or b"") for record in mine] == [number % 90 for number in range(400)]
-    assert {record.value for record in others} <= set(ends)
-    assert len(others) == len(ends)
-    assert all(dict(record.headers)["other"] == b"y" * 300 for record in others)
-    assert sorted(told) == list(range(400))
 
 
 # A topic that was made anew

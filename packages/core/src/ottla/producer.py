@@ -101,6 +101,9 @@ class Producer:
         RecordTooLarge and SerializationFailed, TopicUnavailable, SecurityRefused, BufferExhausted, ProducerClosed,
         ProducerFailed. With a `transactional.id` also WrongCall outside of a transaction, and AbortableError or
         TransactionFailed when it has failed. Whatever happens later is told by the delivery.
+
+        For any thread, but not for signal handlers or `__del__`: those may run in the middle of a `send` of the same
+        thread, which holds locks.
         """
         checked = _checked(headers) if headers else ()  # first: they may be readable only once
         if type(value) is not bytes or not self._plain_values:
