@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla import ConfigError, InvalidRecord, PluginMissing, Producer, RecordTooLarge, SerializationFailed
+from ottla.registry.installed import announced
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
@@ -28,15 +29,19 @@ def test_every_problem_of_a_configuration_is_told_at_once() -> None:
             acks="two",
             batch_size=-1,
             enable_idempotence="t",
-            security_protocol="SSL",
+            security_protocol="SASL_SSL",
+            sasl_mechanism="mine",
         )
 
     told = str(caught.value)
     assert len(caught.value.problems) == 5
-    assert all(key in told for key in ("lingr.ms", "acks", "batch.size", "enable.idempotence", "ottla-transport-ssl"))
+    assert all(key in told for key in ("lingr.ms", "acks", "batch.size", "enable.idempotence", "mine"))
 
 
-def test_a_protocol_without_its_plugin_says_what_to_install() -> None:
+def test_a_protocol_without_its_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [entry for entry in announced() if entry.name != "ssl"]
+    monkeypatch.setattr("ottla.registry.lookup.announced", lambda: others)
+
     with pytest.raises(PluginMissing, match=r"pip install ottla-transport-ssl .*installed: plaintext"):
         Producer(bootstrap_servers=NOBODY, security_protocol="SSL")
 

@@ -183,8 +183,9 @@ def test_no_login_at_a_listener_that_wants_one(secure: SecureBroker) -> None:
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_the_right_password_after_a_wrong_one(secure: SecureBroker, encrypted: bool, tmp_path: Path) -> None:
     settings = secure.sasl("SCRAM-SHA-256", encrypted=encrypted)
-    with pytest.raises(OttlaError, match="alice"):
-        Producer(settings | {"sasl.password": "secret-that-is-wrong"} | MINUTES).send("any", b"x").result(HANG_GUARD_S)
+    wrong = settings | {"sasl.password": "secret-that-is-wrong"} | MINUTES
+    with Producer(wrong) as producer, pytest.raises(OttlaError, match="alice"):
+        producer.send("any", b"x").result(HANG_GUARD_S)
 
     secure.kafka.create_topic(f"after-{encrypted}")
     with Producer(settings | {"sasl.password": PASSWORD}) as producer:
