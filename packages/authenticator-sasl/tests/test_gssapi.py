@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import importlib
 import sys
-import types
 from typing import Any
 
 import pytest
 
+from kerberos_stand_in import Context, GSSError, RequirementFlag, library_of_kerberos, recorded
 from ottla.errors import AuthenticationFailed, PluginMissing
 from ottla.interfaces import Authenticator, Mechanism, Step
 from sasl_plugins import mechanism, problem, refusal
@@ -18,58 +17,10 @@ SERVICE = {"sasl.kerberos.service.name": "kafka"}
 MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
 
 
-class GSSError(Exception):
-    """As `gssapi.exceptions.GSSError`."""
-
-
-class RequirementFlag(enum.IntEnum):
-    """As `gssapi.RequirementFlag`."""
-
-    mutual_authentication = 2
-    out_of_sequence_detection = 8
-    integrity = 32
-
-
-class Context:
-    """As `gssapi.SecurityContext`: one token each way, and wrapping is a prefix."""
-
-    def __init__(self, **arguments: Any) -> None:
-        self.arguments = arguments
-        self.complete = False
-
-    def step(self, token: bytes | None = None) -> bytes | None:
-        if token is None:
-            return b"AP-REQ"
-        if token != b"AP-REP":
-            raise GSSError("Major (655360): A token was invalid")
-        self.complete = True
-        return None
-
-    def wrap(self, message: bytes, encrypt: bool) -> Any:
-        assert not encrypt
-        return types.SimpleNamespace(message=b"wrapped:" + message)
-
-    def unwrap(self, message: bytes) -> Any:
-        if not message.startswith(b"wrapped:"):
-            raise GSSError("Major (393216): A token had an invalid MIC")
-        return types.SimpleNamespace(message=message.removeprefix(b"wrapped:"))
-
-
-def recorded(**arguments: Any) -> Any:
-    return types.SimpleNamespace(**arguments)
-
-
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module `gssapi`, as far as it is used."""
-    module: Any = types.ModuleType("gssapi")
-    module.exceptions = types.SimpleNamespace(GSSError=GSSError)
-    module.RequirementFlag = RequirementFlag
-    module.SecurityContext = Context
-    module.NameType = types.SimpleNamespace(hostbased_service="service", kerberos_principal="principal")
-    module.MechType = types.SimpleNamespace(kerberos="kerberos")
-    module.Name = lambda base, name_type: (base, name_type)
-    module.Credentials = recorded
+    module = library_of_kerberos()
     monkeypatch.setitem(sys.modules, "gssapi", module)
     return module
 

@@ -7,12 +7,11 @@ import hashlib
 import hmac
 import secrets
 import sys
-import types
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from kerberos_stand_in import library_of_kerberos
 from ottla.interfaces import Mechanism
 from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker
 from sasl_plugins import ALICE, mechanism
@@ -108,34 +107,6 @@ class KerberosBroker:
         return self._answers.pop(data)
 
 
-class GSSError(Exception):
-    """As `gssapi.exceptions.GSSError`."""
-
-
-class KerberosContext:
-    """As `gssapi.SecurityContext`."""
-
-    def __init__(self, **_arguments: object) -> None:
-        self.complete = False
-
-    def step(self, token: bytes | None = None) -> bytes | None:
-        if token is None:
-            return b"AP-REQ"
-        if token != b"AP-REP":
-            raise GSSError("A token was invalid")
-        self.complete = True
-        return None
-
-    def wrap(self, message: bytes, encrypt: bool) -> Any:
-        assert not encrypt
-        return types.SimpleNamespace(message=b"wrapped:" + message)
-
-    def unwrap(self, message: bytes) -> Any:
-        if not message.startswith(b"wrapped:"):
-            raise GSSError("A token had an invalid MIC")
-        return types.SimpleNamespace(message=message.removeprefix(b"wrapped:"))
-
-
 class TestPlain(AuthenticatorConformance):
     secrets = (PASSWORD,)
 
@@ -191,16 +162,7 @@ class TestGssapi(AuthenticatorConformance):
 
     @pytest.fixture(autouse=True)
     def _library(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        library: Any = types.ModuleType("gssapi")
-        library.exceptions = types.SimpleNamespace(GSSError=GSSError)
-        library.RequirementFlag = types.SimpleNamespace(
-            mutual_authentication=2, out_of_sequence_detection=8, integrity=32
-        )
-        library.SecurityContext = KerberosContext
-        library.NameType = types.SimpleNamespace(hostbased_service="service", kerberos_principal="principal")
-        library.MechType = types.SimpleNamespace(kerberos="kerberos")
-        library.Name = lambda base, name_type: (base, name_type)
-        monkeypatch.setitem(sys.modules, "gssapi", library)
+        monkeypatch.setitem(sys.modules, "gssapi", library_of_kerberos())
 
     @pytest.fixture
     def mechanism(self, _library: None) -> Mechanism:
