@@ -36,7 +36,6 @@ class Attempt:
     step: Step
     prepared: PreparedTransaction | None = None
     records: int = 0
-    bytes: int = 0
 
 
 def commit(cluster: Cluster, attempts: Sequence[Attempt], *, batch: int) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import pyarrow as pa
@@ -13,17 +12,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ottla_spark.columns import ColumnPositions, find_columns
+from ottla_spark.columns import find_columns
 from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.brokers import Brokers, connected
-from ottla_spark.exactly_once.committing import commit, give_up
+from ottla_spark.exactly_once.brokers import connected
 from ottla_spark.exactly_once.ledger import Entry, Status
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.exactly_once.stream import TaskPrepared, attempts, planned, writings
-from ottla_spark.exactly_once.task import BatchName, Orders, write_task
+from ottla_spark.exactly_once.stream import PlannedWriter, TaskPrepared
+from ottla_spark.exactly_once.task import BatchName
 from ottla_spark.options import WriteOptions, read_options
-from ottla_spark.report import tell
 
 _log = logging.getLogger(__name__)
 
@@ -79,49 +76,20 @@ class OttlaJob(DataSource):
         return JobWriter(settings, given, columns)
 
 
-class JobWriter(DataSourceArrowWriter):
-    """The writer of a job, planned when it is pickled for the tasks; the commit gets it so, too."""
-
-    def __init__(self, settings: Settings, options: WriteOptions, columns: ColumnPositions) -> None:
-        self._settings = settings
-        self._options = options
-        self._columns = columns
-        self._orders: Orders | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """On its way to the tasks: the job is planned now."""
-        if self._orders is None:
-            with self.cluster() as cluster:
-                self._orders = planned(cluster, self._settings)
-        return self.__dict__
-
-    def cluster(self) -> AbstractContextManager[Brokers]:
-        """What decides about the job is asked here."""
-        return connected(self._settings)
+class JobWriter(PlannedWriter, DataSourceArrowWriter):
+    """The writer of a job, which is one batch; the commit gets it pickled, too."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
         """Write a task's rows and leave them prepared. Raises WriteFailed."""
-        assert self._orders is not None, "tasks get what the planner has pickled"
-        attempt, written = write_task(
-            iterator,
-            self._orders,
-            of=BatchName(query=self._settings.name, batch=_BATCH),
-            settings=self._settings,
-            options=self._options,
-            columns=self._columns,
-        )
-        return TaskPrepared(attempt=attempt, written=written)
+        return self.prepare(iterator, BatchName(query=self._settings.name, batch=_BATCH))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the frame visible."""
-        with self.cluster() as cluster:
-            commit(cluster, [each for each in attempts(messages) if each is not None], batch=_BATCH)
-        tell(f"job {self._settings.name}", writings(messages), wanted=self._options.report)
+        self.make_visible(messages, batch=_BATCH, what=f"job {self._settings.name}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort what the tasks that came through have prepared, unless the commit was tried."""
-        with self.cluster() as cluster:
-            give_up(cluster, attempts(messages))
+        """Abort what is prepared, unless the commit was tried."""
+        self.take_back(messages)
 
 
 def _done(settings: Settings) -> Entry | None:

@@ -15,7 +15,7 @@ from ottla_spark.exactly_once.brokers import Brokers, connected
 from ottla_spark.exactly_once.committing import Attempt, commit, give_up
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.exactly_once.task import Orders, batch_of_stream, write_task
+from ottla_spark.exactly_once.task import BatchName, Orders, batch_of_stream, write_task
 from ottla_spark.options import WriteOptions
 from ottla_spark.report import tell
 from ottla_spark.task import TaskWritten
@@ -34,8 +34,11 @@ def stream_writer(options: WriteOptions, columns: ColumnPositions) -> ExactlyOnc
     return ExactlyOnceWriter(read_settings(options), options, columns)
 
 
-class ExactlyOnceWriter(DataSourceStreamArrowWriter):
-    """Made several times for every micro-batch; only what pickles it, the planner, runs once and before all tasks."""
+class PlannedWriter:
+    """What the writers of streams and of jobs share: they are planned once, and leave what is prepared to `commit`.
+
+    Made several times for every batch; only what pickles it, the planner, runs once and before all tasks.
+    """
 
     def __init__(self, settings: Settings, options: WriteOptions, columns: ColumnPositions) -> None:
         self._settings = settings
@@ -54,29 +57,40 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         """What decides about the batch is asked here."""
         return connected(self._settings)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
-        """Write a task's rows and leave them prepared. Raises WriteFailed or LedgerRefused."""
+    def prepare(self, rows: Iterator[pa.RecordBatch], of: BatchName) -> TaskPrepared:
+        """Write a task's rows and leave them prepared."""
         assert self._orders is not None, "tasks get what the planner has pickled"
         attempt, written = write_task(
-            iterator,
-            self._orders,
-            of=batch_of_stream(),
-            settings=self._settings,
-            options=self._options,
-            columns=self._columns,
+            rows, self._orders, of=of, settings=self._settings, options=self._options, columns=self._columns
         )
         return TaskPrepared(attempt=attempt, written=written)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Make the micro-batch visible. Raises BatchNotCommitted, BatchUnsettled or LeaseLost."""
+    def make_visible(self, messages: Sequence[WriterCommitMessage | None], *, batch: int, what: str) -> None:
+        """Commit what the tasks have prepared, and tell of it."""
         with self.cluster() as cluster:
-            commit(cluster, [each for each in attempts(messages) if each is not None], batch=batchId)
-        tell(f"micro-batch {batchId}", writings(messages), wanted=self._options.report)
+            commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
+        tell(what, writings(messages), wanted=self._options.report)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+    def take_back(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what the tasks that came through have prepared, unless the commit was tried."""
         with self.cluster() as cluster:
             give_up(cluster, attempts(messages))
+
+
+class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):
+    """The writer of one micro-batch."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
+        """Write a task's rows and leave them prepared. Raises WriteFailed or LedgerRefused."""
+        return self.prepare(iterator, batch_of_stream())
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Make the micro-batch visible. Raises BatchNotCommitted, BatchUnsettled or LeaseLost."""
+        self.make_visible(messages, batch=batchId, what=f"micro-batch {batchId}")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Abort what is prepared, unless the commit was tried."""
+        self.take_back(messages)
 
 
 def planned(cluster: Brokers, settings: Settings) -> Orders:

@@ -90,7 +90,7 @@ def write_task(
         except BaseException:
             own.abort()
             raise
-    return attrs.evolve(attempt, prepared=prepared, records=written.records, bytes=written.bytes), written
+    return attrs.evolve(attempt, prepared=prepared, records=written.records), written
 
 
 class _OwnTransaction:
