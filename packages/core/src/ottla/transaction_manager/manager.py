@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from typing import Any, assert_never
-
-import attrs
 
 from ottla.backoff import Backoff
 from ottla.errors import (
@@ -27,11 +24,13 @@ from ottla.errors import (
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transaction_manager import transaction_errands as errands
 from ottla.transaction_manager.agenda import Stance
-from ottla.transaction_manager.errands import Errand, Target, initialize
+from ottla.transaction_manager.coordinators import Coordinators, found
+from ottla.transaction_manager.errands import Errand, initialize
 from ottla.transaction_manager.offsets import OffsetsToSend, TopicPartition
 from ottla.transaction_manager.pending import Pending
 from ottla.transaction_manager.prepared import PreparedTransaction
-from ottla.transaction_manager.rulings import FATAL_FOR_A_TRANSACTION, RULINGS, ErrandKind, Ruling
+from ottla.transaction_manager.rulings import FATAL_FOR_A_TRANSACTION, RULINGS, ErrandKind, Ruling, last_word
+from ottla.transaction_manager.sendings import Sending, Sendings
 from ottla.transaction_manager.sequences import Sequences
 from ottla.transaction_manager.shared import SharedTransaction
 from ottla.transaction_manager.standing import Standing
@@ -46,16 +45,6 @@ SECONDS_AFTER_ANOTHER = 0.02
 
 NEW_GENERATION = 2
 """From this level of the feature `transaction.version` on, writing makes partitions members (KIP-890)."""
-
-
-@attrs.define(eq=False)
-class _Sending:
-    """A group's positions on their way; `announced` to the transaction's coordinator, `left` to be written."""
-
-    sending: OffsetsToSend
-    pending: Pending
-    left: dict[TopicPartition, None]
-    announced: bool = False
 
 
 class TransactionManager(Standing):
@@ -79,9 +68,8 @@ class TransactionManager(Standing):
         self._lock = threading.Lock()
         self._keep_prepared = False
         self._may_end = False
-        self._sendings: deque[_Sending] = deque()
-        self._coordinator: int | None = None
-        self._groups: dict[str, int] = {}
+        self._sendings = Sendings()
+        self._coordinators = Coordinators(transactional_id)
         self._under_way = False
         self._failures = 0
         self._retry_at = float("-inf")
@@ -122,15 +110,7 @@ class TransactionManager(Standing):
         """Have a group's positions become part of the transaction."""
         with self._lock:
             self._require("send_offsets_to_transaction", State.IN_TRANSACTION)
-            for other in self._sendings:
-                if other.sending == sending:
-                    return other.pending  # the same call again, after a time-out
-            pending = Pending("send_offsets_to_transaction")
-            if sending.offsets:
-                self._sendings.append(_Sending(sending, pending, dict.fromkeys(sending.offsets)))
-            else:
-                pending.end()
-            return pending
+            return self._sendings.add(sending)
 
     def end(self, *, commit: bool) -> Pending:
         """Take no more records, and have the transaction ended after `let_end`."""
@@ -143,7 +123,7 @@ class TransactionManager(Standing):
             self._may_end = False
             self._move(moving)
             if not commit:
-                self._drop_sendings(AbortableError("the transaction was aborted"))
+                self._sendings.drop(AbortableError("the transaction was aborted"))
             return self._promise(what)
 
     def prepare(self) -> Pending:
@@ -247,11 +227,7 @@ class TransactionManager(Standing):
             if now < self._retry_at:
                 self._due_at = self._retry_at
                 return None
-            if errand.target is Target.COORDINATOR and self._coordinator is None:
-                return errands.find_coordinator(self.transactional_id, group=False)
-            if errand.target is Target.GROUP and errand.key not in self._groups:
-                return errands.find_coordinator(errand.key, group=True)
-            return errand
+            return self._coordinators.before(errand)
 
     def due_at(self) -> float:
         """When to ask again; what is not waiting for a backoff, waits for an answer or a caller."""
@@ -259,15 +235,7 @@ class TransactionManager(Standing):
 
     def node(self, errand: Errand) -> int | None:
         """The coordinator that an errand is for."""
-        match errand.target:
-            case Target.ANY:
-                return None
-            case Target.COORDINATOR:
-                return self._coordinator
-            case Target.GROUP:
-                return self._groups.get(errand.key)
-            case _:
-                assert_never(errand.target)
+        return self._coordinators.node(errand)
 
     def begin(self, errand: Errand) -> None:
         """An errand is under way."""
@@ -289,7 +257,7 @@ class TransactionManager(Standing):
                     self._take_partitions(errand, answer, now)
                 case ErrandKind.ADD_OFFSETS:
                     if self._rule(errand, answer.error_code, now) and self._sendings:
-                        self._started = self._sendings[0].announced = True
+                        self._started = self._sendings.first.announced = True
                 case ErrandKind.COMMIT_OFFSETS:
                     self._take_offsets(errand, answer, now)
                 case ErrandKind.END:
@@ -309,7 +277,7 @@ class TransactionManager(Standing):
             self._under_way = False
             if self.state is State.FATAL_ERROR:
                 return
-            self._forget(errand)
+            self._coordinators.forget(errand)
             self._perhaps_started |= errand.kind in (ErrandKind.ADD_PARTITIONS, ErrandKind.ADD_OFFSETS)
             self._try_again(error, now)
 
@@ -341,7 +309,7 @@ class TransactionManager(Standing):
         with self._lock:
             if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
                 self._move(State.ABORTING)
-                self._drop_sendings(AbortableError("the producer was closed"))
+                self._sendings.drop(AbortableError("the producer was closed"))
                 self._promise("close")
             if self.state in (State.COMMITTING, State.ABORTING):
                 self._may_end = True
@@ -352,7 +320,7 @@ class TransactionManager(Standing):
             if not self.idle:
                 logger.warning("%s: closed while %r was %s", self._client_id, self.transactional_id, self.state.value)
             self._end_pending(error)
-            self._drop_sendings(error)
+            self._sendings.drop(error)
 
     # What is to be done
 
@@ -394,7 +362,7 @@ class TransactionManager(Standing):
                 if sequences.wanted and (partitions := self._members_to_be()):
                     return errands.add_partitions(self.transactional_id, owner, partitions)
                 if self._sendings:
-                    return self._send_offsets(owner, self._sendings[0])
+                    return self._send_offsets(owner, self._sendings.first)
             case State.JOINED | State.LEAVING:
                 assert owner is not None, "it came with the transaction"
                 if sequences.wanted and (partitions := self._members_to_be()):
@@ -440,7 +408,7 @@ class TransactionManager(Standing):
         self._due_at = float("-inf")  # they may leave now
         return []
 
-    def _send_offsets(self, owner: ProducerId, sending: _Sending) -> Errand:
+    def _send_offsets(self, owner: ProducerId, sending: Sending) -> Errand:
         if not self.newest and not sending.announced:
             return errands.add_offsets(self.transactional_id, owner, sending.sending.group.group_id)
         self._started = True
@@ -461,7 +429,7 @@ class TransactionManager(Standing):
             case Ruling.RETRY:
                 self._try_again(error, now)
             case Ruling.REFIND:
-                self._forget(errand)
+                self._coordinators.forget(errand)
                 self._try_again(error, now)
             case Ruling.REFUSED if self.state is State.INITIALIZING:
                 self._refuse(error)
@@ -499,15 +467,9 @@ class TransactionManager(Standing):
         self._end_pending()
 
     def _take_coordinator(self, errand: Errand, answer: Any, now: float) -> None:
-        found = answer
-        if answer.coordinators:
-            found = next((each for each in answer.coordinators if each.key == errand.key), answer.coordinators[0])
-        if not self._rule(errand, found.error_code, now):
-            return
-        if errand.kind is ErrandKind.FIND_GROUP:
-            self._groups[errand.key] = found.node_id
-        else:
-            self._coordinator = found.node_id
+        coordinator = found(errand, answer)
+        if self._rule(errand, coordinator.error_code, now):
+            self._coordinators.learn(errand, coordinator.node_id)
 
     def _take_partitions(self, errand: Errand, answer: Any, now: float) -> None:
         results = {
@@ -518,7 +480,7 @@ class TransactionManager(Standing):
         codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in errand.partitions]
         # What was not attempted, was not because of another one.
         telling = [code for code in codes if code is not ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
-        if self._rule(errand, max(telling, key=lambda code: _WEIGHTS[RULINGS[errand.kind][code]]), now):
+        if self._rule(errand, last_word(errand.kind, telling), now):
             sequences = self._sequences
             for partition in errand.partitions:
                 sequences.wanted.pop(partition, None)
@@ -528,19 +490,9 @@ class TransactionManager(Standing):
     def _take_offsets(self, errand: Errand, answer: Any, now: float) -> None:
         if not self._sendings:
             return  # dropped meanwhile
-        results = {
-            (topic.name, each.partition_index): error_code(each.error_code)
-            for topic in answer.topics
-            for each in topic.partitions
-        }
-        codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in errand.partitions]
-        sending = self._sendings[0]
-        for partition, code in zip(errand.partitions, codes, strict=True):
-            if code is ErrorCode.NONE:
-                sending.left.pop(partition, None)
-        if self._rule(errand, max(codes, key=lambda code: _WEIGHTS[RULINGS[errand.kind][code]]), now):
-            self._sendings.popleft()
-            sending.pending.end()
+        codes = self._sendings.take(errand, answer)
+        if self._rule(errand, last_word(errand.kind, codes), now):
+            self._sendings.done()
 
     def _try_again(self, error: OttlaError, now: float) -> None:
         delay = self._backoff.delay(self._failures)
@@ -550,13 +502,6 @@ class TransactionManager(Standing):
         self._failures += 1
         self._retry_at = self._due_at = now + delay
         logger.debug("%s: will ask again for %r: %s", self._client_id, self.transactional_id, error)
-
-    def _forget(self, errand: Errand) -> None:
-        """Find a coordinator anew before the next try."""
-        if errand.target is Target.COORDINATOR:
-            self._coordinator = None
-        elif errand.target is Target.GROUP:
-            self._groups.pop(errand.key, None)
 
     # How things end
 
@@ -575,11 +520,7 @@ class TransactionManager(Standing):
     def _let_go(self, error: OttlaError) -> None:
         if self.state is State.FATAL_ERROR:
             self._sequences.owner = None
-        self._drop_sendings(error)
-
-    def _drop_sendings(self, error: OttlaError) -> None:
-        while self._sendings:
-            self._sendings.popleft().pending.end(error)
+        self._sendings.drop(error)
 
 
 _SENDING = (State.IN_TRANSACTION, State.JOINED)
@@ -587,6 +528,3 @@ _SENDING = (State.IN_TRANSACTION, State.JOINED)
 
 _SPOILABLE = (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED, State.JOINED, State.LEAVING)
 """Where a transaction can still be found to have failed."""
-
-_WEIGHTS = {ruling: weight for weight, ruling in enumerate(Ruling)}
-"""Of several answers the one that has the last say: the later in the table."""

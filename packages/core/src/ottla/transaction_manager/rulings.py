@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -109,6 +109,14 @@ def _ruling(kind: ErrandKind, code: ErrorCode) -> Ruling:
 RULINGS: Final[Mapping[ErrandKind, Mapping[ErrorCode, Ruling]]] = MappingProxyType(
     {kind: MappingProxyType({code: _ruling(kind, code) for code in ErrorCode}) for kind in ErrandKind}
 )
+
+_WEIGHTS: Final = {ruling: weight for weight, ruling in enumerate(Ruling)}
+
+
+def last_word(kind: ErrandKind, codes: Iterable[ErrorCode]) -> ErrorCode:
+    """Of one answer's several codes the one that decides: whose ruling stands later among the rulings."""
+    return max(codes, key=lambda code: _WEIGHTS[RULINGS[kind][code]])
+
 
 FATAL_FOR_A_TRANSACTION: Final = frozenset(
     {
