@@ -72,6 +72,11 @@ class Metadata:
         return {(broker.host, broker.port) for broker in self._bootstrap.values()}
 
     @property
+    def updated_at(self) -> float:
+        """When the cluster last told of all topics in use; minus infinity: it has not."""
+        return self._updated_at
+
+    @property
     def last_error(self) -> OttlaError | None:
         """What went wrong last, since metadata came."""
         return self._error

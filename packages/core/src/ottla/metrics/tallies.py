@@ -77,7 +77,7 @@ class Tallies:
 
     def __init__(self, *, samples: int = 2, window: float = 30.0) -> None:
         self.samples = samples
-        self.window = window
+        self.window = max(window, 0.001)  # Java takes 0, too
         self.producer = OfProducer()
         self.nodes: dict[int, OfNode] = {}
         self.topics: dict[str, OfTopic] = {}

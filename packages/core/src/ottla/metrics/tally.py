@@ -55,25 +55,24 @@ class Tally:
         if windows < 0:
             return _START
         marks = self._marks
-        past = marks[len(marks) - windows :] if 0 < windows < len(marks) else marks if windows else ()
         before = marks[-windows - 1] if windows < len(marks) else _START
-        peak = max([self.peak, *(mark.peak for mark in past)])
+        peak = max([self.peak, *(mark.peak for mark in marks[-windows:])]) if windows else self.peak
         return Mark(self.count - before.count, self.total - before.total, peak)
 
 
 class Span:
     """Time that was spent on something, in seconds. For any number of threads."""
 
-    __slots__ = ("_lock", "seconds")
+    __slots__ = ("_lock", "total")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.seconds = 0.0
+        self.total = 0.0
 
     def add(self, seconds: float) -> None:
         """Count time that was measured elsewhere."""
         with self._lock:
-            self.seconds += seconds
+            self.total += seconds
 
     @contextmanager
     def timed(self) -> Iterator[None]:
