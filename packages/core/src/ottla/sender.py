@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from ottla.accumulator import RecordAccumulator
 from ottla.batch import ProducerBatch
 from ottla.coordination import Coordination
+from ottla.departures import count_answer, count_request, count_retry
 from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, SecurityRefused, UnsupportedVersion
 from ottla.failures import expired, given_up, refused_records
 from ottla.metadata import Metadata
@@ -21,7 +22,6 @@ from ottla.node_delays import NodeDelays
 from ottla.outcomes import Acknowledged, Failed, Split
 from ottla.produce import LAST_THAT_ADDS_NOTHING, PartitionAnswer, produce_request, read_answer
 from ottla.protocol import PRODUCE
-from ottla.sent import count_answer, count_request, count_retry
 from ottla.splitting import Splitter
 from ottla.transaction_manager import OrderRefused, Sequences
 from ottla.verdicts import ORDER_REFUSED, VERDICTS, WRITTEN_PERHAPS, Verdict

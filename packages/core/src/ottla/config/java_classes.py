@@ -23,7 +23,9 @@ _REMOVED: Final = {
     "UniformStickyPartitioner": "leave partitioner.class out and set partitioner.ignore.keys=true",
 }
 _KAFKA: Final = "org.apache.kafka."
-_CLASS: Final = re.compile(r"(?:[\w$]+\.)+[A-Z][\w$]*|[A-Z]\w+(?:Serializer|Partitioner|Reporter|Interceptor)|RoundRobin")
+_CLASS: Final = re.compile(
+    r"(?:[\w$]+\.)+[A-Z][\w$]*|[A-Z]\w+(?:Serializer|Partitioner|Reporter|Interceptor)|RoundRobin"
+)
 
 
 def partitioner() -> ValueType:

@@ -16,6 +16,9 @@ NODE: Final = "producer-node-metrics"
 TOPIC: Final = "producer-topic-metrics"
 COUNT: Final = "kafka-metrics-count"
 
+RECORD_SIZES: Final = "plain / records"
+"""A source of two tallies: a record by itself is never counted."""
+
 LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     PRODUCER: ("client-id",),
     NODE: ("client-id", "node-id"),
@@ -106,7 +109,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         PRODUCER,
         "record-size-avg",
         Reading.MEAN,
-        "record sizes",
+        RECORD_SIZES,
         "Bytes of a record in its batch before compression, on average.",
     ),
     *_measured(PRODUCER, "record-queue-time", "waits", "Milliseconds that a batch waited before it left"),

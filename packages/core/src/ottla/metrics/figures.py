@@ -6,14 +6,14 @@ Whoever asks pays for it; the I/O thread is held up only if a window ends in the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 import attrs
 
 from ottla.interfaces import MetricDescription, MetricName
-from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, TOPIC, Metric, Reading
+from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, Reading
 from ottla.metrics.tallies import OfNode, OfProducer, OfTopic, Tallies
+from ottla.metrics.tally import Mark
 
 NAN: Final = float("nan")
 
@@ -103,29 +103,35 @@ def _horizon(tallies: Tallies, now: float) -> _Horizon:
 
 
 def _value(metric: Metric, scope: Any, horizon: _Horizon) -> float:
-    if metric.source == "record sizes":
-        records = scope.records.since(horizon.windows).total
-        return scope.plain.since(horizon.windows).total / records if records else NAN
+    if metric.source == RECORD_SIZES:
+        return _mean(scope.plain.since(horizon.windows).total, scope.records.since(horizon.windows).total)
     source = getattr(scope, metric.source)
-    late = partial(source.since, horizon.windows)
-    match metric.reading:
+    if metric.reading.cumulative:
+        return _so_far(metric.reading, source)
+    return _of_late(metric.reading, source.since(horizon.windows), horizon.seconds)
+
+
+def _so_far(reading: Reading, source: Any) -> float:
+    match reading:
         case Reading.TIMES:
             return float(source.count)
-        case Reading.SUM:
-            return float(source.total)
         case Reading.NANOSECONDS:
-            return round(source.total * 1e9)
-        case Reading.TIMES_PER_SECOND:
-            return late().count / horizon.seconds if horizon.seconds else 0.0
-        case Reading.SUM_PER_SECOND:
-            return late().total / horizon.seconds if horizon.seconds else 0.0
-        case Reading.MEAN:
-            mark = late()
-            return mark.total / mark.count if mark.count else NAN
-        case Reading.MOST:
-            mark = late()
-            return mark.peak if mark.count else NAN
-        case Reading.GAUGE:
-            raise AssertionError("gauges are asked, not counted")
+            return float(round(source.total * 1e9))
         case _:
-            assert_never(metric.reading)
+            return float(source.total)
+
+
+def _of_late(reading: Reading, mark: Mark, seconds: float) -> float:
+    match reading:
+        case Reading.TIMES_PER_SECOND:
+            return mark.times / seconds if seconds else 0.0
+        case Reading.SUM_PER_SECOND:
+            return mark.total / seconds if seconds else 0.0
+        case Reading.MOST:
+            return mark.peak if mark.times else NAN
+        case _:
+            return _mean(mark.total, mark.times)
+
+
+def _mean(total: float, times: float) -> float:
+    return total / times if times else NAN

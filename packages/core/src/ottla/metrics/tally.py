@@ -7,9 +7,8 @@ reads, from sums that were put aside when each window ended.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from typing import Final, NamedTuple
 
 NOTHING: Final = float("-inf")
@@ -19,12 +18,12 @@ NOTHING: Final = float("-inf")
 class Mark(NamedTuple):
     """A tally at the end of a window: what was counted until then, and the window's own peak."""
 
-    count: int
+    times: int
     total: float
     peak: float
 
 
-_START: Final = Mark(count=0, total=0, peak=NOTHING)
+_START: Final = Mark(times=0, total=0, peak=NOTHING)
 
 
 class Tally:
@@ -57,7 +56,7 @@ class Tally:
         marks = self._marks
         before = marks[-windows - 1] if windows < len(marks) else _START
         peak = max([self.peak, *(mark.peak for mark in marks[-windows:])]) if windows else self.peak
-        return Mark(self.count - before.count, self.total - before.total, peak)
+        return Mark(self.count - before.times, self.total - before.total, peak)
 
 
 class Span:
@@ -75,10 +74,10 @@ class Span:
             self.total += seconds
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
+    def timed(self, clock: Callable[[], float]) -> Iterator[None]:
         """Count what the block takes, also when it raises."""
-        began = monotonic()
+        began = clock()
         try:
             yield
         finally:
-            self.add(monotonic() - began)
+            self.add(clock() - began)
