@@ -60,8 +60,8 @@ class Figures:
                 values.update(self._read(NODE, f"node-{node}", of_node, horizon))
             for topic, of_topic in list(tallies.topics.items()):
                 values.update(self._read(TOPIC, topic, of_topic, horizon))
-        values.update((name, read()) for name, read in self._gauges.items())
-        values[self._count] = len(values) + 1
+        values.update((name, float(read())) for name, read in self._gauges.items())
+        values[self._count] = len(values) + 1.0
         return values
 
     def describe(self) -> Sequence[MetricDescription]:
@@ -128,7 +128,7 @@ def _of_late(reading: Reading, mark: Mark, seconds: float) -> float:
         case Reading.SUM_PER_SECOND:
             return mark.total / seconds if seconds else 0.0
         case Reading.MOST:
-            return mark.peak if mark.times else NAN
+            return float(mark.peak) if mark.times else NAN
         case _:
             return _mean(mark.total, mark.times)
 
