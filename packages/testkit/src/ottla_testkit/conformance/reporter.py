@@ -113,8 +113,8 @@ class MetricsReporterConformance:
             self.collect(reporter)
         check(
             bool(figures.given),
-            "nothing was read between start() and the end of close(): the last figures would be lost; one that is asked "
-            "for figures from outside needs `collect` in its suite, which asks",
+            "nothing was read between start() and the end of close(): the last figures would be lost; one that is "
+            "asked for figures from outside needs `collect` in its suite, which asks",
         )
 
     def test_what_it_reads_stays_as_it_is(self, reporter: MetricsReporter) -> None:
@@ -133,8 +133,8 @@ class MetricsReporterConformance:
                     self.collect(reporter)
                 except Exception as error:
                     fail(
-                        f"it failed with {error!r} for figures such as NaN, metrics that it does not know, or labels with "
-                        "quotes and line ends",
+                        f"it failed with {error!r} for figures such as NaN, metrics that it does not know, or labels "
+                        "with quotes and line ends",
                         error,
                     )
 
@@ -154,7 +154,10 @@ class MetricsReporterConformance:
                 self.collect(reporter)
                 self.collect(another)
             self.collect(another)
-        check(bool(second.given), "of two reporters, the second read nothing: does it read what the first was given?")
+        check(
+            bool(first.given) and bool(second.given),
+            "of two reporters only one has read its figures; does the other one read those, too?",
+        )
 
     # What the tests share
 

@@ -24,8 +24,8 @@ class Begun:
         for thread in self._alive():
             check(
                 thread.daemon,
-                f"{what} began {thread.name!r}, which is no daemon thread: a program that forgets to close its producer "
-                "would never end",
+                f"{what} began {thread.name!r}, which is no daemon thread: a program that forgets to close its "
+                "producer would never end",
             )
 
     def check_gone(self, what: str, patience: float) -> None:
