@@ -1,6 +1,6 @@
 """Names and values out of what was counted: `Producer.metrics()`, and what reporters read.
 
-Whoever asks pays for it; the I/O thread is held up only if a window ends in the same moment.
+Whoever asks pays for it, and nobody waits: if a window ends in the same moment, the figures are read again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from ottla.metrics.tallies import OfNode, OfProducer, OfTopic, Tallies
 from ottla.metrics.tally import Mark
 
 NAN: Final = float("nan")
+
+_TRIES: Final = 5
+"""With windows shorter than it takes to read them, a rate may be a little off."""
 
 _BY_GROUP: Final[Mapping[str, Sequence[Metric]]] = {
     group: [metric for metric in METRICS if metric.group == group and metric.reading is not Reading.GAUGE]
@@ -51,15 +54,11 @@ class Figures:
 
     def snapshot(self) -> Mapping[MetricName, float]:
         """Every metric's value now. An average or a maximum of nothing is NaN."""
-        values: dict[MetricName, float] = {}
-        tallies = self._tallies
-        with tallies.lock:  # no window ends meanwhile
-            horizon = _horizon(tallies, self._clock())
-            values.update(self._read(PRODUCER, "", tallies.producer, horizon))
-            for node, of_node in list(tallies.nodes.items()):
-                values.update(self._read(NODE, f"node-{node}", of_node, horizon))
-            for topic, of_topic in list(tallies.topics.items()):
-                values.update(self._read(TOPIC, topic, of_topic, horizon))
+        for _ in range(_TRIES):
+            turns = self._tallies.turns
+            values = self._counted()
+            if turns == self._tallies.turns and not turns % 2:
+                break  # no window has ended meanwhile
         values.update((name, float(read())) for name, read in self._gauges.items())
         values[self._count] = len(values) + 1.0
         return values
@@ -76,6 +75,17 @@ class Figures:
             )
             for metric in METRICS
         ]
+
+    def _counted(self) -> dict[MetricName, float]:
+        values: dict[MetricName, float] = {}
+        tallies = self._tallies
+        horizon = _horizon(tallies, self._clock())
+        values.update(self._read(PRODUCER, "", tallies.producer, horizon))
+        for node, of_node in list(tallies.nodes.items()):
+            values.update(self._read(NODE, f"node-{node}", of_node, horizon))
+        for topic, of_topic in list(tallies.topics.items()):
+            values.update(self._read(TOPIC, topic, of_topic, horizon))
+        return values
 
     def _read(
         self, group: str, what: str, scope: OfProducer | OfNode | OfTopic, horizon: _Horizon
