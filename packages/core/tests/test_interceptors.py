@@ -281,8 +281,8 @@ def test_a_producer_s_own_send_goes_on_behind_the_interceptors() -> None:
         def send(self, topic: str, value: Any = None, *arguments: Any, **options: Any) -> Any:
             return super().send(topic, value * 2, *arguments, **options)
 
-    producer = with_onlooker(Doubling, Onlooker("!"))
-    producer.send("t", "value")
+    with with_onlooker(Doubling, Onlooker("!")) as producer:
+        producer.send("t", "value")
 
     assert [record.value for record in producer.history] == [b"value!value!"]
 
