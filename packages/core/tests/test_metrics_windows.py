@@ -29,7 +29,6 @@ class Counted:
         self.clock.advance(after)
         self.tallies.pass_time(self.clock())
         self.tallies.topic("t").batches.add(size)
-        self.tallies.producer.batches.add(size)
 
     def of_topic(self, name: str) -> float:
         tags = (("client-id", "me"), ("topic", "t"))

@@ -18,13 +18,11 @@ def count_request(tallies: Tallies, batches: Iterable[ProducerBatch], now: float
     for batch in batches:
         section = batch.sealed
         assert section is not None, "only sealed batches are sent"
-        size, ratio, count = section.wire_size, section.ratio, section.count
+        count = section.count
         of_topic = tallies.topic(batch.topic)
         of_topic.records.add(count)
-        of_topic.batches.add(size)
-        of_topic.ratios.add(ratio)
-        of_all.batches.add(size)
-        of_all.ratios.add(ratio)
+        of_topic.batches.add(section.wire_size)
+        of_topic.ratios.add(section.ratio)
         of_all.waits.add((now - batch.created_at) * _MS)
         records += count
         plain += section.plain_size
@@ -34,11 +32,9 @@ def count_request(tallies: Tallies, batches: Iterable[ProducerBatch], now: float
 
 def count_answer(tallies: Tallies, node: int, seconds: float) -> None:
     """A Produce request was answered after so long."""
-    tallies.producer.latencies.add(seconds * _MS)
     tallies.node(node).latencies.add(seconds * _MS)
 
 
 def count_retry(tallies: Tallies, batch: ProducerBatch) -> None:
     """A batch is queued again after a failure."""
-    tallies.producer.retries.add(batch.count)
     tallies.topic(batch.topic).retries.add(batch.count)

@@ -40,7 +40,6 @@ class DeliveryLedger:
                     self._acknowledged[batch.topic] += batch.count
                 case Failed(error=error):
                     self._failed[batch.topic] += batch.count
-                    self._tallies.producer.errors.add(batch.count)
                     self._tallies.topic(batch.topic).errors.add(batch.count)
                     if error.possibly_persisted:
                         self._possibly_persisted[batch.topic] += batch.count

@@ -6,13 +6,14 @@ Whoever asks pays for it, and nobody waits: if a window ends in the same moment,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import attrs
 
 from ottla.interfaces import MetricDescription, MetricName
 from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, Reading
-from ottla.metrics.tallies import OfNode, OfProducer, OfTopic, Tallies
+from ottla.metrics.tallies import Tallies
 from ottla.metrics.tally import Mark
 
 NAN: Final = float("nan")
@@ -80,18 +81,18 @@ class Figures:
         values: dict[MetricName, float] = {}
         tallies = self._tallies
         horizon = _horizon(tallies, self._clock())
-        values.update(self._read(PRODUCER, "", tallies.producer, horizon))
+        values.update(self._read(PRODUCER, "", tallies.source, horizon))
         for node, of_node in list(tallies.nodes.items()):
-            values.update(self._read(NODE, f"node-{node}", of_node, horizon))
+            values.update(self._read(NODE, f"node-{node}", partial(getattr, of_node), horizon))
         for topic, of_topic in list(tallies.topics.items()):
-            values.update(self._read(TOPIC, topic, of_topic, horizon))
+            values.update(self._read(TOPIC, topic, partial(getattr, of_topic), horizon))
         return values
 
     def _read(
-        self, group: str, what: str, scope: OfProducer | OfNode | OfTopic, horizon: _Horizon
+        self, group: str, what: str, sources: Callable[[str], Any], horizon: _Horizon
     ) -> Iterator[tuple[MetricName, float]]:
         for metric, name in self._named(group, what):
-            yield name, _value(metric, scope, horizon)
+            yield name, _value(metric, sources, horizon)
 
     def _named(self, group: str, what: str) -> Sequence[tuple[Metric, MetricName]]:
         """The group's metrics with their names for one node or topic, made when it is met first."""
@@ -112,10 +113,10 @@ def _horizon(tallies: Tallies, now: float) -> _Horizon:
     return _Horizon(windows=len(live) - 1, seconds=passed + lacking * tallies.window)
 
 
-def _value(metric: Metric, scope: Any, horizon: _Horizon) -> float:
+def _value(metric: Metric, sources: Callable[[str], Any], horizon: _Horizon) -> float:
     if metric.source == RECORD_SIZES:
-        return _mean(scope.plain.since(horizon.windows).total, scope.records.since(horizon.windows).total)
-    source = getattr(scope, metric.source)
+        return _mean(sources("plain").since(horizon.windows).total, sources("records").since(horizon.windows).total)
+    source = sources(metric.source)
     if metric.reading.cumulative:
         return _so_far(metric.reading, source)
     return _of_late(metric.reading, source.since(horizon.windows), horizon.seconds)

@@ -5,12 +5,12 @@ Whoever moves a batch, a request or a connection counts it here; a record by its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import attrs
 
-from ottla.metrics.tally import Span, Tally
+from ottla.metrics.tally import Span, Sum, Tally
 
 
 @attrs.frozen(eq=False)
@@ -35,19 +35,12 @@ class OfTopic:
 
 @attrs.frozen(eq=False)
 class OfProducer:
-    """What the producer does in all."""
+    """What the producer does beside that; the sums of all nodes and all topics are made by whoever reads."""
 
     records: Tally = attrs.Factory(Tally)  # of each request
-    batches: Tally = attrs.Factory(Tally)  # bytes of each on the wire
     plain: Tally = attrs.Factory(Tally)  # bytes of the records of each request, before compression
-    ratios: Tally = attrs.Factory(Tally)
     waits: Tally = attrs.Factory(Tally)  # ms of each batch from its beginning to its leaving
-    retries: Tally = attrs.Factory(Tally)
-    errors: Tally = attrs.Factory(Tally)
     splits: Tally = attrs.Factory(Tally)
-    requests: Tally = attrs.Factory(Tally)
-    answers: Tally = attrs.Factory(Tally)
-    latencies: Tally = attrs.Factory(Tally)
     throttles: Tally = attrs.Factory(Tally)  # ms that each answer asks for
     connected: Tally = attrs.Factory(Tally)
     closed: Tally = attrs.Factory(Tally)
@@ -100,8 +93,17 @@ class Tallies:
             found = self.topics.setdefault(topic, OfTopic())
         return found
 
+    def source(self, name: str) -> Tally | Sum | Span:
+        """What is counted under this name of the producer, or in sum of its nodes or topics."""
+        if name in _PRODUCER:
+            own: Tally | Span = getattr(self.producer, name)
+            return own
+        parts: Sequence[Any] = list((self.nodes if name in _NODE else self.topics).values())
+        return Sum(getattr(part, name) for part in parts)
+
     def pass_time(self, now: float) -> None:
         """End the open window if it is over. Once a round, by the I/O thread, before anything of *now* is counted."""
+        self.producer.polls.add(1)
         if now >= self._ends_at:
             self._turn(now)
 
@@ -117,6 +119,10 @@ class Tallies:
     def _all(self) -> Iterator[Tally]:
         for scope in (self.producer, *list(self.nodes.values()), *list(self.topics.values())):
             yield from _tallies(scope)
+
+
+_PRODUCER: Final = frozenset(field.name for field in attrs.fields(OfProducer))
+_NODE: Final = frozenset(field.name for field in attrs.fields(OfNode))
 
 
 def _tallies(scope: Any) -> Iterator[Tally]:

@@ -7,7 +7,7 @@ reads, from sums that were put aside when each window ended.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -57,6 +57,30 @@ class Tally:
         before = marks[-windows - 1] if windows < len(marks) else _START
         peak = max([self.peak, *(mark.peak for mark in marks[-windows:])]) if windows else self.peak
         return Mark(self.count - before.times, self.total - before.total, peak)
+
+
+class Sum:
+    """Several tallies, read as one."""
+
+    def __init__(self, tallies: Iterable[Tally]) -> None:
+        self._tallies = tuple(tallies)
+
+    @property
+    def count(self) -> int:
+        return sum(tally.count for tally in self._tallies)
+
+    @property
+    def total(self) -> float:
+        return sum(tally.total for tally in self._tallies)
+
+    def since(self, windows: int) -> Mark:
+        """What was counted in this window and so many before it."""
+        marks = [tally.since(windows) for tally in self._tallies]
+        return Mark(
+            times=sum(mark.times for mark in marks),
+            total=sum(mark.total for mark in marks),
+            peak=max((mark.peak for mark in marks), default=NOTHING),
+        )
 
 
 class Span:

@@ -183,7 +183,6 @@ class NetworkClient:
             self._selector.poll(max(0.0, patience))
             now = self._clock()
             self._tallies.pass_time(now)
-            self._tallies.producer.polls.add(1)
             self._note_sent(now)
             self._take_answers(now)
             self._note_lost(now)
@@ -366,7 +365,6 @@ class NetworkClient:
         correlation_id = self._requests & 0x7FFFFFFF
         header = b"" if bare else request_header(request.message, version, correlation_id, self._client_id)
         size = len(header) + sum(map(len, body))
-        self._tallies.producer.requests.add(size + 4)
         self._tallies.node(connection.broker.id).requests.add(size + 4)
         connection.in_flight.append(
             InFlight(
@@ -430,7 +428,6 @@ class NetworkClient:
     def _take_answers(self, now: float) -> None:
         for node, frame in self._selector.received:
             connection = self._connections[node]
-            self._tallies.producer.answers.add(len(frame) + 4)
             self._tallies.node(node).answers.add(len(frame) + 4)
             try:
                 self._pair(connection, frame, now)
