@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +146,7 @@ PLUGIN = """
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package with a reporter and an interceptor, both named acme."""
     (tmp_path / "acme_onlookers.py").write_text(textwrap.dedent(PLUGIN))
     info = tmp_path / "acme-1.0.dist-info"
@@ -155,8 +155,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     groups = "".join(f"[ottla.{kind}s]\nacme = acme_onlookers\n" for kind in ("reporter", "interceptor"))
     (info / "entry_points.txt").write_text(groups)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(sys.modules, "acme_onlookers", importlib.import_module("acme_onlookers"))
-    return tmp_path
+    importlib.import_module("acme_onlookers")
+    yield tmp_path
+    del sys.modules["acme_onlookers"]
 
 
 @pytest.mark.rule("producer.reporters", "producer.send.interceptors")
