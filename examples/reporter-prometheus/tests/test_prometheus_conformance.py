@@ -1,17 +1,16 @@
-"""The reporter keeps the whole contract; what Prometheus would read is read from the program's registry."""
+"""The reporter keeps the whole contract, with a server of its own and without."""
 
 from __future__ import annotations
 
 import pytest
-from prometheus_client import REGISTRY, generate_latest
 
 from ottla.interfaces import MetricsReporter
-from ottla_reporter_prometheus_example import PrometheusReporter
-from ottla_testkit.conformance import MetricsReporterConformance
+from ottla_reporter_prometheus_example import PrometheusReporter, plugin
+from ottla_reporter_prometheus_example.conformance import PrometheusConformance
 from ottla_testkit.free_ports import free_ports
 
 
-class TestInTheRegistry(MetricsReporterConformance):
+class TestInTheRegistry(PrometheusConformance):
     @pytest.fixture
     def reporter(self) -> MetricsReporter:
         return PrometheusReporter()
@@ -20,16 +19,14 @@ class TestInTheRegistry(MetricsReporterConformance):
     def another(self) -> MetricsReporter:
         return PrometheusReporter()
 
-    def collect(self, reporter: MetricsReporter) -> None:
-        generate_latest(REGISTRY)
 
-
-class TestWithAServer(TestInTheRegistry):
+class TestWithAServer(PrometheusConformance):
     """Two reporters share the server."""
 
     @pytest.fixture
     def port(self) -> int:
-        return next(iter(free_ports(1)))
+        [port] = free_ports(1)
+        return port
 
     @pytest.fixture
     def reporter(self, port: int) -> MetricsReporter:
@@ -38,3 +35,7 @@ class TestWithAServer(TestInTheRegistry):
     @pytest.fixture
     def another(self, port: int) -> MetricsReporter:
         return PrometheusReporter(listen=("127.0.0.1", port))
+
+
+def test_the_plugin_says_where_its_suite_is() -> None:
+    assert plugin.ottla_conformance == f"{PrometheusConformance.__module__}:{PrometheusConformance.__name__}"

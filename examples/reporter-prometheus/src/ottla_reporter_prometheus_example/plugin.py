@@ -14,6 +14,8 @@ from ottla_reporter_prometheus_example.collector import ProducersCollector
 
 LISTEN: Final = "prometheus.listen"
 
+ottla_conformance: Final = "ottla_reporter_prometheus_example.conformance:PrometheusConformance"
+
 _collector: Final = ProducersCollector()
 
 
