@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from ottla import DeliveryFailed, ErrorCode, MetricName
+from ottla import DeliveryFailed, ErrorCode, MetricName, TopicUnavailable
 from ottla.interfaces import MetricDescription
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, NODE, PRODUCER, RECORD_SIZES, TOPIC, Reading
 from ottla.metrics.tallies import OfNode, OfProducer, OfTopic, Tallies
@@ -273,6 +273,15 @@ def test_time_in_flush_is_told() -> None:
         Calling(world, world.producer.flush).rounds()
 
         assert 1.5e9 < of_producer(world, "flush-time-ns-total") < 3e9
+
+
+def test_time_in_the_wait_for_a_topic_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1, client_id="me", max_block_ms=3_000) as world:
+        monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
+        with pytest.raises(TopicUnavailable):
+            world.producer.send("unknown", b"value")
+
+        assert of_producer(world, "metadata-wait-time-ns-total") == 3e9
 
 
 def test_time_in_transactions_is_told() -> None:
