@@ -132,9 +132,9 @@ def test_records_batches_and_bytes_are_those_that_left() -> None:
 
 
 def test_compression_is_told_as_what_is_left_of_a_batch() -> None:
-    producer = MockProducer(client_id="me", compression_type="gzip")
-    producer.send("t", b"x" * 5_000)
-    metrics = producer.metrics()
+    with MockProducer(client_id="me", compression_type="gzip") as producer:
+        producer.send("t", b"x" * 5_000)
+        metrics = producer.metrics()
 
     rate = metrics[MetricName(TOPIC, "compression-rate", (("client-id", "me"), ("topic", "t")))]
     assert rate == metrics[MetricName(PRODUCER, "compression-rate-avg", (("client-id", "me"),))]
