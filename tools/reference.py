@@ -1,6 +1,6 @@
-"""The reference pages that are made of declarations: every setting, every code that a broker answers with.
+"""The reference pages that are made of declarations: every setting, every metric, every code that brokers answer with.
 
-    python tools/reference.py           writes docs/configuration.md and docs/error-codes.md
+    python tools/reference.py           writes docs/configuration.md, docs/metrics.md and docs/error-codes.md
     python tools/reference.py --check   changes nothing; prints which are stale, and ends with 1 if any is
 
 Settings of the core are the options of its sections, those of plugins what `ottla_config_keys` of our packages says.
@@ -25,6 +25,7 @@ from ottla.config.option import option_of
 from ottla.config.refused import REFUSED
 from ottla.errors import ErrorCode
 from ottla.interfaces import ConfigKey
+from ottla.metrics.catalogue import LABELS, METRICS, MISSING, Reading
 
 HOOK: Final = "ottla_config_keys"
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -54,6 +55,27 @@ ABSENT: Final = """\
 
 These are known to Java's producer and read by nothing here. They are accepted, and one warning names those that are
 set. A plugin that you install may read them.
+"""
+
+METRICS_PAGE: Final = """\
+# Metrics
+
+Every figure that `Producer.metrics()` and reporters give, under the names of Java's producer; written by
+`python tools/reference.py`, so do not edit. [Watching a producer](observing.md) shows how to get at them.
+
+*grows*: counted from 0 since the producer was made. *window*: of the last `metrics.num.samples` windows of
+`metrics.sample.window.ms`, the open one included, as Java takes them: a rate of the first seconds is taken over these
+and one window more; an average or a maximum of nothing is NaN. *now*: as it is at this moment.
+
+All is counted by batch, by request and by connection; a record by itself is never counted. So two differ from Java's:
+records that `send` refuses are no errors here, for their caller has the exception, and `record-size-avg` is the mean of
+all records, where Java's is of the largest one in each batch.
+"""
+
+MISSING_METRICS: Final = """\
+## Not there
+
+These are metrics of Java's producer that Ottla does not have, each with the reason.
 """
 
 CODES: Final = """\
@@ -95,6 +117,27 @@ def error_codes() -> str:
         marks = ", ".join(["again"] * code.retriable + ["stale"] * code.stale_metadata)
         lines.append(f"| {code.value} | `{code.name}` | {code.meaning} | {marks} |")
     return "\n".join([*lines, ""])
+
+
+def metrics() -> str:
+    """The page of all metrics."""
+    lines = [METRICS_PAGE]
+    for group, labels in LABELS.items():
+        lines += [f"## {group}", "", f"Tags: {', '.join(f'`{label}`' for label in labels)}", ""]
+        lines += ["| name | meaning | |", "|---|---|---|"]
+        for metric in METRICS:
+            if metric.group == group:
+                lines.append(f"| `{metric.name}` | {metric.meaning} | {_kind(metric.reading)} |")
+        lines.append("")
+    lines.append(MISSING_METRICS)
+    lines += [f"- `{group}`, `{name}`: {reason}" for (group, name), reason in MISSING.items()]
+    return "\n".join([*lines, ""])
+
+
+def _kind(reading: Reading) -> str:
+    if reading.cumulative:
+        return "grows"
+    return "now" if reading is Reading.GAUGE else "window"
 
 
 def _setting(key: str, meaning: str, allowed: str, default: str) -> list[str]:
@@ -167,7 +210,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--into", type=Path, default=ROOT / "docs", help="the folder of the pages")
     options = parser.parse_args(arguments)
     stale = []
-    for name, text in (("configuration.md", configuration(ROOT)), ("error-codes.md", error_codes())):
+    made = {"configuration.md": configuration(ROOT), "metrics.md": metrics(), "error-codes.md": error_codes()}
+    for name, text in made.items():
         page = options.into / name
         if not options.check:
             page.write_text(text, encoding="utf-8")

@@ -31,7 +31,15 @@ PARTITIONER = """
     def ottla_partitioner():
         return Always()
 """
-KINDS_WITH_A_TEMPLATE = ["transport", "authenticator", "partitioner", "compressor", "serializer"]
+KINDS_WITH_A_TEMPLATE = [
+    "transport",
+    "authenticator",
+    "partitioner",
+    "compressor",
+    "reporter",
+    "serializer",
+    "interceptor",
+]
 
 
 def made(environment: Environment, settings: str = "") -> str:

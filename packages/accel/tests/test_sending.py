@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import simulated_producer
-from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata
+from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata, UndeliveredError
 from ottla.batch import OnDelivery
 from ottla.errors import ErrorCode, OttlaError
-from ottla.interfaces import TopicView
+from ottla.interfaces import Header, TopicView
 from ottla_accel.columns import NativeColumns
 from simulated_producer import Simulated, simulated
 
@@ -268,6 +268,36 @@ def test_a_send_of_ones_own_is_asked_for_every_record(monkeypatch: pytest.Monkey
         world.settle()
 
         assert world.log() == [b"marked a", b"marked b", b"marked c"]
+
+
+@pytest.mark.rule("producer.send.interceptors", "producer.send.interceptors.outcomes")
+def test_interceptors_stand_before_it_and_are_told_by_it() -> None:
+    class Marking:
+        def __init__(self) -> None:
+            self.told: list[tuple[int, bool]] = []
+
+        def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+            return key, b"marked " + value, (*headers, ("by", b"us"))
+
+        def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+            self.told.append((metadata.offset, error is None))
+
+    marking, called = Marking(), list[Any]()
+    plugins = {"interceptors": {"marking": marking}}
+    with simulated(1, plugins=plugins, config={"record.encoder": "native"}) as world:
+        for value in (b"a", b"b", b"c"):
+            world.producer.send("t", value, on_delivery=lambda metadata, error: called.append((metadata, error)))
+        world.settle()
+        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        world.producer.send("t", b"lost")
+        with pytest.raises(UndeliveredError, match="nobody looked"):
+            world.producer.close()
+
+        assert [(record.value, record.headers) for record in world.cluster.topics["t"].log[0]] == [
+            (b"marked " + value, (("by", b"us"),)) for value in (b"a", b"b", b"c")
+        ]
+    assert marking.told == [(0, True), (1, True), (2, True), (-1, False)]
+    assert [(metadata.offset, error) for metadata, error in called] == [(0, None), (1, None), (2, None)]
 
 
 def test_a_partitioner_that_looks_at_many_keys_at_once_is_dealt_to() -> None:

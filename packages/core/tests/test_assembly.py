@@ -94,12 +94,19 @@ def test_a_missing_plugin_and_a_wrong_value_are_told_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("interceptor.classes", "mine")],
+    ("key", "kind"),
+    [("interceptor_classes", "interceptor"), ("metric_reporters", "reporter")],
 )
-def test_what_is_not_there_yet_is_refused_not_ignored(key: str, value: object) -> None:
-    with pytest.raises(ConfigError, match=key):
-        assembly.build({**SERVERS, key: value}, {})
+def test_an_onlooker_that_is_not_there_is_missing_like_any_other_plugin(key: str, kind: str) -> None:
+    with pytest.raises(PluginMissing, match=f"no {kind} is named 'mine'; install a package .* group ottla.{kind}s"):
+        assembly.build(SERVERS, {key: "mine"})
+
+
+def test_all_onlookers_that_are_missing_are_told_together() -> None:
+    with pytest.raises(ConfigError) as caught:
+        assembly.build(SERVERS, {"interceptor_classes": "one, two", "metric_reporters": ["three"]})
+
+    assert len(caught.value.problems) == 3
 
 
 @pytest.mark.parametrize(("codec", "level"), [("gzip", 0), ("gzip", 10), ("lz4", 18), ("zstd", 23), ("zstd", "high")])

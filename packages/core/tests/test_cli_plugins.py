@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli.commands import ottla
-from ottla.registry import KINDS
+from ottla.registry import KINDS, KindName
 
 FINE, BROKEN, USAGE = 0, 1, 2
 SECRET = "hunter2-and-more"
@@ -172,10 +172,11 @@ def test_one_that_wants_settings_is_fine(install: Install) -> None:
     assert listed()["partitioner", "acme"]["problem"] is None
 
 
-def test_a_kind_that_no_producer_asks_for_is_told(install: Install) -> None:
-    install("1 / 0", group="ottla.reporters")
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_of_any_kind_that_cannot_be_imported_is_told(install: Install, kind: KindName) -> None:
+    install("1 / 0", group=KINDS[kind].group)
 
-    assert listed()["reporter", "acme"]["problem"] == "this version of ottla asks for no reporter yet"
+    assert "cannot be imported: ZeroDivisionError" in str(listed()[kind, "acme"]["problem"])
 
 
 def test_a_group_that_is_misspelt_is_noted(install: Install) -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from ottla.cli.commands import ottla
 
 FINE, USAGE = 0, 2
-WRITTEN = ["transport", "authenticator", "partitioner", "compressor", "serializer"]
+WRITTEN = ["transport", "authenticator", "partitioner", "compressor", "reporter", "serializer", "interceptor"]
 LONGEST = "abcdefgh-ijklmnop_qrstuv"
 
 

@@ -115,7 +115,7 @@ def test_keys_of_java_that_nothing_here_uses_are_one_warning(caplog: pytest.LogC
     settings = {
         **SERVERS,
         "ssl.truststore.location": "x",
-        "metrics.num.samples": 3,
+        "metrics.recording.level": 3,
         "sasl.jaas.config": None,
         "compression.zstd.level": 3,
     }
@@ -123,7 +123,7 @@ def test_keys_of_java_that_nothing_here_uses_are_one_warning(caplog: pytest.LogC
 
     [record] = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.getMessage().endswith(": compression.zstd.level, metrics.num.samples, ssl.truststore.location")
+    assert record.getMessage().endswith(": compression.zstd.level, metrics.recording.level, ssl.truststore.location")
 
 
 def test_keys_of_another_installed_plugin_are_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:

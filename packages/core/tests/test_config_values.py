@@ -204,30 +204,41 @@ def test_other_classes_are_refused_with_a_remedy(key: str, name: object, remedy:
 
 
 @pytest.mark.parametrize(
-    ("key", "written"),
+    ("key", "written", "remedy"),
     [
-        ("interceptor.classes", "com.acme.Audit"),
-        ("interceptor.classes", [object]),
-        ("metric.reporters", ["org.apache.kafka.common.metrics.JmxReporter"]),
+        ("interceptor.classes", "com.acme.Audit", "Java's classes cannot be loaded here; write the names of plugins"),
+        ("interceptor.classes", "AuditInterceptor", "Java's classes cannot be loaded here"),
+        ("interceptor.classes", [object], "is not a plugin's name; write the names of plugins of the group"),
+        ("interceptor.classes", "audit,mask, Audit", "'audit' is named twice"),
+        ("metric.reporters", ["org.apache.kafka.common.metrics.JmxReporter"], "there is no JMX without Java"),
+        ("metric.reporters", "JmxReporter", "there is no JMX without Java; leave it out"),
+        ("metric.reporters", "com.acme.GraphiteReporter", "write the names of plugins of the group ottla.reporters"),
+        ("auto.include.jmx.reporter", "true", "there is no JMX without Java; leave it out"),
+        ("metrics.num.samples", 0, "0 is not a whole number of at least 1"),
+        ("metrics.sample.window.ms", -1, "-1 is not"),
     ],
 )
-def test_what_this_version_lacks_is_refused_and_never_ignored(key: str, written: object) -> None:
+def test_onlookers_that_cannot_be_had_are_refused_with_a_remedy(key: str, written: object, remedy: str) -> None:
     problem = refusal({key: written})
 
     assert problem.startswith(f"{key}: ")
-    assert "in this version" in problem
-    assert "leave it out" in problem
+    assert remedy in problem
 
 
 @pytest.mark.parametrize(
     ("key", "written"),
-    [
-        ("interceptor.classes", ""),
-        ("metric.reporters", []),
-    ],
+    [("interceptor.classes", ""), ("metric.reporters", []), ("auto.include.jmx.reporter", "false")],
 )
-def test_saying_no_to_what_this_version_lacks_is_fine(key: str, written: object) -> None:
-    assert ProducerConfig() != ConfigDraft.read({**SERVERS, key: written}).finish()
+def test_saying_no_to_onlookers_is_fine(key: str, written: object) -> None:
+    observation = ConfigDraft.read({**SERVERS, key: written}).finish().observation
+
+    assert (observation.interceptors, observation.reporters) == ((), ())
+
+
+def test_onlookers_keep_their_order_and_lose_their_case() -> None:
+    observation = ConfigDraft.read({**SERVERS, "interceptor.classes": "Mask, audit"}).config.observation
+
+    assert observation.interceptors == ("mask", "audit")
 
 
 def test_nonsense_for_what_this_version_lacks_is_told_as_such() -> None:

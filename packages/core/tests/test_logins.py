@@ -878,3 +878,37 @@ def test_the_versions_are_asked_for_once_a_connection_and_not_at_a_renewal() -> 
     delivered(machine, b"two")
 
     assert machine.cluster.brokers[1].requests.count(("ApiVersions", API_VERSIONS.max_version)) == asked
+
+
+# Figures
+
+
+def counts(machine: Machine) -> tuple[int, int, int, int]:
+    """Logins, refusals, renewals, renewals that were refused."""
+    of = machine.client._tallies.producer
+    return of.logins.count, of.refusals.count, of.renewals.count, of.lost_renewals.count
+
+
+@pytest.mark.rule("producer.metrics")
+def test_logins_renewals_and_refusals_are_counted_each_for_itself() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    logins, *others = counts(machine)
+    assert logins == login_of(machine).logins
+    assert others == [0, 0, 0]
+
+    pass_time(machine, 55.0)
+    delivered(machine, b"two")
+    assert counts(machine) == (logins, 0, 1, 0)
+
+    login_of(machine).users = {}
+    pass_time(machine, 57.0)
+    machine.send(b"three")
+    pass_time(machine, 1.0)
+    _logins, refusals, renewals, lost_renewals = counts(machine)
+    assert (renewals, lost_renewals) == (1, 1)
+    assert refusals >= 1
+    machine.client.shutdown()
+    of = machine.client._tallies.producer
+    assert of.connected.count == of.closed.count

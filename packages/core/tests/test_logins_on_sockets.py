@@ -161,7 +161,7 @@ def test_no_log_line_and_no_repr_holds_the_password(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize(
-    "others", [{"linger.ms": -1}, {"no.such.key": 1}, {"metrics.num.samples": 3}, {"x.plain.passwort": SECRET}]
+    "others", [{"linger.ms": -1}, {"no.such.key": 1}, {"metrics.recording.level": 3}, {"x.plain.passwort": SECRET}]
 )
 def test_no_refused_or_unused_key_shows_a_secret_one(
     others: dict[str, object], caplog: pytest.LogCaptureFixture

@@ -31,6 +31,7 @@ from ottla.errors import (
     TransactionTimeout,
     UndeliveredError,
 )
+from ottla.interfaces import MetricName
 from ottla.producer import Producer
 from ottla.records import RecordMetadata
 from ottla.reports import DeliveryReport, TopicReport
@@ -51,6 +52,7 @@ __all__ = [
     "ErrorCode",
     "FlushTimeout",
     "InvalidRecord",
+    "MetricName",
     "OffsetAndMetadata",
     "OttlaError",
     "PartitionResult",

@@ -24,6 +24,7 @@ from ottla.errors import DeliveryFailed, OttlaError
 from ottla.failures import dropped, expired, given_up
 from ottla.interfaces import Columns, TopicView
 from ottla.ledger import DeliveryLedger
+from ottla.metrics import Tallies
 from ottla.outcomes import Acknowledged, Dealt, Failed, Split
 from ottla.queues import FOREVER, NEVER, PartitionQueue, TopicQueues
 from ottla.recordbatch.refusals import no_producer_ids
@@ -72,6 +73,7 @@ class RecordAccumulator:
         dealer: Dealer | None,
         sequences: Sequences | None = None,
         admit: Callable[[], object] | None = None,
+        tallies: Tallies | None = None,
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> None:
@@ -93,7 +95,7 @@ class RecordAccumulator:
         self._backlog = Backlog()
         self._undealt: list[tuple[ProducerBatch, Exception]] = []
         self._look_again_at = FOREVER
-        self._ledger = DeliveryLedger()
+        self._ledger = DeliveryLedger(tallies=tallies)
         self._refusal: OttlaError | None = None
 
     @property

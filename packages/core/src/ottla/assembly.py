@@ -25,9 +25,11 @@ from ottla.config import (
 )
 from ottla.coordination import Coordination
 from ottla.dealing import Dealer
+from ottla.interception import Interception
 from ottla.interfaces import Columns, ColumnsKind, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
+from ottla.metrics import Figures, Tallies
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.plugin_choice import Plugins, choose
@@ -35,6 +37,7 @@ from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.section import Section
 from ottla.registry import Registry
+from ottla.reporting import Reporting
 from ottla.routes import Routes
 from ottla.sealing import Sealer
 from ottla.selector import Selector
@@ -57,7 +60,8 @@ _numbers = itertools.count(1)
 class Engine:
     """What the face of a producer works with. A serializer of None takes bytes as they are.
 
-    `seal_columns` compresses finished columns on any thread; None: there is no codec.
+    `seal_columns` compresses finished columns on any thread; None: there is no codec. An interception of None has no
+    interceptors.
     """
 
     accumulator: RecordAccumulator
@@ -76,6 +80,17 @@ class Engine:
     max_block: float
     delivery_timeout: float
     transactions: Transactions | None = None
+    tallies: Tallies
+    figures: Figures
+    reporting: Reporting
+    interception: Interception | None
+    clock: Callable[[], float]
+
+    def let_go(self) -> None:
+        """Tell those who looked on that it is over."""
+        self.reporting.close()
+        if self.interception is not None:
+            self.interception.close()
 
 
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry: Registry | None = None) -> Engine:
@@ -124,7 +139,8 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
     metadata = _metadata(config, selector.wakeup, retry_backoff, clock)
     columns = _columns(plugins.encoder)
-    client = _client(config, selector, metadata, authentication, client_id, clock)
+    tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
+    client = _client(config, selector, metadata, authentication, client_id, clock, tallies=tallies)
     sealer = Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE)))
     sizes = BatchSizes(
         target=min(batching.batch_size, batching.max_request_size),
@@ -135,18 +151,20 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     )
     dealer = None if _hashes_quickly(plugins) else _dealer(plugins.partitioner, sizes, columns)
     exactly = _exactly_once(config.transactions, retry_backoff, client_id)
+    pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
     accumulator = RecordAccumulator(
         sizes=sizes,
         linger=batching.linger,
         delivery_timeout=delivery.delivery_timeout,
         max_block=batching.max_block,
         retry_backoff=retry_backoff,
-        pool=BufferPool(batching.buffer_memory, clock=clock),
+        pool=pool,
         columns=columns,
         seal=sealer.seal,
         dealer=dealer,
         sequences=exactly.sequences,
         admit=exactly.manager.check_open if exactly.manager is not None else None,
+        tallies=tallies,
         wake=selector.wakeup,
         clock=clock,
     )
@@ -180,6 +198,20 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         sequences=exactly.sequences,
         coordination=coordination,
         transactions=exactly.manager,
+        tallies=tallies,
+    )
+    figures = Figures(
+        tallies=tallies,
+        client_id=client_id,
+        gauges={
+            "requests-in-flight": client.in_flight,
+            "connection-count": lambda: tallies.producer.connected.count - tallies.producer.closed.count,
+            "buffer-total-bytes": lambda: pool.capacity,
+            "buffer-available-bytes": lambda: pool.free,
+            "waiting-threads": lambda: pool.waiting,
+            "metadata-age": lambda: metadata.age(clock()),
+        },
+        clock=clock,
     )
     io_thread = IoThread(
         sender=sender,
@@ -215,6 +247,11 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
                 wake=selector.wakeup,
             )
         ),
+        tallies=tallies,
+        figures=figures,
+        reporting=Reporting(plugins.reporters, figures),
+        interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+        clock=clock,
     )
 
 
@@ -256,6 +293,8 @@ def _client(
     authentication: Authentication | None,
     client_id: str,
     clock: Callable[[], float],
+    *,
+    tallies: Tallies | None = None,
 ) -> NetworkClient:
     connection = config.connection
     return NetworkClient(
@@ -272,6 +311,7 @@ def _client(
         setup_backoff=Backoff(
             initial=connection.connection_setup_timeout, maximum=connection.connection_setup_timeout_max
         ),
+        tallies=tallies,
         clock=clock,
     )
 

@@ -315,7 +315,8 @@ class ProducerBatch:
                 if isinstance(outcome, Acknowledged):
                     callback(_metadata(self, facts, index, outcome), None)
                 else:
-                    self.look_at(index)
+                    if getattr(callback, "looks", True):
+                        self.look_at(index)
                     callback(None, outcome.error_of(index))
             except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
                 self._callback_raised()

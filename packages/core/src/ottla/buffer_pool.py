@@ -13,6 +13,7 @@ from collections.abc import Callable
 import attrs
 
 from ottla.errors import BufferExhausted, OttlaError
+from ottla.metrics import Tallies
 
 
 @attrs.define(eq=False)
@@ -25,8 +26,9 @@ class _Waiter:
 class BufferPool:
     """A fair budget of *capacity* bytes. Safe for any number of threads."""
 
-    def __init__(self, capacity: int, *, clock: Callable[[], float]) -> None:
+    def __init__(self, capacity: int, *, clock: Callable[[], float], tallies: Tallies | None = None) -> None:
         self.capacity = capacity
+        self._tallies = (tallies or Tallies()).producer
         self._clock = clock
         self._free = capacity
         self._waiters: deque[_Waiter] = deque()
@@ -69,11 +71,14 @@ class BufferPool:
             on_wait()
             started = self._clock()
             in_time = waiter.served.wait(timeout)
+            waited = self._clock() - started
         except BaseException:  # interrupted: nobody is there to take what it would get
             self._leave(waiter, keep=False)
             raise
+        with self._lock:
+            self._tallies.memory_waits.add(waited)
         if not in_time:
-            self._give_up(waiter, waited=self._clock() - started)
+            self._give_up(waiter, waited=waited)
         if waiter.missing:
             assert self._refusal is not None, "nothing else ends the wait of one who is not served"
             raise self._refusal
@@ -108,6 +113,8 @@ class BufferPool:
         free = self._leave(waiter, keep=True)
         if free is None:
             return
+        with self._lock:
+            self._tallies.memory_refusals.add(1)
         raise BufferExhausted(
             f"no memory for {waiter.size} bytes within max.block.ms: waited {waited:.3f} s, {free} of buffer.memory="
             f"{self.capacity} bytes free; the broker takes records slower than they are sent"

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkabl
 
 import attrs
 
+from ottla.records import RecordMetadata
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -274,22 +276,55 @@ class RecordEncoder(Protocol):
         """Columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""
 
 
-class MetricsRegistry(Protocol):
-    """Where a reporter reads from."""
+class MetricName(NamedTuple):
+    """Which figure it is: Java's group and name, and what it is a figure of, as pairs such as ("topic", "orders").
 
-    def snapshot(self) -> Mapping[str, float]:
-        """Every metric's value now."""
+    Two that look alike are equal, so one that is made by hand finds its value in a snapshot.
+    """
+
+    group: str
+    name: str
+    tags: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.name}" + (
+            f"{{{','.join(f'{label}={of}' for label, of in self.tags)}}}" if self.tags else ""
+        )
+
+
+@attrs.frozen(kw_only=True)
+class MetricDescription:
+    """What a figure means, and the labels of its tags. `cumulative`: it only grows, from 0 when the producer began."""
+
+    group: str
+    name: str
+    labels: tuple[str, ...]
+    cumulative: bool
+    meaning: str
+
+
+class MetricsRegistry(Protocol):
+    """Where a reporter reads from. For any thread, also after the producer was closed."""
+
+    def snapshot(self) -> Mapping[MetricName, float]:
+        """Every metric's value now. An average or a maximum of nothing is NaN."""
+
+    def describe(self) -> Sequence[MetricDescription]:
+        """What the metrics mean that a snapshot may have."""
 
 
 @runtime_checkable
 class MetricsReporter(Protocol):
-    """Carries metrics away; it pulls, nothing is pushed on the way of a record."""
+    """Carries metrics away; it pulls, nothing is pushed on the way of a record.
+
+    What it raises is logged, and the producer goes on without it.
+    """
 
     def start(self, registry: MetricsRegistry) -> None:
-        """Called once when the producer starts."""
+        """Called once when the producer starts; must not wait. What runs in the background is begun here."""
 
     def close(self) -> None:
-        """Called once when the producer closes."""
+        """Called once when the producer has closed, whose last figures can still be had; ends what `start` began."""
 
 
 @runtime_checkable
@@ -302,10 +337,20 @@ class Serializer(Protocol):
 
 @runtime_checkable
 class Interceptor(Protocol):
-    """Sees every record on its way in, and every outcome."""
+    """Sees every record on its way in, and every outcome. What it raises is logged, and the record goes on without it.
+
+    Optional ability: `close()`, called once when the producer has closed.
+    """
 
     def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> tuple[Any, Any, Sequence[Header]]:
-        """The key, value and headers to go on with."""
+        """The key, value and headers to go on with; what it was given is the caller's and stays as it is.
 
-    def on_acknowledgement(self, metadata: Any, error: Exception | None) -> None:
-        """Called on the I/O thread."""
+        Called by many threads at once, before the serializers, with what the interceptor before this one returned.
+        """
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        """Called once for each record, in the order of its partition, on the I/O thread, which waits for it.
+
+        With an *error* the record was given up, and all that *metadata* knows is the topic and, if it had one, the
+        partition. For a record that `send` refuses it is called by the thread that sends.
+        """

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed
+from ottla.metrics import Tallies
 from ottla.outcomes import Acknowledged, Failed
 from ottla.reports import DeliveryReport, TopicReport
 
@@ -20,7 +21,8 @@ REMEMBERED_FAILURES = 4096
 class DeliveryLedger:
     """Counts settled records by topic. Safe for any number of threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tallies: Tallies | None = None) -> None:
+        self._tallies = tallies or Tallies()
         self._lock = threading.Lock()
         self._acknowledged: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
@@ -38,6 +40,7 @@ class DeliveryLedger:
                     self._acknowledged[batch.topic] += batch.count
                 case Failed(error=error):
                     self._failed[batch.topic] += batch.count
+                    self._tallies.topic(batch.topic).errors.add(batch.count)
                     if error.possibly_persisted:
                         self._possibly_persisted[batch.topic] += batch.count
                     self._failures.append(batch)

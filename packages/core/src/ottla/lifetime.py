@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+from collections.abc import Callable
 from typing import TypeAlias
 
 from ottla import io_threads
@@ -34,12 +35,19 @@ class Lifetime:
     """One producer's I/O thread from its start to its end."""
 
     def __init__(
-        self, io_thread: IoThread, accumulator: RecordAccumulator, routes: Routes, delivery_timeout: float
+        self,
+        io_thread: IoThread,
+        accumulator: RecordAccumulator,
+        routes: Routes,
+        delivery_timeout: float,
+        *,
+        let_go: Callable[[], object],
     ) -> None:
         self._io_thread = io_thread
         self._accumulator = accumulator
         self._routes = routes
         self._delivery_timeout = delivery_timeout
+        self._let_go = let_go
         self.refusal: OttlaError | None = None
         self._forked = False
 
@@ -59,12 +67,14 @@ class Lifetime:
         _living.discard(self)
         self._refuse(ProducerClosed("the producer is closed"))
         if io_threads.here():
+            self._io_thread.on_end = self._let_go
             self._io_thread.begin_close(0.0)
         else:
             patience = self._delivery_timeout if timeout is None else timeout
             self._io_thread.begin_close(patience)
             if not self._io_thread.join(patience + GRACE_SECONDS):
                 self._leave_behind()
+            self._let_go()
         return self._accumulator.report()
 
     def _leave_behind(self) -> None:
@@ -89,6 +99,7 @@ class Lifetime:
         )
 
     def _account_for_abandoned(self) -> None:
+        self._let_go()
         if self in _living:
             _living.discard(self)
             _tell("a producer was dropped without being closed", self._accumulator.report())
@@ -107,9 +118,16 @@ class Lifetime:
         self._routes.forget()  # who sends comes by here to find a new one
 
 
-def begin(io_thread: IoThread, accumulator: RecordAccumulator, routes: Routes, delivery_timeout: float) -> Lifetime:
-    """Start a producer's thread."""
-    life = Lifetime(io_thread, accumulator, routes, delivery_timeout)
+def begin(
+    io_thread: IoThread,
+    accumulator: RecordAccumulator,
+    routes: Routes,
+    delivery_timeout: float,
+    *,
+    let_go: Callable[[], object] = lambda: None,
+) -> Lifetime:
+    """Start a producer's thread. *let_go* is called once it has ended, or was left behind; perhaps more than once."""
+    life = Lifetime(io_thread, accumulator, routes, delivery_timeout, let_go=let_go)
     _living.add(life)
     io_thread.start()
     return life

@@ -71,6 +71,10 @@ class Metadata:
         """Where to begin, as it was configured."""
         return {(broker.host, broker.port) for broker in self._bootstrap.values()}
 
+    def age(self, now: float) -> float:
+        """The seconds since the cluster last told of all topics in use; NaN: it has not."""
+        return now - self._updated_at if self._updated_at > float("-inf") else float("nan")
+
     @property
     def last_error(self) -> OttlaError | None:
         """What went wrong last, since metadata came."""

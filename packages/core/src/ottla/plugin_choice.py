@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,7 +13,9 @@ from ottla.interfaces import (
     ColumnsKind,
     Compressor,
     Header,
+    Interceptor,
     Mechanism,
+    MetricsReporter,
     Partitioner,
     PluginConfig,
     RecordEncoder,
@@ -29,7 +31,7 @@ _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI 
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """The plugins that a configuration asks for, made."""
+    """The plugins that a configuration asks for, made; those of which there may be several by what they are called."""
 
     transport: Transport
     mechanism: Mechanism | None
@@ -38,6 +40,8 @@ class Plugins:
     encoder: RecordEncoder
     key_serializer: Serializer | None
     value_serializer: Serializer | None
+    reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
+    interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
 
 
 class _Claims:
@@ -65,6 +69,17 @@ class _Claims:
                 self.unclaimable.update(key for key in self._draft.config.plugin_values if key.startswith(family))
             return _never
 
+    def plugins(self, kind: KindName, names: Sequence[str]) -> Callable[[], Mapping[str, Any]]:
+        """The same for several plugins, which are made in order."""
+        found: list[tuple[Plugin, Callable[..., Any]]] = []
+        for name in names:
+            try:
+                plugin = self._registry.plugin(kind, name)
+                found.append((plugin, self.of(plugin)))
+            except PluginError as error:
+                self.errors.append(error)
+        return lambda: {str(plugin): make() for plugin, make in found}
+
     def of(self, plugin: Plugin) -> Callable[..., Any]:
         """The same for a plugin that was looked up already."""
         values = self._draft.claim(plugin.config_keys(), plugin=str(plugin))
@@ -88,6 +103,8 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
     key = _serializer(claims, wanted.serialization.key_serializer, is_key=True)
     value = _serializer(claims, wanted.serialization.value_serializer, is_key=False)
     encoder = _encoder(claims, draft, registry, wanted.batching.record_encoder)
+    reporters = claims.plugins("reporter", wanted.observation.reporters)
+    interceptors = claims.plugins("interceptor", wanted.observation.interceptors)
     config = _finish(draft, registry, claims)
     inner = transport(inner=None)
     return config, Plugins(
@@ -98,6 +115,8 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
         encoder=encoder(),
         key_serializer=key(),
         value_serializer=value(),
+        reporters=reporters(),
+        interceptors=interceptors(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import time_ns
 from types import EllipsisType, TracebackType
@@ -20,12 +20,13 @@ from ottla.errors import (
     OttlaError,
     PluginBroken,
     PluginMissing,
+    ProducerClosed,
     RecordTooLarge,
     SerializationFailed,
     UndeliveredError,
     WrongCall,
 )
-from ottla.interfaces import Header, Serializer, TopicView
+from ottla.interfaces import Header, MetricName, Serializer, TopicView
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.reports import DeliveryReport
@@ -68,15 +69,21 @@ class Producer:
         self._on_new_batch = getattr(engine.partitioner, "on_new_batch", None)
         self._max_record_size = min(engine.max_request_size, engine.buffer_memory)
         self._transactions = engine.transactions
+        self._spent, self._clock = engine.tallies.producer, engine.clock
         self._plain_values = engine.value_serializer is None
         self._plain_keys = engine.key_serializer is None
-        self._life = lifetime.begin(engine.io_thread, engine.accumulator, engine.routes, engine.delivery_timeout)
+        self._life = lifetime.begin(
+            engine.io_thread, engine.accumulator, engine.routes, engine.delivery_timeout, let_go=engine.let_go
+        )
         self._unclosed = weakref.finalize(self, self._life.abandon)
         self._unclosed.atexit = False
         if self._may_send_quickly():
             self.send = engine.encoder.quick_send(  # type: ignore[attr-defined, method-assign]
                 self, routes=engine.routes.known, partitioner=engine.partitioner
             )
+        if engine.interception is not None:
+            self.send = engine.interception.around(vars(self).get("send") or _sending(self))  # type: ignore[method-assign]
+        engine.reporting.start()
 
     def send(
         self,
@@ -158,10 +165,16 @@ class Producer:
         columns, None for none; a column "key" is the key if *key* is not given. Values and keys are bytes or text and
         go as they are, past the serializers. Needs pyarrow.
 
+        A producer with interceptors has none of this: WrongCall, for rows would go past them.
         Blocks as `send` does, for each batch of rows. Raises InvalidRecord, and what else `send` raises, before the
         first row is queued when the table as a whole cannot be sent; an error in the middle of a table has the
         `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
         """
+        if self._engine.interception is not None:
+            raise WrongCall(
+                f"rows of a table would go past the {self._engine.interception}: send them one by one, or use a "
+                "producer without interceptor.classes"
+            )
         try:
             from ottla.tables.face import send_table
         except ImportError as cause:
@@ -184,7 +197,8 @@ class Producer:
         TransactionError when the cluster refuses the id or its time-out.
         With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
         """
-        return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared)
+        with self._spent.txn_init.timed(self._clock):
+            return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared)
 
     def begin_transaction(self) -> None:
         """Begin a transaction: what is sent from now on becomes visible together, or not at all.
@@ -192,7 +206,8 @@ class Producer:
         Asks no broker and does not block. Raises AbortableError while the one before is yet to be aborted, and
         TransactionFailed, or its ProducerFenced, when this producer can write no more transactions.
         """
-        self._transactional("begin_transaction").begin()
+        with self._spent.txn_begin.timed(self._clock):
+            self._transactional("begin_transaction").begin()
 
     def send_offsets_to_transaction(
         self,
@@ -206,7 +221,8 @@ class Producer:
         ConsumerGroupMetadata, so that a consumer that has lost its partitions is refused: then this raises
         AbortableError. Raises InvalidRecord for what can be no offset or group. Waits for the coordinator.
         """
-        self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
+        with self._spent.txn_send_offsets.timed(self._clock):
+            self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
 
     def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Send what is queued, and make the transaction's records visible.
@@ -215,7 +231,8 @@ class Producer:
         last report. Raises AbortableError when a record was given up: call `abort_transaction` then. TransactionFailed,
         and its ProducerFenced, mean that nothing more can be done with this producer.
         """
-        return self._transactional("commit_transaction").end(timeout, commit=True)
+        with self._spent.txn_commit.timed(self._clock):
+            return self._transactional("commit_transaction").end(timeout, commit=True)
 
     def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Drop what is queued, and have the rest of the transaction's records never seen by committed readers.
@@ -223,7 +240,8 @@ class Producer:
         Records that were dropped fail with TransactionAborted. Waits for the coordinator; returns the counts since the
         last report. Raises TransactionFailed, or its ProducerFenced, when nothing more can be done with this producer.
         """
-        return self._transactional("abort_transaction").end(timeout, commit=False)
+        with self._spent.txn_abort.timed(self._clock):
+            return self._transactional("abort_transaction").end(timeout, commit=False)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -249,7 +267,8 @@ class Producer:
 
         Raises AbortableError when a record was given up. `commit_transaction` and `abort_transaction` work as well.
         """
-        return self._transactional("prepare_transaction").prepare(timeout)
+        with self._spent.txn_prepare.timed(self._clock):
+            return self._transactional("prepare_transaction").prepare(timeout)
 
     def join_transaction(self, shared: SharedTransaction) -> None:
         """Write into a transaction that another process opened and will end; see SharedTransaction for the rules.
@@ -281,6 +300,13 @@ class Producer:
         except OttlaError as failure:
             error.add_note(f"while aborting the transaction: {failure}")
 
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Every metric's value now, by its name and tags, which are Java's; also after `close`.
+
+        An average or a maximum of nothing is NaN. Blocks for no longer than it takes to read them.
+        """
+        return self._engine.figures.snapshot()
+
     # Ending
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
@@ -293,7 +319,8 @@ class Producer:
         if io_threads.here():
             raise WrongCall("flush inside a delivery callback would wait for itself; call it from another thread")
         self._life.check_process()
-        in_time = self._accumulator.flush(timeout=timeout)
+        with self._spent.flush.timed(self._clock):
+            in_time = self._accumulator.flush(timeout=timeout)
         report, unseen, error = self._accumulator.report()
         if not in_time:
             raise FlushTimeout(report, f"flush ran out of time after {timeout} s: {report}") from error
@@ -371,12 +398,14 @@ class Producer:
             self._transactions.manager.check_open()
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
             raise InvalidRecord(f"{topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
-        return self._routes.find(topic)
+        with self._spent.metadata_wait.timed(self._clock):
+            return self._routes.find(topic)
 
     def _await_partition(self, topic: str, partition: int) -> Route:
         if type(partition) is not int or partition < 0:
             raise InvalidRecord(f"partition must be an int of at least 0, not {partition!r}")
-        return self._routes.await_partition(topic, partition)
+        with self._spent.metadata_wait.timed(self._clock):
+            return self._routes.await_partition(topic, partition)
 
     def _check_size(self, topic: str, size: int) -> None:
         if size + RECORD_OVERHEAD <= self._max_record_size:
@@ -391,6 +420,19 @@ class Producer:
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"
         )
+
+
+def _sending(producer: Producer) -> Callable[..., Delivery]:
+    """A producer's `send` that does not keep it: one that is dropped is to end, not to wait for the collector."""
+    found = weakref.ref(producer)
+
+    def send(*arguments: Any, **options: Any) -> Delivery:
+        kept = found()
+        if kept is None:
+            raise ProducerClosed("the producer is gone; keep it for as long as its send is used")
+        return type(kept).send(kept, *arguments, **options)
+
+    return send
 
 
 def _serialized(

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, assert_never
 from ottla.accumulator import RecordAccumulator
 from ottla.batch import ProducerBatch
 from ottla.coordination import Coordination
+from ottla.departures import count_answer, count_request, count_retry
 from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, SecurityRefused, UnsupportedVersion
 from ottla.failures import expired, given_up, refused_records
 from ottla.metadata import Metadata
+from ottla.metrics import Tallies
 from ottla.network_client import Completion, NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.outcomes import Acknowledged, Failed, Split
@@ -51,6 +53,7 @@ class Sender:
         sequences: Sequences | None = None,
         coordination: Coordination | None = None,
         transactions: TransactionManager | None = None,
+        tallies: Tallies | None = None,
     ) -> None:
         self._accumulator = accumulator
         self._client = client
@@ -67,6 +70,7 @@ class Sender:
         self._sequences = sequences
         self._coordination = coordination
         self._transactions = transactions
+        self._tallies = tallies or Tallies()
         self._in_flight: dict[ProducerBatch, None] = {}
         self.late_answers = 0
         """Batches whose answer came after they had been given up."""
@@ -158,15 +162,25 @@ class Sender:
             acks=self._acks,
             timeout=self._request_timeout,
             topic_ids=topic_ids,
-            on_complete=lambda completion: self._judge(batches, topic_ids, completion),
+            on_complete=lambda completion: self._judge(batches, topic_ids, completion, sent_at=now),
             transactional_id=transactions.transactional_id if transactions is not None else None,
             newest=PRODUCE.max_version if transactions is None or transactions.newest else LAST_THAT_ADDS_NOTHING,
         )
+        count_request(self._tallies, batches, now)
         self._client.send(node, request, now)
 
-    def _judge(self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes], completion: Completion) -> None:
+    def _judge(
+        self,
+        batches: Sequence[ProducerBatch],
+        topic_ids: Mapping[str, bytes],
+        completion: Completion,
+        *,
+        sent_at: float,
+    ) -> None:
         """Give every batch of a request its verdict; one that was settled meanwhile stays as it is."""
         error = completion.error
+        if completion.answer is not None:
+            count_answer(self._tallies, completion.node, completion.now - sent_at)
         answers = read_answer(completion.answer, batches, topic_ids) if completion.answer is not None else None
         for batch in batches:
             batch.come_back(completion.now)
@@ -277,6 +291,7 @@ class Sender:
             self._accumulator.settle(batch, Failed(error=expired(batch, now)))
         else:
             logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
+            count_retry(self._tallies, batch)
             self._accumulator.put_back(batch, error, now, at_once=at_once)
 
     def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> None:
@@ -299,6 +314,7 @@ class Sender:
             len(parts),
         )
         if batch.hand_over(Split(parts=parts)):
+            self._tallies.producer.splits.add(1)
             self._accumulator.replace(batch, parts, most=most)
 
     def _fail(

@@ -25,7 +25,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from ottla.errors import PluginBroken, PluginMissing
+from ottla.errors import PluginBroken
 from ottla.registry import KindName, Plugin, Registry, make_alone
 
 _OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib", "--no-header", "-ra")
@@ -58,13 +58,15 @@ _SUITES: Final[Mapping[KindName, _Suite]] = {
     "compressor": _Suite("CompressorConformance", "compressor"),
     "encoder": _Suite("RecordEncoderConformance", "encoder"),
     "serializer": _Suite("SerializerConformance", "serializer"),
+    "reporter": _Suite("MetricsReporterConformance", "reporter"),
+    "interceptor": _Suite("InterceptorConformance", "interceptor"),
 }
 
 
 def check(plugin: Plugin, settings: Mapping[str, str], *, verbose: bool = False) -> bool:
     """Whether the plugin keeps every promise; pytest tells on the standard output.
 
-    Raises ConfigError or PluginError when it cannot be made from these settings, PluginMissing without a suite.
+    Raises ConfigError or PluginError when it cannot be made from these settings.
     """
     kind, name = plugin.info.kind.name, plugin.name
     tested = suite(kind, name, settings)
@@ -87,10 +89,7 @@ def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
 
 
 def _base(kind: KindName) -> type[Any]:
-    known = _SUITES.get(kind)
-    if known is None:
-        raise PluginMissing(f"the testkit has no suite for a {kind}, which nothing asks for yet")
-    found: type[Any] = getattr(importlib.import_module("ottla_testkit.conformance"), known.name)
+    found: type[Any] = getattr(importlib.import_module("ottla_testkit.conformance"), _SUITES[kind].name)
     return found
 
 
@@ -120,6 +119,8 @@ def _installed(kind: KindName, name: str, base: type[Any], settings: Mapping[str
     members: dict[str, Any] = {_SUITES[kind].subject: pytest.fixture(subject), "made_here": True}
     if kind == "transport":
         members["far_end"] = pytest.fixture(_plain_far_end)
+    if kind == "reporter":
+        members["another"] = pytest.fixture(lambda self: subject(self))
     return type("Installed", (base,), members)
 
 

@@ -72,7 +72,7 @@ def check(name: str, pairs: tuple[str, ...], command_config: Path | None, verbos
 
 
 @plugins.command()
-@click.argument("kind", type=click.Choice([kind.name for kind in KINDS.values() if kind.wanted]))
+@click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
 @click.option(
     "--directory",

@@ -13,6 +13,7 @@ from ottla.config.sections import (
     ConnectionConfig,
     DeliveryConfig,
     MetadataConfig,
+    ObservationConfig,
     PartitioningConfig,
     ProducerConfig,
     SerializationConfig,
@@ -28,6 +29,7 @@ SECTIONS: Final[Mapping[str, Any]] = {
     "transactions": TransactionsConfig,
     "partitioning": PartitioningConfig,
     "serialization": SerializationConfig,
+    "observation": ObservationConfig,
 }
 
 OPTIONS: Final[Mapping[str, Option]] = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
-from ottla.config.value_types import ValueType, plugin_name
+from ottla.config.value_types import ValueType, items, plugin_name
 from ottla.config.values import brief
 
 SERIALIZERS: Final = {
@@ -22,7 +23,9 @@ _REMOVED: Final = {
     "UniformStickyPartitioner": "leave partitioner.class out and set partitioner.ignore.keys=true",
 }
 _KAFKA: Final = "org.apache.kafka."
-_CLASS: Final = re.compile(r"(?:[\w$]+\.)+[A-Z][\w$]*|[A-Z]\w+(?:Serializer|Partitioner)|RoundRobin")
+_CLASS: Final = re.compile(
+    r"(?:[\w$]+\.)+[A-Z][\w$]*|[A-Z]\w+(?:Serializer|Partitioner|Reporter|Interceptor)|RoundRobin"
+)
 
 
 def partitioner() -> ValueType:
@@ -54,6 +57,45 @@ def serializer() -> ValueType:
         if callable(raw):
             return raw
         raise ValueError(f"{brief(raw)} is not {allowed}")
+
+    return ValueType(allowed=allowed, parse=parse)
+
+
+def interceptors() -> ValueType:
+    """Names of plugins, in the order in which they see a record."""
+    return _names("interceptor", "write the names of plugins of the group ottla.interceptors instead")
+
+
+def reporters() -> ValueType:
+    """Names of plugins; Java's only one needs a machine that is not here."""
+    jmx = "there is no JMX without Java; leave it out, or name a plugin of the group ottla.reporters"
+    return _names(
+        "reporter", "write the names of plugins of the group ottla.reporters instead", special={"JmxReporter": jmx}
+    )
+
+
+def _names(kind: str, remedy: str, *, special: Mapping[str, str] = MappingProxyType({})) -> ValueType:
+    allowed = f"names of {kind} plugins, as a list or a string with commas"
+
+    def parse(raw: object) -> tuple[str, ...]:
+        names: list[str] = []
+        problems: list[str] = []
+        for item in items().parse(raw):
+            if not isinstance(item, str):
+                problems.append(f"{brief(item)} is not a plugin's name; {remedy}")
+                continue
+            known = _counterpart(item, special)
+            if known is not None:
+                problems.append(f"{brief(item)} names a class of Java's; {known}")
+                continue
+            try:
+                names.append(_name(item, {}, remedy))
+            except ValueError as error:
+                problems += error.args
+        problems += [f"{name!r} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+        if problems:
+            raise ValueError(*problems)
+        return tuple(names)
 
     return ValueType(allowed=allowed, parse=parse)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config.value_types import ValueType, items
+from ottla.config.value_types import ValueType, boolean
 
 
 @attrs.frozen(kw_only=True)
@@ -32,16 +32,10 @@ REFUSED: Final[Mapping[str, Refusal]] = {
     refusal.key: refusal
     for refusal in (
         Refusal(
-            key="interceptor.classes",
-            type=items(),
-            harmless=(),
-            remedy="interceptors are not in this version; leave it out or empty",
-        ),
-        Refusal(
-            key="metric.reporters",
-            type=items(),
-            harmless=(),
-            remedy="metrics reporters are not in this version; leave it out or empty",
+            key="auto.include.jmx.reporter",
+            type=boolean(),
+            harmless=False,
+            remedy="there is no JMX without Java; leave it out, and name reporter plugins in metric.reporters",
         ),
     )
 }

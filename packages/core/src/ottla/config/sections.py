@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ottla.config.addresses import Address, addresses
-from ottla.config.java_classes import partitioner, serializer
+from ottla.config.java_classes import interceptors, partitioner, reporters, serializer
 from ottla.config.option import option
 from ottla.config.value_types import (
     LONG_MAX,
@@ -366,6 +366,36 @@ class SerializationConfig:
 
 
 @attrs.frozen(kw_only=True)
+class ObservationConfig:
+    """Who looks on: reporters of metrics, and interceptors of records."""
+
+    reporters: tuple[str, ...] = option(
+        "metric.reporters",
+        reporters(),
+        default=(),
+        meaning="The reporter plugins that carry metrics away; in Java JMX is one of them.",
+    )
+    samples: int = option(
+        "metrics.num.samples",
+        integer(least=1),
+        default=2,
+        meaning="Over how many windows rates, averages and maxima are taken.",
+    )
+    window: float = option(
+        "metrics.sample.window.ms",
+        milliseconds(most=LONG_MAX),
+        default=30_000,
+        meaning="How long such a window is.",
+    )
+    interceptors: tuple[str, ...] = option(
+        "interceptor.classes",
+        interceptors(),
+        default=(),
+        meaning="The interceptor plugins that see each record and its outcome, in this order.",
+    )
+
+
+@attrs.frozen(kw_only=True)
 class ProducerConfig:
     """Everything that a user may set. `plugin_values` are keys of plugins, as the user wrote them."""
 
@@ -376,4 +406,5 @@ class ProducerConfig:
     transactions: TransactionsConfig = attrs.Factory(TransactionsConfig)
     partitioning: PartitioningConfig = attrs.Factory(PartitioningConfig)
     serialization: SerializationConfig = attrs.Factory(SerializationConfig)
+    observation: ObservationConfig = attrs.Factory(ObservationConfig)
     plugin_values: PluginValues = attrs.Factory(lambda: PluginValues({}))

@@ -26,6 +26,7 @@ from ottla.errors import (
 )
 from ottla.interfaces import Buffer
 from ottla.metadata import Metadata
+from ottla.metrics import Tallies
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connections import Connections
 from ottla.network_client.endings import level, told, unheard, wordless
@@ -62,6 +63,7 @@ class NetworkClient:
         canonical_bootstrap: bool = False,
         rebootstraps: bool = True,
         rebootstrap_trigger: float = 300.0,
+        tallies: Tallies | None = None,
         clock: Callable[[], float],
     ) -> None:
         self._selector = selector
@@ -73,6 +75,7 @@ class NetworkClient:
         self._setup_backoff = setup_backoff
         self._canonical_bootstrap = canonical_bootstrap
         self._clock = clock
+        self._tallies = tallies or Tallies()
         self._connections = Connections(max_in_flight=max_in_flight)
         self._requests = 0
         self._upkeep = Upkeep(
@@ -167,7 +170,7 @@ class NetworkClient:
 
     def in_flight(self) -> int:
         """How many requests wait for an answer."""
-        return sum(len(connection.in_flight) for connection in self._connections)
+        return sum(len(connection.in_flight) for connection in list(self._connections))
 
     def poll(self, timeout: float, now: float) -> float:
         """Move bytes, waiting at most *timeout* seconds, and complete what is complete; returns the time after.
@@ -179,6 +182,7 @@ class NetworkClient:
             patience = 0.0 if self._written else min(timeout, self._due_at(now) - now)
             self._selector.poll(max(0.0, patience))
             now = self._clock()
+            self._tallies.pass_time(now)
             self._note_sent(now)
             self._take_answers(now)
             self._note_lost(now)
@@ -212,10 +216,10 @@ class NetworkClient:
         """Close every connection; what is in flight completes as lost."""
         now = self._clock()
         for connection in self._connections:
+            error = ConnectionFailed("the producer was closed")
+            self._count_end(connection, error)
             for sent in connection.lost():
-                self._complete(
-                    sent.request, connection.broker.id, now, error=ConnectionFailed("the producer was closed")
-                )
+                self._complete(sent.request, connection.broker.id, now, error=error)
         self._run_completions()
         if self._logins is not None:
             self._logins.close()
@@ -256,6 +260,7 @@ class NetworkClient:
             )
         if self._logins is not None:
             self._logins.abandon(connection)
+        self._count_end(connection, error)
         unanswered = connection.lost()
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
@@ -269,6 +274,13 @@ class NetworkClient:
             self._lose_hope_if_refused(connection, error)
         for sent in unanswered:
             self._complete(sent.request, connection.broker.id, now, error=error)
+
+    def _count_end(self, connection: Connection, error: OttlaError) -> None:
+        tallies = self._tallies.producer
+        if connection.stage not in (Stage.DISCONNECTED, Stage.RESOLVING, Stage.CONNECTING):
+            tallies.closed.add(1)
+        if isinstance(error, SecurityRefused):
+            (tallies.lost_renewals if connection.stage is Stage.RENEWING else tallies.refusals).add(1)
 
     def _lose_hope_if_refused(self, connection: Connection, error: OttlaError) -> None:
         """Tell who waits, if no server has ever accepted us and all of them say why they will not."""
@@ -353,6 +365,7 @@ class NetworkClient:
         correlation_id = self._requests & 0x7FFFFFFF
         header = b"" if bare else request_header(request.message, version, correlation_id, self._client_id)
         size = len(header) + sum(map(len, body))
+        self._tallies.node(connection.broker.id).requests.add(size + 4)
         connection.in_flight.append(
             InFlight(
                 request=request,
@@ -415,6 +428,7 @@ class NetworkClient:
     def _take_answers(self, now: float) -> None:
         for node, frame in self._selector.received:
             connection = self._connections[node]
+            self._tallies.node(node).answers.add(len(frame) + 4)
             try:
                 self._pair(connection, frame, now)
             except ProtocolError as cause:
@@ -450,6 +464,7 @@ class NetworkClient:
         connection.failures = 0
         connection.confirm(sent)
         throttle = getattr(answer, "throttle_time_ms", 0) / 1000
+        self._tallies.producer.throttles.add(throttle * 1000)
         if throttle > 0:
             connection.throttled_until = max(connection.throttled_until, now + throttle)
         self._complete(sent.request, connection.broker.id, now, answer=answer)
@@ -475,6 +490,9 @@ class NetworkClient:
 
     def admit(self, connection: Connection, now: float) -> None:
         """A connection is ready: it was greeted, and is logged in where that is asked for."""
+        if self._logins is not None:
+            tallies = self._tallies.producer
+            (tallies.renewals if connection.stage is Stage.RENEWING else tallies.logins).add(1)
         connection.stage = Stage.READY
         connection.refusal = connection.told = None
         connection.heard = False
@@ -505,6 +523,7 @@ class NetworkClient:
             connection = self._connections[node]
             if connection.stage is Stage.CONNECTING:
                 connection.stage = Stage.NEGOTIATING
+                self._tallies.producer.connected.add(1)
                 self._ask_for_versions(connection, API_VERSIONS.max_version, now)
 
     def _look_for_names(self, now: float) -> None:

@@ -32,17 +32,13 @@ KindName: TypeAlias = Literal[
 
 @attrs.frozen(kw_only=True)
 class Kind:
-    """One kind. `install` maps names that we know of to what `pip install` takes; all in lower case.
-
-    `wanted`: whether a producer asks for such plugins at all.
-    """
+    """One kind. `install` maps names that we know of to what `pip install` takes; all in lower case."""
 
     name: KindName
     group: str
     hook: str
     protocol: Any
     install: Mapping[str, str] = attrs.field(factory=dict, eq=False)
-    wanted: bool = True
 
 
 _SASL = "ottla-authenticator-sasl"
@@ -96,7 +92,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             protocol=RecordEncoder,
             install={"python": "ottla", "native": "ottla-accel"},
         ),
-        Kind(name="reporter", group="ottla.reporters", hook="ottla_reporter", protocol=MetricsReporter, wanted=False),
+        Kind(name="reporter", group="ottla.reporters", hook="ottla_reporter", protocol=MetricsReporter),
         Kind(
             name="serializer",
             group="ottla.serializers",
@@ -104,13 +100,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             protocol=Serializer,
             install={"bytes": "ottla", "string": "ottla"},
         ),
-        Kind(
-            name="interceptor",
-            group="ottla.interceptors",
-            hook="ottla_interceptor",
-            protocol=Interceptor,
-            wanted=False,
-        ),
+        Kind(name="interceptor", group="ottla.interceptors", hook="ottla_interceptor", protocol=Interceptor),
     )
 }
 

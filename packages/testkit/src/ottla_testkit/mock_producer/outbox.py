@@ -12,10 +12,12 @@ import attrs
 from ottla import io_threads
 from ottla.accumulator import RecordAccumulator
 from ottla.batch import ProducerBatch
+from ottla.departures import count_request
 from ottla.errors import DeliveryFailed, OttlaError
 from ottla.failures import dropped, given_up
 from ottla.interfaces import Compressor, Header
 from ottla.metadata import Metadata
+from ottla.metrics import Tallies
 from ottla.outcomes import Acknowledged, Failed
 from ottla.recordbatch.parse import parse_batches
 
@@ -49,12 +51,14 @@ class Outbox:
         metadata: Metadata,
         compressor: Compressor | None,
         acks: int,
+        tallies: Tallies,
         clock: Callable[[], float],
     ) -> None:
         self._accumulator = accumulator
         self._metadata = metadata
         self._compressors = {} if compressor is None else {compressor.codec_id: compressor}
         self._acks = acks
+        self._tallies = tallies
         self._clock = clock
         self._pending: deque[ProducerBatch] = deque()
         self._ends: Counter[tuple[str, int]] = Counter()
@@ -72,7 +76,9 @@ class Outbox:
         self._accumulator.close_open()
         taken: list[SentRecord] = []
         with on_the_io_thread():  # what cannot be encoded is settled at once
+            self._tallies.pass_time(self._clock())
             while drained := self._drain():
+                count_request(self._tallies, drained, self._clock())
                 for batch in drained:
                     taken += self._records(batch)
                     batch.leave(NODE, self._clock())

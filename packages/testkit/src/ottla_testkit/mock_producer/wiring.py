@@ -15,12 +15,15 @@ from ottla.backoff import Backoff
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.config import ConfigDraft, ProducerConfig
+from ottla.interception import Interception
 from ottla.interfaces import Columns, ColumnsKind
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
+from ottla.metrics import Figures, Tallies
 from ottla.plugin_choice import Plugins, choose
 from ottla.registry import Registry
 from ottla.registry.installed import announced
+from ottla.reporting import Reporting
 from ottla.routes import Routes
 from ottla.sealing import Sealer
 from ottla.transacting import Transactions
@@ -71,17 +74,20 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         ratio=sealer.ratio,
         record_cost=plugins.encoder.record_cost,
     )
+    tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
+    pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
     accumulator = RecordAccumulator(
         sizes=sizes,
         linger=batching.linger,
         delivery_timeout=config.delivery.delivery_timeout,
         max_block=_AT_ONCE,
         retry_backoff=backoff,
-        pool=BufferPool(batching.buffer_memory, clock=clock),
+        pool=pool,
         columns=_columns(plugins),
         seal=sealer.seal,
         dealer=None,
         admit=None if coordinator is None else coordinator.manager.check_open,
+        tallies=tallies,
         wake=_nobody,
         clock=clock,
     )
@@ -98,9 +104,23 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         metadata=metadata,
         compressor=plugins.compressor,
         acks=config.delivery.acks,
+        tallies=tallies,
         clock=clock,
     )
     rounds = Rounds(accumulator=accumulator, outbox=outbox, coordinator=coordinator, clock=clock)
+    figures = Figures(
+        tallies=tallies,
+        client_id=config.connection.client_id or "mock-producer",
+        gauges={
+            "buffer-total-bytes": lambda: pool.capacity,
+            "buffer-available-bytes": lambda: pool.free,
+            "waiting-threads": lambda: pool.waiting,
+            "requests-in-flight": lambda: outbox.pending,
+            "connection-count": lambda: 0,
+            "metadata-age": lambda: metadata.age(clock()),
+        },
+        clock=clock,
+    )
     engine = Engine(
         accumulator=accumulator,
         metadata=metadata,
@@ -122,6 +142,11 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         else Transactions(
             manager=coordinator.manager, accumulator=accumulator, max_block=_AT_ONCE, wake=rounds.advance
         ),
+        tallies=tallies,
+        figures=figures,
+        reporting=Reporting(plugins.reporters, figures),
+        interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+        clock=clock,
     )
     return Workings(engine=engine, outbox=outbox, rounds=rounds, coordinator=coordinator)
 

@@ -1,0 +1,45 @@
+"""A server that Prometheus can ask, where a program has none of its own. Producers with one address share it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+import attrs
+from prometheus_client import start_http_server
+
+Address = tuple[str, int]
+
+
+@attrs.define
+class _Server:
+    httpd: Any
+    thread: threading.Thread
+    users: int = 0
+
+
+_servers: Final[dict[Address, _Server]] = {}
+_lock: Final = threading.Lock()
+
+
+def open_at(address: Address) -> None:
+    """Serve at this address, unless somebody of this program does already. OSError: it cannot be had."""
+    with _lock:
+        server = _servers.get(address)
+        if server is None:
+            httpd, thread = start_http_server(address[1], addr=address[0])
+            server = _servers[address] = _Server(httpd, thread)
+        server.users += 1
+
+
+def close_at(address: Address) -> None:
+    """End the server, when nobody else uses it."""
+    with _lock:
+        server = _servers[address]
+        server.users -= 1
+        if server.users:
+            return
+        del _servers[address]
+        server.httpd.shutdown()
+        server.httpd.server_close()
+        server.thread.join()

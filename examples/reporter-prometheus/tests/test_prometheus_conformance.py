@@ -1,0 +1,41 @@
+"""The reporter keeps the whole contract, with a server of its own and without."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.interfaces import MetricsReporter
+from ottla_reporter_prometheus_example import PrometheusReporter, plugin
+from ottla_reporter_prometheus_example.conformance import PrometheusConformance
+from ottla_testkit.free_ports import free_ports
+
+
+class TestInTheRegistry(PrometheusConformance):
+    @pytest.fixture
+    def reporter(self) -> MetricsReporter:
+        return PrometheusReporter()
+
+    @pytest.fixture
+    def another(self) -> MetricsReporter:
+        return PrometheusReporter()
+
+
+class TestWithAServer(PrometheusConformance):
+    """Two reporters share the server."""
+
+    @pytest.fixture
+    def port(self) -> int:
+        [port] = free_ports(1)
+        return port
+
+    @pytest.fixture
+    def reporter(self, port: int) -> MetricsReporter:
+        return PrometheusReporter(listen=("127.0.0.1", port))
+
+    @pytest.fixture
+    def another(self, port: int) -> MetricsReporter:
+        return PrometheusReporter(listen=("127.0.0.1", port))
+
+
+def test_the_plugin_says_where_its_suite_is() -> None:
+    assert plugin.ottla_conformance == f"{PrometheusConformance.__module__}:{PrometheusConformance.__name__}"

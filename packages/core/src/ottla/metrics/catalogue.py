@@ -1,0 +1,205 @@
+"""Every metric that a producer has, as data: its name, which is Java's, what it means, and how it is read.
+
+Those of Java's that are missing are here, too, each with the reason.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+PRODUCER: Final = "producer-metrics"
+NODE: Final = "producer-node-metrics"
+TOPIC: Final = "producer-topic-metrics"
+COUNT: Final = "kafka-metrics-count"
+
+RECORD_SIZES: Final = "plain / records"
+"""A source of two tallies: a record by itself is never counted."""
+
+LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    PRODUCER: ("client-id",),
+    NODE: ("client-id", "node-id"),
+    TOPIC: ("client-id", "topic"),
+    COUNT: ("client-id",),
+}
+"""The labels of each group's tags, in their order."""
+
+
+class Reading(enum.Enum):
+    """How a figure comes of what was counted; those with a window look at the last samples only."""
+
+    TIMES = "how often, since the beginning"
+    SUM = "how much, since the beginning"
+    TIMES_PER_SECOND = "how often in a second of the window"
+    SUM_PER_SECOND = "how much in a second of the window"
+    MEAN = "the mean of the window"
+    MOST = "the largest of the window"
+    NANOSECONDS = "time spent, since the beginning"
+    GAUGE = "as it is now"
+
+    @property
+    def cumulative(self) -> bool:
+        """Whether such a figure only grows."""
+        return self in (Reading.TIMES, Reading.SUM, Reading.NANOSECONDS)
+
+
+@attrs.frozen
+class Metric:
+    """One metric; `source` is the tally that it is read from, in the scope of its group."""
+
+    group: str
+    name: str
+    reading: Reading
+    source: str
+    meaning: str
+
+
+def _counted(group: str, name: str, source: str, what: str, *, times: bool = False) -> list[Metric]:
+    total, rate = (Reading.TIMES, Reading.TIMES_PER_SECOND) if times else (Reading.SUM, Reading.SUM_PER_SECOND)
+    return [
+        Metric(group, f"{name}-total", total, source, f"{what}."),
+        Metric(group, f"{name}-rate", rate, source, f"{what}, in a second."),
+    ]
+
+
+def _measured(group: str, name: str, source: str, what: str) -> list[Metric]:
+    return [
+        Metric(group, f"{name}-avg", Reading.MEAN, source, f"{what}, on average."),
+        Metric(group, f"{name}-max", Reading.MOST, source, f"{what}, at most."),
+    ]
+
+
+def _requests(group: str) -> list[Metric]:
+    return [
+        *_counted(group, "request", "requests", "Requests sent", times=True),
+        *_measured(group, "request-size", "requests", "Bytes of a request"),
+        *_counted(group, "response", "answers", "Answers received", times=True),
+        *_counted(group, "outgoing-byte", "requests", "Bytes of requests sent, before encryption"),
+        *_counted(group, "incoming-byte", "answers", "Bytes of answers received, after decryption"),
+        *_measured(group, "request-latency", "latencies", "Milliseconds from a Produce request to its answer"),
+    ]
+
+
+def _gauge(name: str, meaning: str, *, group: str = PRODUCER) -> Metric:
+    return Metric(group, name, Reading.GAUGE, name, meaning)
+
+
+def _spent(name: str, source: str, what: str) -> Metric:
+    return Metric(PRODUCER, name, Reading.NANOSECONDS, source, f"Nanoseconds spent {what}.")
+
+
+METRICS: Final[tuple[Metric, ...]] = (
+    *_counted(PRODUCER, "record-send", "records", "Records that left in a request, those of retries again"),
+    *_counted(PRODUCER, "record-retry", "retries", "Records whose batch was queued again after a failure"),
+    *_counted(PRODUCER, "record-error", "errors", "Records that were given up after they had been queued"),
+    Metric(PRODUCER, "records-per-request-avg", Reading.MEAN, "records", "Records of a Produce request, on average."),
+    *_measured(PRODUCER, "batch-size", "batches", "Bytes of a batch on the wire"),
+    *_counted(PRODUCER, "batch-split", "splits", "Batches that were too large for their topic, and split", times=True),
+    Metric(
+        PRODUCER,
+        "compression-rate-avg",
+        Reading.MEAN,
+        "ratios",
+        "Compressed size of a batch's records, as a part of their plain size, on average.",
+    ),
+    Metric(
+        PRODUCER,
+        "record-size-avg",
+        Reading.MEAN,
+        RECORD_SIZES,
+        "Bytes of a record in its batch before compression, on average.",
+    ),
+    *_measured(PRODUCER, "record-queue-time", "waits", "Milliseconds that a batch waited before it left"),
+    *_requests(PRODUCER),
+    _gauge("requests-in-flight", "Requests that wait for their answer."),
+    *_measured(
+        PRODUCER, "produce-throttle-time", "throttles", "Milliseconds for which an answer asked us to wait (quotas)"
+    ),
+    _gauge("connection-count", "Connections that are open."),
+    *_counted(PRODUCER, "connection-creation", "connected", "Connections made", times=True),
+    *_counted(PRODUCER, "connection-close", "closed", "Connections closed, or lost", times=True),
+    *_counted(PRODUCER, "successful-authentication", "logins", "Connections that were logged in by SASL", times=True),
+    *_counted(
+        PRODUCER,
+        "failed-authentication",
+        "refusals",
+        "Connections that came to nothing for want of trust, by SASL or TLS",
+        times=True,
+    ),
+    *_counted(PRODUCER, "successful-reauthentication", "renewals", "SASL sessions renewed", times=True),
+    *_counted(
+        PRODUCER, "failed-reauthentication", "lost_renewals", "SASL sessions whose renewal was refused", times=True
+    ),
+    *_counted(PRODUCER, "select", "polls", "Rounds of the I/O thread through the system's wait", times=True),
+    _gauge("buffer-total-bytes", "What records may occupy: buffer.memory."),
+    _gauge("buffer-available-bytes", "What of it nobody holds now."),
+    _gauge("waiting-threads", "Threads that wait in `send` for memory."),
+    _spent("bufferpool-wait-time-ns-total", "memory_waits", "by threads waiting for memory"),
+    Metric(
+        PRODUCER,
+        "bufferpool-wait-ratio",
+        Reading.SUM_PER_SECOND,
+        "memory_waits",
+        "Seconds that threads waited for memory, in a second; above 1 when several wait.",
+    ),
+    *_counted(
+        PRODUCER,
+        "buffer-exhausted",
+        "memory_refusals",
+        "Records that `send` refused because no memory came free within max.block.ms",
+        times=True,
+    ),
+    _gauge("metadata-age", "Seconds since the cluster told of itself; NaN before it has."),
+    _spent("metadata-wait-time-ns-total", "metadata_wait", "by threads waiting for a topic that was not known"),
+    _spent("flush-time-ns-total", "flush", "in `flush`"),
+    _spent("txn-init-time-ns-total", "txn_init", "in `init_transactions`"),
+    _spent("txn-begin-time-ns-total", "txn_begin", "in `begin_transaction`"),
+    _spent("txn-send-offsets-time-ns-total", "txn_send_offsets", "in `send_offsets_to_transaction`"),
+    _spent("txn-prepare-time-ns-total", "txn_prepare", "in `prepare_transaction`"),
+    _spent("txn-commit-time-ns-total", "txn_commit", "in `commit_transaction`"),
+    _spent("txn-abort-time-ns-total", "txn_abort", "in `abort_transaction`"),
+    *_requests(NODE),
+    *_counted(TOPIC, "record-send", "records", "Records that left in a request, those of retries again"),
+    *_counted(TOPIC, "record-retry", "retries", "Records whose batch was queued again after a failure"),
+    *_counted(TOPIC, "record-error", "errors", "Records that were given up after they had been queued"),
+    *_counted(TOPIC, "byte", "batches", "Bytes of batches on the wire"),
+    Metric(
+        TOPIC,
+        "compression-rate",
+        Reading.MEAN,
+        "ratios",
+        "Compressed size of a batch's records, as a part of their plain size, on average.",
+    ),
+    _gauge("count", "Metrics in this snapshot.", group=COUNT),
+)
+
+_ROUND: Final = "it would take readings of the clock in every round of the I/O thread"
+_OF_TEXT: Final = "a figure is a number; `ottla.__version__` has the version"
+
+MISSING: Final[Mapping[tuple[str, str], str]] = {
+    (PRODUCER, "record-size-max"): "it would take a look at every record",
+    (PRODUCER, "connections"): "the transport, which may be anybody's, tells nothing of ciphers",
+    (PRODUCER, "successful-authentication-no-reauth-total"): "it has a meaning for brokers only",
+    (PRODUCER, "reauthentication-latency-avg"): "a login goes on beside other requests, which it does not hold up",
+    (PRODUCER, "reauthentication-latency-max"): "a login goes on beside other requests, which it does not hold up",
+    (PRODUCER, "network-io-rate"): "sockets are the transport's; requests and answers are counted",
+    (PRODUCER, "network-io-total"): "sockets are the transport's; requests and answers are counted",
+    **{
+        (PRODUCER, name): _ROUND
+        for name in (
+            "io-ratio",
+            "io-time-ns-avg",
+            "io-time-ns-total",
+            "io-wait-ratio",
+            "io-wait-time-ns-avg",
+            "io-wait-time-ns-total",
+        )
+    },
+    ("app-info", "commit-id"): _OF_TEXT,
+    ("app-info", "version"): _OF_TEXT,
+    ("app-info", "start-time-ms"): "reporters are told when the producer starts",
+}
+"""The metrics of Java's producer that there are not, and why."""

@@ -1,0 +1,107 @@
+"""How often something happened, how much it was in all, and the most of late.
+
+Nothing is computed when something is counted: rates, averages and what has left its window are worked out by whoever
+reads, from sums that were put aside when each window ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+NOTHING: Final = float("-inf")
+"""The peak of a window in which nothing happened."""
+
+
+class Mark(NamedTuple):
+    """A tally at the end of a window: what was counted until then, and the window's own peak."""
+
+    times: int
+    total: float
+    peak: float
+
+
+_START: Final = Mark(times=0, total=0, peak=NOTHING)
+
+
+class Tally:
+    """One thing that is counted. Written by one thread at a time, read by any without a lock."""
+
+    __slots__ = ("_marks", "count", "peak", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total: float = 0
+        self.peak = NOTHING
+        self._marks: tuple[Mark, ...] = ()
+
+    def add(self, amount: float) -> None:
+        """Count one more, of so much."""
+        self.count += 1
+        self.total += amount
+        if amount > self.peak:
+            self.peak = amount
+
+    def turn(self, keep: int) -> None:
+        """A window is over; *keep* so many."""
+        self._marks = (*self._marks, Mark(self.count, self.total, self.peak))[-keep:]
+        self.peak = NOTHING
+
+    def since(self, windows: int) -> Mark:
+        """What was counted in this window and so many before it."""
+        if windows < 0:
+            return _START
+        marks = self._marks
+        before = marks[-windows - 1] if windows < len(marks) else _START
+        peak = max([self.peak, *(mark.peak for mark in marks[-windows:])]) if windows else self.peak
+        return Mark(self.count - before.times, self.total - before.total, peak)
+
+
+class Sum:
+    """Several tallies, read as one."""
+
+    def __init__(self, tallies: Iterable[Tally]) -> None:
+        self._tallies = tuple(tallies)
+
+    @property
+    def count(self) -> int:
+        return sum(tally.count for tally in self._tallies)
+
+    @property
+    def total(self) -> float:
+        return sum(tally.total for tally in self._tallies)
+
+    def since(self, windows: int) -> Mark:
+        """What was counted in this window and so many before it."""
+        marks = [tally.since(windows) for tally in self._tallies]
+        return Mark(
+            times=sum(mark.times for mark in marks),
+            total=sum(mark.total for mark in marks),
+            peak=max((mark.peak for mark in marks), default=NOTHING),
+        )
+
+
+class Span:
+    """Time that was spent on something, in seconds. For any number of threads."""
+
+    __slots__ = ("_lock", "total")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count time that was measured elsewhere."""
+        with self._lock:
+            self.total += seconds
+
+    @contextmanager
+    def timed(self, clock: Callable[[], float]) -> Iterator[None]:
+        """Count what the block takes, also when it raises."""
+        began = clock()
+        try:
+            yield
+        finally:
+            self.add(clock() - began)

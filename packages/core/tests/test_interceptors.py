@@ -1,0 +1,354 @@
+"""What interceptors see, what they may change, and that none of them ever costs a record."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow
+import pytest
+
+from ottla import (
+    DeliveryFailed,
+    ErrorCode,
+    InvalidRecord,
+    Producer,
+    ProducerClosed,
+    RecordMetadata,
+    RecordTooLarge,
+    UndeliveredError,
+)
+from ottla.complaints import SILENCE_SECONDS
+from ottla.errors import WrongCall
+from ottla.interfaces import Header
+from ottla_testkit.mock_producer import MockProducer, wiring
+from simulated_producer import Simulated, simulated
+
+
+class Onlooker:
+    """Writes down what it sees, and leaves its mark on every value."""
+
+    def __init__(self, mark: str = "", order: list[str] | None = None) -> None:
+        self.mark = mark
+        self.order: list[str] = [] if order is None else order
+        self.seen: list[tuple[str, Any, Any, Sequence[Header]]] = []
+        self.told: list[tuple[RecordMetadata, Exception | None]] = []
+        self.threads: set[str] = set()
+        self.closed = 0
+
+    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        self.order.append(f"send {self.mark}")
+        self.seen.append((topic, key, value, headers))
+        return key, value + self.mark if value is not None else None, (*headers, ("by", self.mark.encode()))
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        self.order.append(f"told {self.mark}")
+        self.told.append((metadata, error))
+        self.threads.add(threading.current_thread().name)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Failing(Onlooker):
+    """Fails in whatever it does."""
+
+    def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        raise LookupError("no place for it")
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        raise LookupError("no place for it")
+
+    def close(self) -> None:
+        raise LookupError("no place for it")
+
+
+def world_with(*interceptors: Any, **options: Any) -> Any:
+    """A simulated producer of text with these interceptors."""
+    named = {f"interceptor {number}": each for number, each in enumerate(interceptors)}
+    return simulated(1, 1, plugins={"interceptors": named, **TEXT}, **options)
+
+
+class Text:
+    """A serializer that shows in which order things happen."""
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        return None if data is None else data.encode()
+
+
+TEXT: Mapping[str, Any] = {"value_serializer": Text()}
+
+
+def settle(world: Simulated) -> list[bytes | None]:
+    world.settle()
+    return world.log()
+
+
+# Going in
+
+
+@pytest.mark.rule("producer.send.interceptors")
+def test_each_sees_what_the_one_before_has_made_before_anything_is_serialized() -> None:
+    first, second = Onlooker("1"), Onlooker("2")
+    with world_with(first, second) as world:
+        world.producer.send("t", "value", b"key", headers=[("trace", b"x")], partition=0)
+
+        assert settle(world) == [b"value12"]
+    assert first.seen == [("t", b"key", "value", (("trace", b"x"),))]
+    assert second.seen == [("t", b"key", "value1", (("trace", b"x"), ("by", b"1")))]
+
+
+@pytest.mark.rule("producer.send.interceptors")
+def test_headers_that_can_be_read_once_are_seen_by_all_and_sent() -> None:
+    first, second = Onlooker("1"), Onlooker("2")
+    with world_with(first, second) as world:
+        world.producer.send("t", "a", headers=iter([("trace", b"x")]), partition=0)
+        world.producer.send("t", "b", headers={"trace": b"x"}, partition=0)
+        world.settle()
+
+        assert [record.headers for record in world.cluster.topics["t"].log[0]] == [
+            (("trace", b"x"), ("by", b"1"), ("by", b"2"))
+        ] * 2
+
+
+@pytest.mark.rule("producer.send.interceptors")
+def test_one_that_fails_is_told_of_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    first, last = Onlooker("1"), Onlooker("3")
+    with world_with(first, Failing(), last) as world:
+        world.producer.send("t", "value", partition=0)
+
+        assert settle(world) == [b"value13"]
+    assert "the interceptor 1 failed in on_send; the record goes on without it: LookupError" in caplog.messages
+    assert "the interceptor 1 failed in on_acknowledgement: LookupError" in caplog.messages
+    assert "the interceptor 1 failed to close" in caplog.messages
+    assert len(last.told) == last.closed == 1
+
+
+@pytest.mark.parametrize("made", [None, ("key", "value"), ["key", "value", ()], ("key", "value", None)])
+def test_one_that_returns_anything_else_is_skipped(made: Any, caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(Onlooker):
+        def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+            return made
+
+    with world_with(Odd()) as world:
+        world.producer.send("t", "value", partition=0)
+
+        assert settle(world) == [b"value"]
+    assert any("failed in on_send; the record goes on without it: TypeError" in line for line in caplog.messages)
+
+
+@pytest.mark.rule("producer.send.interceptors")
+def test_a_fault_of_every_record_is_one_line_in_a_while_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
+    with world_with(Failing()) as world:
+        for _ in range(1_000):
+            world.producer.send("t", "value", partition=0)
+        assert len(caplog.messages) == 1
+        world.clock.advance(SILENCE_SECONDS)
+        world.producer.send("t", "value", partition=0)
+
+        assert len(caplog.messages) == 2
+        assert caplog.messages[-1].endswith("LookupError; 999 more failures since the last line")
+        assert len(settle(world)) == 1_001
+
+
+# What became of it
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+def test_outcomes_come_in_order_before_the_callback_of_who_sent() -> None:
+    order: list[str] = []
+    first, second = Onlooker("1", order), Onlooker("2", order)
+    with world_with(first, second) as world:
+        for number in range(3):
+            world.producer.send("t", str(number), partition=0, on_delivery=lambda _m, _e: order.append("callback"))
+        order.clear()
+        world.settle()
+
+    assert order == ["told 1", "told 2", "callback"] * 3
+    assert [(metadata.topic, metadata.partition, metadata.offset) for metadata, _error in first.told] == [
+        ("t", 0, 0),
+        ("t", 0, 1),
+        ("t", 0, 2),
+    ]
+    assert first.told[0][0].serialized_value_size == len("012")
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+def test_a_record_that_is_given_up_is_told_with_its_partition_and_error() -> None:
+    onlooker, called = Onlooker(), list[Any]()
+    with world_with(onlooker) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        delivery = world.producer.send("t", "value", partition=1, on_delivery=lambda *told: called.append(told))
+        world.settle()
+
+        [(metadata, error)] = onlooker.told
+        assert metadata == RecordMetadata("t", 1, -1, -1, -1, -1)
+        assert isinstance(error, DeliveryFailed)
+        assert called == [(None, delivery.exception())]
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+@pytest.mark.parametrize(
+    ("record", "refused"),
+    [
+        ({"value": "x" * 2_000_000}, RecordTooLarge),
+        ({"value": "x", "timestamp_ms": -1}, InvalidRecord),
+        ({"value": "x", "headers": [("lone",)]}, InvalidRecord),
+        ({"value": "x", "headers": 5}, TypeError),
+        ({"value": "x", "topic": "no topic"}, InvalidRecord),
+    ],
+)
+def test_a_record_that_send_refuses_is_told_on_the_spot_and_raised(
+    record: dict[str, Any], refused: type[Exception]
+) -> None:
+    onlooker = Onlooker()
+    with world_with(onlooker) as world:
+        topic = record.pop("topic", "t")
+        with pytest.raises(refused) as raised:
+            world.producer.send(topic, partition=1, **record)
+
+        assert onlooker.told == [(RecordMetadata(topic, 1, -1, -1, -1, -1), raised.value)]
+        assert not world.accumulator.incomplete
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+def test_being_told_is_no_look_at_a_failure() -> None:
+    with world_with(Onlooker()) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        world.producer.send("t", "value", partition=0)
+        with pytest.raises(UndeliveredError, match="nobody looked"):
+            world.producer.close()
+
+
+def test_a_callback_beside_interceptors_is_a_look() -> None:
+    with world_with(Onlooker()) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        world.producer.send("t", "value", partition=0, on_delivery=lambda _metadata, _error: None)
+
+        assert world.producer.close().failed == 1
+
+
+def test_every_record_is_told_once_also_when_its_batch_is_split() -> None:
+    onlooker = Onlooker()
+    with world_with(onlooker) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        for number in range(20):
+            world.producer.send("t", str(number), partition=0)
+        world.settle()
+
+    assert [metadata.offset for metadata, _error in onlooker.told] == list(range(20))
+
+
+def test_what_is_pending_at_the_end_is_told_before_close() -> None:
+    onlooker = Onlooker()
+    with world_with(onlooker, linger_ms=60_000) as world:
+        world.producer.send("t", "value", partition=0)
+        with pytest.raises(UndeliveredError):
+            world.producer.close(0)
+
+    [(_metadata, error)] = onlooker.told
+    assert isinstance(error, DeliveryFailed)
+    assert onlooker.closed == 1
+
+
+# Producers
+
+
+def test_without_interceptors_send_is_what_it_was() -> None:
+    with simulated(1) as world:
+        assert "send" not in vars(world.producer)
+        assert world.producer._engine.interception is None
+
+
+@pytest.mark.rule("producer.send-table.interceptors")
+def test_a_table_is_refused_before_a_row_is_queued() -> None:
+    onlooker = Onlooker()
+    with (
+        world_with(onlooker) as world,
+        pytest.raises(WrongCall, match="would go past the interceptor 0: send them one by one, or use a producer"),
+    ):
+        world.producer.send_table("t", pyarrow.table({"value": [b"a"]}))
+
+    assert not onlooker.told
+
+
+def test_a_producer_s_own_send_goes_on_behind_the_interceptors() -> None:
+    class Doubling(MockProducer):
+        def send(self, topic: str, value: Any = None, *arguments: Any, **options: Any) -> Any:
+            return super().send(topic, value * 2, *arguments, **options)
+
+    with with_onlooker(Doubling, Onlooker("!")) as producer:
+        producer.send("t", "value")
+
+    assert [record.value for record in producer.history] == [b"value!value!"]
+
+
+def test_a_mock_producer_has_them_too() -> None:
+    onlooker = Onlooker("!")
+    producer = with_onlooker(MockProducer, onlooker)
+    producer.auto_complete = False
+    producer.send("t", "value", on_delivery=lambda _m, _e: producer.close(0))
+    producer.raise_next("send", RuntimeError("planned"))
+    with pytest.raises(RuntimeError, match="planned"):
+        producer.send("t", "other")
+    producer.complete_next()
+
+    assert [str(error) for _metadata, error in onlooker.told] == ["planned", "None"]
+    assert onlooker.closed == 1
+    producer.close()
+    assert onlooker.closed == 1
+
+
+def with_onlooker(kind: type[MockProducer], onlooker: Onlooker) -> Any:
+    choose = vars(wiring)["choose"]
+
+    def chosen(*arguments: Any) -> Any:
+        config, plugins = choose(*arguments)
+        return config, attrs.evolve(plugins, interceptors={"onlooker": onlooker}, **TEXT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "choose", chosen)
+        return kind()
+
+
+def test_a_producer_that_is_dropped_is_not_kept_by_its_own_send() -> None:
+    onlooker = Onlooker()
+    world = Simulated(1, plugins={"interceptors": {"onlooker": onlooker}, **TEXT})
+    send, gone = world.producer.send, weakref.ref(world.producer)
+    gc.disable()
+    try:
+        del world.producer
+        assert gone() is None
+    finally:
+        gc.enable()
+    world.thread.join(20.0)
+
+    assert onlooker.closed == 1
+    with pytest.raises(ProducerClosed, match="the producer is gone; keep it for as long as its send is used"):
+        send("t", "value")
+
+
+def test_interceptors_of_two_producers_know_nothing_of_each_other() -> None:
+    one, other = Onlooker("1"), Onlooker("2")
+    with world_with(one) as first, world_with(other) as second:
+        first.producer.send("t", "a", partition=0)
+        second.producer.send("t", "b", partition=0)
+        assert settle(first) == [b"a1"]
+        assert settle(second) == [b"b2"]
+
+
+def test_many_threads_send_through_them() -> None:
+    onlooker = Onlooker("!")
+    producer: Producer = with_onlooker(MockProducer, onlooker)
+    threads = [threading.Thread(target=lambda: [producer.send("t", "v") for _ in range(200)]) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    producer.close()
+
+    assert len(onlooker.seen) == len(onlooker.told) == 1_200

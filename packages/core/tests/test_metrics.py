@@ -1,0 +1,363 @@
+"""`Producer.metrics()`: Java's names, and figures that agree with what happened on a simulated cluster."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections import deque
+from pathlib import Path
+
+import attrs
+import pytest
+
+from ottla import DeliveryFailed, ErrorCode, MetricName, TopicUnavailable
+from ottla.interfaces import MetricDescription
+from ottla.metrics.catalogue import LABELS, METRICS, MISSING, NODE, PRODUCER, RECORD_SIZES, TOPIC, Reading
+from ottla.metrics.tallies import OfNode, OfProducer, OfTopic, Tallies
+from ottla_testkit.mock_producer import MockProducer
+from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
+
+JAVA = {
+    tuple(line.split(":")) for line in (Path(__file__).parent / "vectors" / "java_metrics.txt").read_text().splitlines()
+}
+"""What Java's producer of Kafka 4.3 has, by group and name."""
+
+
+def of_producer(world: Simulated, name: str) -> float:
+    return read(world, MetricName(PRODUCER, name, (("client-id", "me"),)))
+
+
+def of_topic(world: Simulated, name: str, topic: str = "t") -> float:
+    return read(world, MetricName(TOPIC, name, (("client-id", "me"), ("topic", topic))))
+
+
+def of_node(world: Simulated, name: str, node: int = 1) -> float:
+    return read(world, MetricName(NODE, name, (("client-id", "me"), ("node-id", f"node-{node}"))))
+
+
+def produced(world: Simulated) -> int:
+    return sum(name == "Produce" for name, _version in world.cluster.brokers[1].requests)
+
+
+def read(world: Simulated, name: MetricName) -> float:
+    return world.producer.metrics()[name]
+
+
+# Names
+
+
+@pytest.mark.rule("producer.metrics")
+def test_every_metric_of_java_is_there_or_has_a_reason_not_to_be() -> None:
+    ours = {(metric.group, metric.name) for metric in METRICS}
+
+    assert ours | MISSING.keys() >= JAVA
+    assert not ours & MISSING.keys()
+
+
+def test_no_name_is_made_up_and_none_comes_twice() -> None:
+    names = [(metric.group, metric.name) for metric in METRICS]
+
+    assert set(names) <= JAVA
+    assert len(names) == len(set(names))
+    assert set(MISSING) <= JAVA
+
+
+def test_every_metric_is_read_from_something_that_is_counted() -> None:
+    scopes = {PRODUCER: OfProducer, NODE: OfNode, TOPIC: OfTopic}
+    sources = {group: {field.name for field in attrs.fields(scope)} for group, scope in scopes.items()}
+    summed = sources[NODE] | sources[TOPIC]
+
+    read = {
+        (metric.group, metric.source)
+        for metric in METRICS
+        if metric.reading is not Reading.GAUGE and metric.source != RECORD_SIZES
+    }
+    assert {(group, source) for group, found in sources.items() for source in found} - read == {(PRODUCER, "plain")}
+    assert all(source in sources[group] or (group == PRODUCER and source in summed) for group, source in read)
+
+
+def test_a_snapshot_has_exactly_the_metrics_that_are_described() -> None:
+    with simulated(1, client_id="me") as world:
+        world.producer.send("t", b"value")
+        world.settle()
+        snapshot = world.producer.metrics()
+        described = world.producer._engine.figures.describe()
+
+    assert {(name.group, name.name) for name in snapshot} == {(each.group, each.name) for each in described}
+    assert {tuple(label for label, _of in name.tags) for name in snapshot} == set(LABELS.values())
+    assert snapshot[MetricName("kafka-metrics-count", "count", (("client-id", "me"),))] == len(snapshot)
+    assert all(type(value) is float for value in snapshot.values())
+
+
+def test_descriptions_say_which_figures_only_grow() -> None:
+    with simulated(1) as world:
+        described = {(each.group, each.name): each for each in world.producer._engine.figures.describe()}
+
+    assert described[TOPIC, "byte-total"] == MetricDescription(
+        group=TOPIC,
+        name="byte-total",
+        labels=("client-id", "topic"),
+        cumulative=True,
+        meaning="Bytes of batches on the wire.",
+    )
+    assert {name for (_group, name), each in described.items() if each.cumulative} == {
+        name for (_group, name) in described if name.endswith("-total")
+    }
+
+
+def test_a_name_says_what_it_is_of() -> None:
+    name = MetricName(TOPIC, "byte-rate", (("client-id", "me"), ("topic", "orders")))
+
+    assert str(name) == "producer-topic-metrics:byte-rate{client-id=me,topic=orders}"
+    assert str(MetricName("group", "name")) == "group:name"
+
+
+# Figures
+
+
+@pytest.mark.rule("producer.metrics")
+def test_records_batches_and_bytes_are_those_that_left() -> None:
+    with simulated(1, 1, client_id="me") as world:
+        for number in range(40):
+            world.producer.send("t", b"x" * 500, partition=number % 2)
+        world.settle()
+
+        assert of_producer(world, "record-send-total") == of_topic(world, "record-send-total") == 40
+        assert of_producer(world, "records-per-request-avg") == pytest.approx(40 / produced(world))
+        assert of_producer(world, "record-size-avg") == pytest.approx(507, abs=8)
+        assert of_topic(world, "byte-total") == pytest.approx(40 * 507, rel=0.05)
+        assert of_producer(world, "batch-size-max") >= of_producer(world, "batch-size-avg") > 61
+        assert of_producer(world, "record-error-total") == of_producer(world, "record-retry-total") == 0
+
+
+def test_compression_is_told_as_what_is_left_of_a_batch() -> None:
+    with MockProducer(client_id="me", compression_type="gzip") as producer:
+        producer.send("t", b"x" * 5_000)
+        metrics = producer.metrics()
+
+    rate = metrics[MetricName(TOPIC, "compression-rate", (("client-id", "me"), ("topic", "t")))]
+    assert rate == metrics[MetricName(PRODUCER, "compression-rate-avg", (("client-id", "me"),))]
+    assert 0 < rate < 0.1
+
+
+def test_requests_and_answers_add_up_over_the_nodes() -> None:
+    with simulated(1, 2, 3, client_id="me") as world:
+        for partition in (0, 1, 2, 0):
+            world.producer.send("t", b"value", partition=partition)
+        world.settle()
+        nodes = (-1, 1, 2, 3)
+
+        for name in ("request-total", "response-total", "outgoing-byte-total", "incoming-byte-total"):
+            assert of_producer(world, name) == sum(of_node(world, name, node) for node in nodes) > 0
+        assert of_producer(world, "request-size-max") == max(of_node(world, "request-size-max", n) for n in nodes)
+        assert of_producer(world, "requests-in-flight") == 0
+
+
+def test_a_request_that_is_not_answered_yet_is_in_flight() -> None:
+    with simulated(1, client_id="me") as world:
+        world.cluster.brokers[1].codes.append(None)
+        world.producer.send("t", b"value")
+        world.run_until(lambda: of_producer(world, "record-send-total") == 1, time_passes=False)
+
+        assert of_producer(world, "requests-in-flight") == 1
+        assert math.isnan(of_producer(world, "request-latency-avg"))
+
+
+def test_a_retry_counts_its_records_and_sends_them_again() -> None:
+    with simulated(1, client_id="me") as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for _ in range(3):
+            world.producer.send("t", b"value")
+        world.settle()
+
+        assert of_producer(world, "record-retry-total") == of_topic(world, "record-retry-total") == 3
+        assert of_producer(world, "record-send-total") == of_topic(world, "record-send-total") == 6
+
+
+def test_a_record_that_is_given_up_is_an_error_and_one_that_send_refuses_is_none() -> None:
+    with simulated(1, client_id="me") as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        delivery = world.producer.send("t", b"value")
+        world.settle()
+        assert isinstance(delivery.exception(), DeliveryFailed)
+        with pytest.raises(TypeError):
+            world.producer.send()  # type: ignore[call-arg]
+
+        assert of_producer(world, "record-error-total") == of_topic(world, "record-error-total") == 1
+        assert of_producer(world, "record-error-rate") > 0
+
+
+def test_a_batch_that_is_too_large_is_a_split() -> None:
+    with simulated(1, client_id="me") as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        for _ in range(10):
+            world.producer.send("t", b"value")
+        world.settle()
+
+        assert of_producer(world, "batch-split-total") == 1
+        assert of_producer(world, "record-error-total") == 0
+
+
+def test_time_in_the_queue_and_on_the_way_is_told_in_milliseconds() -> None:
+    with simulated(1, client_id="me", linger_ms=250) as world:
+        world.producer.send("t", b"value")
+        world.settle()
+
+        assert of_producer(world, "record-queue-time-avg") == pytest.approx(250, abs=1)
+        assert of_producer(world, "record-queue-time-max") == pytest.approx(250, abs=1)
+        assert of_producer(world, "request-latency-max") == of_node(world, "request-latency-max") >= 0
+
+
+def test_connections_are_counted_when_they_come_and_when_they_go() -> None:
+    with simulated(1, 2, client_id="me") as world:
+        for partition in (0, 1):
+            world.producer.send("t", b"value", partition=partition)
+        world.settle()
+        made = of_producer(world, "connection-creation-total")
+        assert of_producer(world, "connection-count") == made - of_producer(world, "connection-close-total") == 2
+        world.producer.close()
+
+        assert of_producer(world, "connection-count") == 0
+        assert of_producer(world, "connection-close-total") == made
+
+
+@pytest.mark.rule("pool.metrics")
+def test_memory_is_told_of_while_it_is_held_and_while_somebody_waits_for_it() -> None:
+    with simulated(1, client_id="me", buffer_memory=10_000, max_block_ms=5_000, linger_ms=60_000) as world:
+        assert of_producer(world, "buffer-total-bytes") == of_producer(world, "buffer-available-bytes") == 10_000
+        world.producer.send("t", bytes(9_000))
+        assert of_producer(world, "buffer-available-bytes") < 1_000
+        calling = Calling(world, lambda: world.producer.send("t", bytes(9_000)))
+        assert of_producer(world, "waiting-threads") == 1
+        calling.rounds()
+
+        assert calling.error is None
+        assert of_producer(world, "waiting-threads") == 0
+        assert of_producer(world, "buffer-exhausted-total") == 0
+        world.producer.close()
+        assert of_producer(world, "buffer-available-bytes") == 10_000
+
+
+@pytest.mark.rule("pool.metrics")
+def test_a_wait_for_memory_counts_its_time_and_one_in_vain_its_record() -> None:
+    from ottla.buffer_pool import BufferPool
+    from ottla.errors import BufferExhausted
+    from ottla_testkit.manual_clock import ManualClock
+
+    clock, tallies = ManualClock(), Tallies()
+    pool = BufferPool(100, clock=clock, tallies=tallies)
+    pool.reserve(100, timeout=0.0)
+    with pytest.raises(BufferExhausted):
+        pool.reserve(1, timeout=0.0, on_wait=lambda: None)
+    pool.reserve(1, timeout=HANG_GUARD, on_wait=lambda: pool.release(50))
+
+    assert tallies.producer.memory_refusals.count == 1
+    assert tallies.producer.memory_waits.count == 2
+
+
+def test_the_cluster_s_age_is_told_once_it_is_known() -> None:
+    with simulated(1, client_id="me", know=False) as world:
+        assert math.isnan(of_producer(world, "metadata-age"))
+        world.know("t")
+        before = of_producer(world, "metadata-age")
+        world.pass_time(10.0)
+
+        assert of_producer(world, "metadata-age") == before + 10.0
+
+
+def test_time_in_flush_is_told() -> None:
+    with simulated(1, client_id="me", retry_backoff_ms=2_000, retry_backoff_max_ms=2_000) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.REQUEST_TIMED_OUT)
+        world.producer.send("t", b"value")
+        Calling(world, world.producer.flush).rounds()
+
+        assert 1.5e9 < of_producer(world, "flush-time-ns-total") < 3e9
+
+
+def test_time_in_the_wait_for_a_topic_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1, client_id="me", max_block_ms=3_000) as world:
+        monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
+        with pytest.raises(TopicUnavailable):
+            world.producer.send("unknown", b"value")
+
+        assert of_producer(world, "metadata-wait-time-ns-total") == 3e9
+
+
+def test_time_in_transactions_is_told() -> None:
+    with simulated(1, client_id="me", transactional_id="x") as world:
+        world.producer.init_transactions()
+        with world.producer.transaction():
+            world.producer.send("t", b"value")
+            world.cluster.brokers[1].errand_codes["EndTxn"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+
+        assert 0 < of_producer(world, "txn-commit-time-ns-total") < 1e9
+        assert of_producer(world, "txn-abort-time-ns-total") == 0
+
+
+def test_throttling_is_told_in_milliseconds() -> None:
+    with simulated(1, client_id="me") as world:
+        world.cluster.brokers[1].throttle_ms = 70
+        world.producer.send("t", b"value")
+        world.settle()
+
+        assert of_producer(world, "produce-throttle-time-max") == 70
+
+
+# Snapshots
+
+
+@pytest.mark.rule("producer.metrics")
+def test_figures_can_be_had_after_close() -> None:
+    with simulated(1, client_id="me") as world:
+        world.producer.send("t", b"value")
+        world.producer.close()
+
+        assert of_producer(world, "record-send-total") == 1
+
+
+def test_a_snapshot_stays_what_it_was() -> None:
+    with simulated(1, client_id="me") as world:
+        before = world.producer.metrics()
+        kept = dict(before)
+        world.producer.send("t", b"value")
+        world.settle()
+
+    assert {str(name): str(value) for name, value in before.items()} == {str(n): str(v) for n, v in kept.items()}
+
+
+@pytest.mark.rule("producer.metrics")
+def test_many_threads_read_while_topics_and_windows_come_and_go() -> None:
+    tallies = Tallies(window=0.001)
+    with simulated(1, client_id="me") as world:
+        figures = world.producer._engine.figures
+        figures._tallies = tallies
+        over, errors = threading.Event(), list[BaseException]()
+
+        def look() -> None:
+            try:
+                while not over.is_set():
+                    figures.snapshot()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for number in range(3_000):
+            tallies.pass_time(number / 100_000)
+            tallies.topic(f"t{number % 300}").batches.add(1)
+            tallies.node(number % 50).requests.add(1)
+        over.set()
+        for thread in threads:
+            thread.join(HANG_GUARD)
+
+        assert not errors
+        total = sum(v for n, v in figures.snapshot().items() if (n.group, n.name) == (TOPIC, "byte-total"))
+        assert total == 3_000
+
+
+def test_names_in_the_page_are_those_of_the_code() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+
+    assert {name for _group, name in JAVA} >= set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) > set()

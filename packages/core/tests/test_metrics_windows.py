@@ -1,0 +1,177 @@
+"""Windows: what counts for rates, averages and maxima at which time, as in Java's SampledStat and Rate."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from ottla.interfaces import MetricName
+from ottla.metrics import Figures, Tallies
+from ottla.metrics.tally import Span, Tally
+from ottla_testkit.manual_clock import ManualClock
+
+WINDOW = 30.0
+"""Of two samples, which are the defaults."""
+
+
+class Counted:
+    """Batches of one size each, counted at times of the test's choice."""
+
+    def __init__(self, *, samples: int = 2, window: float = WINDOW) -> None:
+        self.clock = ManualClock(1000.0)
+        self.tallies = Tallies(samples=samples, window=window)
+        self.figures = Figures(tallies=self.tallies, client_id="me", gauges={}, clock=self.clock)
+        self.tallies.pass_time(self.clock())
+
+    def batch(self, size: float, *, after: float = 0.0) -> None:
+        self.clock.advance(after)
+        self.tallies.pass_time(self.clock())
+        self.tallies.topic("t").batches.add(size)
+
+    def of_topic(self, name: str) -> float:
+        tags = (("client-id", "me"), ("topic", "t"))
+        return self.figures.snapshot()[MetricName("producer-topic-metrics", name, tags)]
+
+    def of_producer(self, name: str) -> float:
+        return self.figures.snapshot()[MetricName("producer-metrics", name, (("client-id", "me"),))]
+
+
+@pytest.mark.rule("producer.metrics.windows")
+def test_a_rate_of_the_first_seconds_is_taken_over_a_window_and_these() -> None:
+    counted = Counted()
+    counted.batch(600)
+    counted.clock.advance(10.0)
+
+    assert counted.of_topic("byte-rate") == 600 / (WINDOW + 10.0)
+
+
+@pytest.mark.rule("producer.metrics.windows")
+def test_a_rate_is_of_the_open_window_and_the_one_before() -> None:
+    counted = Counted()
+    counted.batch(100)
+    counted.batch(200, after=WINDOW)
+    counted.clock.advance(15.0)
+    assert counted.of_topic("byte-rate") == 300 / 45.0
+
+    counted.batch(400, after=16.0)
+    counted.clock.advance(9.0)
+
+    assert counted.of_topic("byte-rate") == 600 / 40.0
+    assert counted.of_topic("byte-total") == 700
+
+
+@pytest.mark.rule("producer.metrics.windows")
+def test_a_total_never_shrinks_and_an_old_rate_is_zero() -> None:
+    counted = Counted()
+    counted.batch(100)
+    counted.clock.advance(2 * WINDOW)
+
+    assert counted.of_topic("byte-rate") == 0
+    assert counted.of_topic("byte-total") == 100
+
+
+@pytest.mark.rule("producer.metrics.windows")
+def test_the_largest_is_forgotten_with_its_window() -> None:
+    counted = Counted()
+    counted.batch(900)
+    counted.batch(100, after=WINDOW)
+    assert counted.of_producer("batch-size-max") == 900
+    assert counted.of_producer("batch-size-avg") == 500
+
+    counted.batch(200, after=WINDOW)
+
+    assert counted.of_producer("batch-size-max") == 200
+    assert counted.of_producer("batch-size-avg") == 150
+
+
+def test_an_average_and_a_maximum_of_nothing_are_nan() -> None:
+    counted = Counted()
+
+    assert math.isnan(counted.of_producer("batch-size-avg"))
+    assert math.isnan(counted.of_producer("batch-size-max"))
+    assert math.isnan(counted.of_producer("record-size-avg"))
+
+
+def test_what_is_old_is_no_average_any_more() -> None:
+    counted = Counted()
+    counted.batch(900)
+    counted.clock.advance(2 * WINDOW)
+
+    assert math.isnan(counted.of_producer("batch-size-avg"))
+    assert math.isnan(counted.of_producer("batch-size-max"))
+
+
+def test_after_a_long_silence_only_what_is_new_counts() -> None:
+    counted = Counted()
+    counted.batch(900)
+    counted.batch(100, after=1_000_000.0)
+    counted.clock.advance(10.0)
+
+    assert counted.of_topic("byte-rate") == 100 / 40.0
+    assert counted.of_producer("batch-size-max") == 100
+
+
+def test_a_topic_that_comes_late_has_nothing_before() -> None:
+    counted = Counted()
+    counted.clock.advance(WINDOW)
+    counted.batch(60)
+    counted.clock.advance(WINDOW - 1)
+
+    assert counted.of_topic("byte-rate") == 60 / (2 * WINDOW - 1)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 7])
+def test_any_number_of_windows_agrees_with_a_list_of_all_that_was_counted(samples: int) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    counted = Counted(samples=samples, window=10.0)
+    began, events = [1000.0], list[tuple[float, int]]()
+    for _ in range(300):
+        after = chance.choice((0.0, 1.5, 4.0, 10.0, 25.0))
+        size = chance.randrange(1, 1000)
+        counted.batch(size, after=after)
+        now = counted.clock()
+        if now - began[-1] >= 10.0:
+            began.append(now)
+        events.append((now, size))
+        since = min(each for each in began[-samples:] if now - each < samples * 10.0)
+        late = [size for at, size in events if at >= since]
+        lacking = max(samples - 1 - int((now - since) / 10.0), 0)
+        seconds = now - since + lacking * 10.0
+
+        assert counted.of_producer("batch-size-max") == max(late)
+        assert counted.of_producer("batch-size-avg") == pytest.approx(sum(late) / len(late))
+        assert counted.of_topic("byte-rate") == pytest.approx(sum(late) / seconds if seconds else 0.0)
+        assert counted.of_topic("byte-total") == sum(size for _at, size in events)
+
+
+def test_a_window_of_no_time_at_all_does_no_harm() -> None:
+    counted = Counted(window=0.0)
+    counted.batch(100)
+
+    assert counted.of_topic("byte-total") == 100
+    assert counted.of_topic("byte-rate") >= 0
+
+
+def test_time_in_a_block_counts_also_when_it_raises() -> None:
+    clock, span = ManualClock(), Span()
+    with pytest.raises(ValueError, match="cannot go back"), span.timed(clock):
+        clock.advance(2.0) or clock.advance(-1.0)  # type: ignore[func-returns-value]
+    with span.timed(clock):
+        clock.advance(1.0)
+
+    assert span.total == 3.0
+
+
+def test_a_tally_keeps_no_more_than_it_is_told() -> None:
+    tally = Tally()
+    for number in range(100):
+        tally.add(number)
+        tally.turn(3)
+
+    assert tally.since(2).times == 2
+    assert tally.since(1000).times == 100
+    assert len(tally._marks) == 3

@@ -1,0 +1,181 @@
+"""Reporters: begun and ended with their producer, told of in the log when they fail, and in nobody's way."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla import ConfigError, MetricName, Producer
+from ottla.interfaces import MetricsRegistry
+from ottla_testkit.mock_producer import MockProducer
+from simulated_producer import Simulated, simulated
+
+
+class Reporter:
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.registry: Any = None
+        self.last: Mapping[MetricName, float] = {}
+
+    def start(self, registry: MetricsRegistry) -> None:
+        self.events.append("start")
+        self.registry = registry
+
+    def close(self) -> None:
+        self.events.append("close")
+        self.last = self.registry.snapshot()
+
+    def sent(self) -> float:
+        return sum(v for n, v in self.last.items() if (n.group, n.name) == ("producer-metrics", "record-send-total"))
+
+
+class FailsAtItsStart(Reporter):
+    def start(self, registry: MetricsRegistry) -> None:
+        super().start(registry)
+        raise OSError("no such server")
+
+
+class FailsAtItsEnd(Reporter):
+    def close(self) -> None:
+        super().close()
+        raise OSError("no such server")
+
+
+def world_with(**reporters: Any) -> Any:
+    return simulated(1, plugins={"reporters": reporters})
+
+
+@pytest.mark.rule("producer.reporters")
+def test_a_reporter_lives_as_long_as_its_producer_and_sees_its_last_figures() -> None:
+    reporter = Reporter()
+    with world_with(mine=reporter) as world:
+        assert reporter.events == ["start"]
+        for _ in range(5):
+            world.producer.send("t", b"value")
+        world.producer.close()
+        world.producer.close()
+
+    assert reporter.events == ["start", "close"]
+    assert reporter.sent() == 5
+
+
+@pytest.mark.rule("producer.reporters")
+def test_one_that_fails_is_told_of_and_the_others_and_the_records_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    first, wrong, rude, last = Reporter(), FailsAtItsStart(), FailsAtItsEnd(), Reporter()
+    with world_with(first=first, wrong=wrong, rude=rude, last=last) as world:
+        world.producer.send("t", b"value")
+        assert world.producer.close().acknowledged == 1
+
+    assert first.events == rude.events == last.events == ["start", "close"]
+    assert wrong.events == ["start"]
+    assert caplog.messages == [
+        "the wrong failed to start; the producer goes on without it",
+        "the rude failed to close",
+    ]
+
+
+def test_a_producer_that_closes_in_a_callback_closes_its_reporters_at_its_end() -> None:
+    reporter = Reporter()
+    with world_with(mine=reporter) as world:
+        world.producer.send("t", b"value", on_delivery=lambda _metadata, _error: world.producer.close())
+        world.settle()
+        assert reporter.events == ["start"]
+        world.thread.join(20.0)
+
+        assert reporter.events == ["start", "close"]
+
+
+def test_a_producer_that_is_dropped_closes_its_reporters() -> None:
+    reporter = Reporter()
+    world = Simulated(1, plugins={"reporters": {"mine": reporter}})
+    world.producer.send("t", b"value")
+    del world.producer
+    world.thread.join(20.0)
+
+    assert reporter.events == ["start", "close"]
+    assert reporter.sent() == 1
+
+
+PLUGIN = """
+    from ottla.hookspecs import hookimpl
+    from ottla.interfaces import ConfigKey
+
+    class ToFile:
+        def __init__(self, path):
+            self._path = path
+
+        def start(self, registry):
+            self._registry = registry
+
+        def close(self):
+            sent = {str(n): v for n, v in self._registry.snapshot().items() if n.name == "record-send-total"}
+            with open(self._path, "w") as file:
+                file.write(str(sum(sent.values())))
+
+    @hookimpl
+    def ottla_config_keys():
+        return [
+            ConfigKey(name="acme.file", type=str, default="", meaning="where to"),
+            ConfigKey(name="acme.password", type=str, default="", meaning="a secret", secret=True),
+        ]
+
+    @hookimpl
+    def ottla_reporter(config):
+        return ToFile(config["acme.file"])
+
+    class Stamp:
+        def on_send(self, topic, key, value, headers):
+            return key, value, (*headers, ("stamp", b"1"))
+
+        def on_acknowledgement(self, metadata, error):
+            pass
+
+    @hookimpl
+    def ottla_interceptor(config):
+        return Stamp()
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package with a reporter and an interceptor, both named acme."""
+    (tmp_path / "acme_onlookers.py").write_text(textwrap.dedent(PLUGIN))
+    info = tmp_path / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    groups = "".join(f"[ottla.{kind}s]\nacme = acme_onlookers\n" for kind in ("reporter", "interceptor"))
+    (info / "entry_points.txt").write_text(groups)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("acme_onlookers")
+    yield tmp_path
+    del sys.modules["acme_onlookers"]
+
+
+@pytest.mark.rule("producer.reporters", "producer.send.interceptors")
+def test_onlookers_come_from_whatever_is_installed_with_keys_of_their_own(installed: Path) -> None:
+    told = installed / "told"
+    with MockProducer(metric_reporters="ACME", interceptor_classes=["acme"], acme_file=str(told)) as producer:
+        producer.send("t", b"value")
+        assert producer.history[0].headers == (("stamp", b"1"),)
+
+    assert json.loads(told.read_text()) == 2.0  # of the producer, and of its topic
+
+
+def test_a_log_line_names_the_package(installed: Path, caplog: pytest.LogCaptureFixture) -> None:
+    MockProducer(metric_reporters="acme", acme_file=str(installed)).close()
+
+    assert caplog.messages == ["the reporter 'acme' of acme 1.0 (acme_onlookers) failed to close"]
+
+
+def test_a_wrong_key_of_a_reporter_is_refused_with_the_nearest(installed: Path) -> None:
+    with pytest.raises(ConfigError, match=r"acme\.fil.*acme\.file"):
+        Producer(bootstrap_servers="localhost:9", metric_reporters="acme", acme_fil="x")

@@ -1,0 +1,207 @@
+"""The whole expectation of an `Interceptor`.
+
+```python
+class TestMine(InterceptorConformance):
+    @pytest.fixture
+    def interceptor(self):
+        return MyInterceptor()
+```
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
+
+import pytest
+
+from ottla import BrokerError, DeliveryFailed, ErrorCode, InvalidRecord, RecordMetadata
+from ottla.interfaces import Header, Interceptor
+from ottla_testkit.conformance.crew import together, within
+from ottla_testkit.conformance.threads import Begun, unheard
+from ottla_testkit.conformance.witness import check, fail
+
+Made: TypeAlias = tuple[Any, Any, tuple[Header, ...]]
+
+TOPICS: Final = ("orders", "x", "a.b-c_d" * 30)
+HEADERS: Final[Sequence[tuple[Header, ...]]] = (
+    (),
+    (("trace", b"1"), ("nothing", None), ("trace", b""), ("\u00e9", b"\0")),
+)
+_WRITTEN: Final = RecordMetadata("orders", 3, 42, 1_700_000_000_000, -1, 5)
+_UNWRITTEN: Final = RecordMetadata("orders", -1, -1, -1, -1, -1)
+_OUTCOMES: Final[Sequence[tuple[RecordMetadata, Exception | None]]] = (
+    (_WRITTEN, None),
+    (_WRITTEN._replace(offset=-1), None),
+    (_UNWRITTEN, InvalidRecord("the value for topic 'orders' must be bytes")),
+    (
+        _UNWRITTEN._replace(partition=3),
+        DeliveryFailed("refused", topic="orders", partition=3, attempts=1, possibly_persisted=False),
+    ),
+    (_UNWRITTEN._replace(topic="never sent to"), BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+    (_UNWRITTEN, RuntimeError()),
+)
+
+_THREADS: Final = 8
+_TIMES: Final = 200
+
+
+class InterceptorConformance:
+    """Subclass it as `Test...`, and give the fixture `interceptor`."""
+
+    records: ClassVar[Sequence[tuple[Any, Any]]] = ((None, b"value"), (b"key", b"value"), (b"key", None), (b"", b""))
+    """Keys and values that it sees, as they are given to `send`."""
+    keeps_types: ClassVar[bool] = True
+    """What is bytes stays bytes, or becomes None: there may be no serializer behind it."""
+    patience: ClassVar[float] = 10.0
+    """Seconds after which a call counts as one that does not end."""
+
+    @pytest.fixture
+    def interceptor(self) -> Interceptor:
+        """What is tested; a new one for each test."""
+        raise NotImplementedError("give a fixture `interceptor` that returns your Interceptor")
+
+    def test_it_has_every_method_of_the_contract(self, interceptor: Interceptor) -> None:
+        check(isinstance(interceptor, Interceptor), f"{interceptor!r} lacks a method of ottla.interfaces.Interceptor")
+        close = getattr(interceptor, "close", None)
+        check(close is None or callable(close), f"close is {close!r}, which cannot be called")
+
+    def test_every_record_can_go_on(self, interceptor: Interceptor) -> None:
+        for topic in TOPICS:
+            for headers in HEADERS:
+                for key, value in self.records:
+                    self._send(interceptor, key, value, topic=topic, headers=headers)
+
+    def test_it_takes_what_another_one_has_made_of_a_record(self, interceptor: Interceptor) -> None:
+        for key, value in self.records:
+            made = self._send(interceptor, key, value, headers=HEADERS[1])
+            self._send(interceptor, made[0], made[1], headers=made[2])
+
+    def test_what_it_is_given_stays_as_it_is(self, interceptor: Interceptor) -> None:
+        for key, value in self.records:
+            before = _copied((key, value))
+            self._send(interceptor, key, value)
+            check((key, value) == before, f"{before!r} was changed into {(key, value)!r}: it is the caller's")
+
+    def test_a_call_comes_back_at_once(self, interceptor: Interceptor) -> None:
+        for key, value in self.records:
+            within(
+                self.patience,
+                "on_send()",
+                lambda key=key, value=value: self._send(interceptor, key, value),  # type: ignore[misc]
+                remedy="whoever sends waits for it",
+            )
+        within(
+            self.patience,
+            "on_acknowledgement()",
+            lambda: self._tell(interceptor, _WRITTEN, None),
+            remedy="the I/O thread waits for it, and with it all other records",
+        )
+
+    def test_every_outcome_is_taken(self, interceptor: Interceptor) -> None:
+        for metadata, error in (*_OUTCOMES, *_OUTCOMES):  # also of records that it has not seen
+            self._tell(interceptor, metadata, error)
+
+    def test_outcomes_come_while_other_records_are_sent(self, interceptor: Interceptor) -> None:
+        records = [(key, value, self._alike(interceptor, key, value)) for key, value in self.records]
+
+        def send(first: int) -> None:
+            for turn in range(_TIMES):
+                key, value, expected = records[(first + turn) % len(records)]
+                made = self._send(interceptor, key, value)
+                check(
+                    expected is None or made == expected,
+                    f"by many threads at once, {(key, value)!r} became {made!r}, and alone {expected!r}",
+                )
+
+        def tell() -> None:
+            for turn in range(_TIMES):
+                self._tell(interceptor, *_OUTCOMES[turn % len(_OUTCOMES)])
+
+        works: list[Callable[[], object]] = [lambda first=first: send(first) for first in range(_THREADS)]  # type: ignore[misc]
+        together(self.patience * 3, [*works, tell], call="on_send()")
+
+    def test_it_ends_with_its_producer(self, interceptor: Interceptor) -> None:
+        begun = Begun()
+        with unheard():
+            for key, value in self.records:
+                self._send(interceptor, key, value)
+            self._tell(interceptor, _WRITTEN, None)
+            begun.check_daemons("it")
+            close = getattr(interceptor, "close", None)
+            if close is not None:
+                try:
+                    within(self.patience, "close()", close, remedy="the program waits for it")
+                except Exception as error:
+                    fail(f"close() raised {error!r}", error)
+            begun.check_gone("its end", self.patience)
+
+    # What the tests share
+
+    def _send(
+        self,
+        interceptor: Interceptor,
+        key: Any,
+        value: Any,
+        *,
+        topic: str = "orders",
+        headers: tuple[Header, ...] = (),
+    ) -> Made:
+        what = f"on_send() of the key {_shown(key)}, the value {_shown(value)} and {len(headers)} headers"
+        try:
+            made: Any = interceptor.on_send(topic, key, value, headers)
+        except Exception as error:
+            fail(f"{what} raised {error!r}; the record would go on without what it adds", error)
+        check(
+            isinstance(made, tuple) and len(made) == 3,
+            f"{what} returned {_shown(made)}; it must be a tuple of key, value and headers",
+        )
+        new_key, new_value, new_headers = made
+        _check_headers(what, new_headers)
+        for part, before, after in (("key", key, new_key), ("value", value, new_value)):
+            kept = not isinstance(before, bytes) or isinstance(after, bytes | None)
+            check(
+                kept or not self.keeps_types,
+                f"{what} made a {type(after).__name__} of the {part}, which no producer without a serializer takes; "
+                "keeps_types = False allows it",
+            )
+        return new_key, new_value, tuple(new_headers)
+
+    def _alike(self, interceptor: Interceptor, key: Any, value: Any) -> Made | None:
+        """What it makes of a record each time; None: something else each time."""
+        once, again = self._send(interceptor, key, value), self._send(interceptor, key, value)
+        return once if once == again else None
+
+    def _tell(self, interceptor: Interceptor, metadata: RecordMetadata, error: Exception | None) -> None:
+        try:
+            interceptor.on_acknowledgement(metadata, error)
+        except Exception as raised:
+            fail(f"on_acknowledgement() of {metadata} and {error!r} raised {raised!r}", raised)
+
+
+def _check_headers(what: str, headers: Any) -> None:
+    check(
+        isinstance(headers, Sequence) and not isinstance(headers, str | bytes),
+        f"{what} returned headers of the type {type(headers).__name__}; they must be a sequence of pairs",
+    )
+    for header in headers:
+        check(
+            isinstance(header, tuple)
+            and len(header) == 2
+            and isinstance(header[0], str)
+            and isinstance(header[1], bytes | None),
+            f"{what} returned the header {_shown(header)}; it must be a pair of str and bytes or None",
+        )
+
+
+def _copied(record: tuple[Any, Any]) -> tuple[Any, Any]:
+    try:
+        return copy.deepcopy(record)
+    except Exception:  # it cannot be copied, a memoryview for instance
+        return record
+
+
+def _shown(data: Any) -> str:
+    shown = repr(data)
+    return shown if len(shown) < 60 else f"{shown[:60]}..."

@@ -1,0 +1,178 @@
+"""The whole expectation of a `MetricsReporter`.
+
+```python
+class TestMine(MetricsReporterConformance):
+    @pytest.fixture
+    def reporter(self):
+        return MyReporter()
+
+    @pytest.fixture
+    def another(self):
+        return MyReporter()
+```
+
+One that is asked for figures from outside, by HTTP for instance, also needs `collect`, which asks it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from ottla.interfaces import MetricDescription, MetricName, MetricsReporter
+from ottla_testkit.conformance.crew import within
+from ottla_testkit.conformance.threads import Begun, unheard
+from ottla_testkit.conformance.witness import check, fail
+
+_LATE: Final = "the program waits for it"
+_ODD: Final[Sequence[tuple[MetricName, float]]] = (
+    (MetricName("producer-metrics", "batch-size-avg", (("client-id", "a"),)), float("nan")),
+    (MetricName("producer-metrics", "batch-size-max", (("client-id", "a"),)), float("inf")),
+    (MetricName("producer-topic-metrics", "byte-total", (("client-id", "é \"'\\\n{}"), ("topic", "a.b-c_d"))), 0.0),
+    (MetricName("producer-topic-metrics", "byte-rate", (("client-id", ""), ("topic", "t" * 249))), 1e300),
+    (MetricName("a-group-of-tomorrow", "never heard of", (("new label", "1"),)), -1.5),
+    (MetricName("producer-metrics", "without-tags"), 7),
+)
+
+
+class FiguresOfTheTest:
+    """A registry whose figures grow with every look, and that counts the looks."""
+
+    def __init__(self, client_id: str = "a") -> None:
+        self.client_id = client_id
+        self.given: list[tuple[dict[MetricName, float], dict[MetricName, float]]] = []
+        self.odd = False
+        self._lock = threading.Lock()
+
+    def snapshot(self) -> Mapping[MetricName, float]:
+        """A topic more than the time before."""
+        with self._lock:
+            looks = len(self.given) + 1
+            client = ("client-id", self.client_id)
+            figures: dict[MetricName, float] = {
+                MetricName("producer-metrics", "record-send-total", (client,)): 10.0 * looks,
+                MetricName("producer-metrics", "record-queue-time-avg", (client,)): 0.5,
+            }
+            for number in range(looks):
+                name = MetricName("producer-topic-metrics", "record-send-total", (client, ("topic", f"t{number}")))
+                figures[name] = float(looks)
+            if self.odd:
+                figures.update(_ODD)
+            self.given.append((figures, dict(figures)))
+            return figures
+
+    def describe(self) -> Sequence[MetricDescription]:
+        """What some of the figures mean."""
+        return [
+            MetricDescription(
+                group=group, name="record-send-total", labels=labels, cumulative=True, meaning="Records that left."
+            )
+            for group, labels in (
+                ("producer-metrics", ("client-id",)),
+                ("producer-topic-metrics", ("client-id", "topic")),
+            )
+        ]
+
+
+class MetricsReporterConformance:
+    """Subclass it as `Test...`, and give the fixtures `reporter` and `another`."""
+
+    patience: ClassVar[float] = 10.0
+    """Seconds after which a call counts as one that does not end."""
+
+    @pytest.fixture
+    def reporter(self) -> MetricsReporter:
+        """What is tested; a new one for each test."""
+        raise NotImplementedError("give a fixture `reporter` that returns your MetricsReporter")
+
+    @pytest.fixture
+    def another(self) -> MetricsReporter:
+        """One more, as a second producer in the same program would have it."""
+        pytest.skip("give a fixture `another`, one more reporter, to see whether two can live side by side")
+
+    def collect(self, reporter: MetricsReporter) -> None:
+        """Have a reporter report that does not do so by itself."""
+
+    def test_it_has_every_method_of_the_contract(self, reporter: MetricsReporter) -> None:
+        check(
+            isinstance(reporter, MetricsReporter),
+            f"{reporter!r} lacks a method of ottla.interfaces.MetricsReporter",
+        )
+
+    def test_it_starts_and_closes_at_once_and_without_an_error(self, reporter: MetricsReporter) -> None:
+        with self._started(reporter, FiguresOfTheTest()):
+            pass
+
+    def test_the_figures_are_read(self, reporter: MetricsReporter) -> None:
+        figures = FiguresOfTheTest()
+        with self._started(reporter, figures):
+            self.collect(reporter)
+        check(
+            bool(figures.given),
+            "nothing was read between start() and the end of close(): the last figures would be lost; one that is "
+            "asked for figures from outside needs `collect` in its suite, which asks",
+        )
+
+    def test_what_it_reads_stays_as_it_is(self, reporter: MetricsReporter) -> None:
+        figures = FiguresOfTheTest()
+        with self._started(reporter, figures):
+            self.collect(reporter)
+        for read, before in figures.given:
+            check(read == before, "it changed the snapshot that it was given, which others may read")
+
+    def test_figures_that_it_does_not_expect_do_no_harm(self, reporter: MetricsReporter) -> None:
+        figures = FiguresOfTheTest()
+        figures.odd = True
+        with self._started(reporter, figures):
+            for _ in range(3):
+                try:
+                    self.collect(reporter)
+                except Exception as error:
+                    fail(
+                        f"it failed with {error!r} for figures such as NaN, metrics that it does not know, or labels "
+                        "with quotes and line ends",
+                        error,
+                    )
+
+    def test_nothing_that_it_began_is_left_behind(self, reporter: MetricsReporter) -> None:
+        begun = Begun()
+        with self._started(reporter, FiguresOfTheTest()):
+            begun.check_daemons("start()")
+            self.collect(reporter)
+        begun.check_gone("close()", self.patience)
+
+    def test_two_live_side_by_side_and_one_survives_the_other(
+        self, reporter: MetricsReporter, another: MetricsReporter
+    ) -> None:
+        first, second = FiguresOfTheTest("a"), FiguresOfTheTest("b")
+        with self._started(another, second):
+            with self._started(reporter, first):
+                self.collect(reporter)
+                self.collect(another)
+            self.collect(another)
+        check(
+            bool(first.given) and bool(second.given),
+            "of two reporters only one has read its figures; does the other one read those, too?",
+        )
+
+    # What the tests share
+
+    @contextmanager
+    def _started(self, reporter: MetricsReporter, figures: FiguresOfTheTest) -> Iterator[None]:
+        """A reporter between its start and its end, neither of which may fail; nor may a thread of its own."""
+        with unheard():
+            self._call("start()", lambda: reporter.start(figures))
+            try:
+                yield
+            finally:
+                self._call("close()", reporter.close)
+
+    def _call(self, call: str, work: Any) -> None:
+        try:
+            within(self.patience, call, work, remedy=_LATE)
+        except Exception as error:
+            fail(f"{call} raised {error!r}: the producer goes on without it, and nothing is reported", error)

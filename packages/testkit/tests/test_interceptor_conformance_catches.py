@@ -1,0 +1,67 @@
+"""The suite for interceptors catches what is wrong, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+from suite_runs import assert_caught, assert_passed, patience_for, run_suite
+
+pytest_plugins = ["pytester"]
+
+RECORDS = 'records = ((b"key", b"value"), (None, {"a": 1}), (b"key", None))'
+WRONG = [
+    ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.Interceptor"),
+    ("CannotBeClosed", "contract", "close is 'soon', which cannot be called"),
+    ("CrashesOnATombstone", "can_go_on", "the value None and 0 headers raised TypeError"),
+    ("ReturnsNothing", "can_go_on", "returned None; it must be a tuple of key, value and headers"),
+    ("ForgetsTheHeaders", "can_go_on", r"returned \(.*\); it must be a tuple of key, value and headers"),
+    ("GivesADictOfHeaders", "can_go_on", "returned headers of the type dict; they must be a sequence of pairs"),
+    ("WritesATextHeader", "can_go_on", r"returned the header \('seen', 'yes'\); it must be a pair of str and bytes"),
+    ("MakesTextOfValues", "can_go_on", "made a str of the value, which no producer without a serializer takes"),
+    ("AppendsToTheTuple", "can_go_on", "raised AttributeError.*; the record would go on without what it adds"),
+    ("RefusesItsOwnHeader", "another_one", "and 5 headers raised AssertionError"),
+    ("StampsWhatItIsGiven", "stays_as_it_is", "was changed into .*: it is the caller's"),
+    ("AsksSomebodyFirst", "at_once", r"on_send\(\) was not back after 1 s; whoever sends waits for it"),
+    ("TellsSomebodySlowly", "at_once", r"on_acknowledgement\(\) was not back after 1 s; the I/O thread waits for it"),
+    ("ExpectsWhatItHasSent", "every_outcome", r"on_acknowledgement\(\) of .* raised KeyError\('orders'\)"),
+    ("ExpectsWordsInErrors", "every_outcome", r"on_acknowledgement\(\) of .* and RuntimeError\(\) raised IndexError"),
+    ("TornByThreads", "while_other", "by many threads at once, .* became .*, and alone"),
+    ("RaisesAtItsEnd", "ends_with", r"close\(\) raised OSError\('no such file'\)"),
+    ("LeavesItsThread", "ends_with", "its end left threads behind: audit"),
+    ("KeepsTheProgram", "ends_with", "it began 'audit', which is no daemon thread"),
+]
+
+
+@pytest.mark.parametrize(("interceptor", "test", "said"), WRONG, ids=[wrong for wrong, _test, _said in WRONG])
+def test_an_interceptor_that_breaks_a_promise_is_told_which(
+    pytester: pytest.Pytester, interceptor: str, test: str, said: str
+) -> None:
+    more = "" if interceptor in ("CrashesOnATombstone", "MakesTextOfValues") else RECORDS
+    result = run_suite(
+        pytester,
+        "InterceptorConformance",
+        "interceptor",
+        f"wrong_interceptors.{interceptor}()",
+        "-x",
+        "-k",
+        test,
+        patience=patience_for(said),
+        more=more,
+    )
+
+    assert_caught(result, said)
+
+
+def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    result = run_suite(pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.Right()", more=RECORDS)
+
+    assert_passed(result)
+    result.assert_outcomes(passed=8)
+
+
+def test_one_that_makes_other_types_of_values_may_say_so(pytester: pytest.Pytester) -> None:
+    more = "keeps_types = False"
+    result = run_suite(
+        pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.MakesTextOfValues()", more=more
+    )
+
+    assert "made a str" not in result.stdout.str()

@@ -1,0 +1,65 @@
+"""The suite for reporters catches what is wrong, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+from suite_runs import assert_caught, assert_passed, patience_for, run_suite
+
+pytest_plugins = ["pytester"]
+
+WRONG = [
+    ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.MetricsReporter"),
+    ("RaisesAtItsStart", "at_once", r"start\(\) raised OSError.*the producer goes on without it"),
+    ("RaisesAtItsEnd", "at_once", r"close\(\) raised OSError"),
+    ("WaitsForItsServer", "at_once", r"start\(\) was not back after 1 s; the program waits for it"),
+    ("WaitsAtItsEnd", "at_once", r"close\(\) was not back after 1 s; the program waits for it"),
+    ("LosesTheLastFigures", "are_read", "nothing was read between .*: the last figures would be lost"),
+    ("TakesFiguresOut", "stays_as_it_is", "it changed the snapshot that it was given"),
+    ("HasNoWordForNan", "does_not_expect", r"close\(\) raised ValueError\('cannot convert float NaN to integer'\)"),
+    ("NeedsTags", "does_not_expect", r"close\(\) raised IndexError"),
+    ("DiesInItsThread", "at_once", "its thread 'reporter' ended by ValueError.*: from then on nothing is reported"),
+    ("LeavesItsThread", "left_behind", r"close\(\) left threads behind: reporter"),
+    ("KeepsTheProgram", "left_behind", r"start\(\) began 'reporter', which is no daemon thread"),
+    ("OneForAll", "side_by_side", "of two reporters only one has read its figures"),
+    ("TakesTheOnlyPlace", "side_by_side", r"start\(\) raised ValueError\('duplicated timeseries'\)"),
+]
+
+
+@pytest.mark.parametrize(("reporter", "test", "said"), WRONG, ids=[wrong for wrong, _test, _said in WRONG])
+def test_a_reporter_that_breaks_a_promise_is_told_which(
+    pytester: pytest.Pytester, reporter: str, test: str, said: str
+) -> None:
+    result = run_suite(
+        pytester,
+        "MetricsReporterConformance",
+        "reporter",
+        f"wrong_reporters.{reporter}()",
+        "-x",
+        "-k",
+        test,
+        patience=patience_for(said),
+        more=another(reporter),
+    )
+
+    assert_caught(result, said)
+
+
+def test_a_reporter_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
+    result = run_suite(
+        pytester, "MetricsReporterConformance", "reporter", "wrong_reporters.Right()", more=another("Right")
+    )
+
+    assert_passed(result)
+    result.assert_outcomes(passed=7)
+
+
+def test_without_another_one_that_test_is_skipped_with_the_reason(pytester: pytest.Pytester) -> None:
+    result = run_suite(pytester, "MetricsReporterConformance", "reporter", "wrong_reporters.Right()", "-rs")
+
+    result.assert_outcomes(passed=6, skipped=1)
+    assert "give a fixture `another`" in result.stdout.str()
+
+
+def another(reporter: str) -> str:
+    """The fixture that the suite has beside the one for its subject."""
+    return f"another = pytest.fixture(lambda self: wrong_reporters.{reporter}())"

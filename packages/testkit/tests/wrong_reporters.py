@@ -1,0 +1,128 @@
+"""Reporters that each break one promise, all made from one that keeps them."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any
+
+from ottla.interfaces import MetricsRegistry
+
+
+class Right:
+    """Reads now and then, and at the end."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
+        self.registry: Any = None
+
+    def start(self, registry: MetricsRegistry) -> None:
+        self.registry = registry
+        self._thread.start()
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self.report()
+
+    def report(self) -> None:
+        self.registry.snapshot()
+
+    def _run(self) -> None:
+        while not self._over.wait(60.0):
+            self.report()
+
+
+class HasAnotherName:
+    def begin(self, registry: MetricsRegistry) -> None: ...
+
+
+class RaisesAtItsStart(Right):
+    def start(self, registry: MetricsRegistry) -> None:
+        raise OSError("no such server")
+
+
+class RaisesAtItsEnd(Right):
+    def close(self) -> None:
+        super().close()
+        raise OSError("no such server")
+
+
+class WaitsForItsServer(Right):
+    def start(self, registry: MetricsRegistry) -> None:
+        super().start(registry)
+        time.sleep(1.5)  # what is caught is just this
+
+
+class WaitsAtItsEnd(Right):
+    def close(self) -> None:
+        super().close()
+        time.sleep(1.5)
+
+
+class LosesTheLastFigures(Right):
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+class TakesFiguresOut(Right):
+    def report(self) -> None:
+        figures = self.registry.snapshot()
+        figures.pop(next(iter(figures)))
+
+
+class HasNoWordForNan(Right):
+    def report(self) -> None:
+        for figure in self.registry.snapshot().values():
+            math.floor(figure)
+
+
+class NeedsTags(Right):
+    def report(self) -> None:
+        for name in self.registry.snapshot():
+            assert name.tags[0]
+
+
+class DiesInItsThread(Right):
+    def _run(self) -> None:
+        raise ValueError("the thread has died")
+
+
+class LeavesItsThread(Right):
+    def close(self) -> None:
+        self.report()
+
+
+class KeepsTheProgram(Right):
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=False)
+
+
+class OneForAll(Right):
+    """Remembers the first registry for all that come."""
+
+    first: Any = None
+
+    def start(self, registry: MetricsRegistry) -> None:
+        OneForAll.first = OneForAll.first or registry
+        super().start(OneForAll.first)
+
+
+class TakesTheOnlyPlace(Right):
+    """As with a registry of the whole program, in which each name is free once."""
+
+    taken = False
+
+    def start(self, registry: MetricsRegistry) -> None:
+        if TakesTheOnlyPlace.taken:
+            raise ValueError("duplicated timeseries")
+        TakesTheOnlyPlace.taken = True
+        super().start(registry)
+
+    def close(self) -> None:
+        super().close()
+        TakesTheOnlyPlace.taken = False
