@@ -215,8 +215,9 @@ class Facts(NamedTuple):
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
 
-    Optional abilities, for an encoder with `quick_send`: `take_callbacks(given)`, the callbacks that were left with the
-    columns and those *given*, in order, as pairs with their index; `tell(...)`, calls them all, see `ProducerBatch`.
+    Optional abilities, for the encoders that the core is released with: `put`, an `append` for any thread that takes a
+    callback, too, under the columns' own `lock`; `take_callbacks(given)`, the callbacks that were left with the columns
+    and those *given*, in order, as pairs with their index; `tell(...)`, calls them all, see `ProducerBatch`.
     """
 
     def append(
@@ -246,7 +247,10 @@ class Columns(Protocol):
         """
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
-        """Append these records of other columns of the same encoder while there is room; how many there was for."""
+        """Append these records of other columns of the same encoder while there is room; how many there was for.
+
+        The indexes ascend.
+        """
 
     def keys(self) -> Sequence[bytes | None]:
         """The keys of all records, before `encode`."""

@@ -11,7 +11,7 @@ from types import EllipsisType, TracebackType
 from typing import Any, Final, Self
 
 from ottla import assembly, io_threads, lifetime
-from ottla.batch import UNDECIDED, NewRecord, OnDelivery, size_of
+from ottla.batch import UNDECIDED, NewRecord, size_of
 from ottla.delivery import Delivery
 from ottla.errors import (
     AbortableError,
@@ -26,8 +26,10 @@ from ottla.errors import (
     WrongCall,
 )
 from ottla.interfaces import Header, Serializer, TopicView
+from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.v2 import HEADER_SIZE
+from ottla.records import plain_bytes
 from ottla.reports import DeliveryReport
 from ottla.routes import Route
 from ottla.table_delivery import TableDelivery
@@ -402,16 +404,17 @@ def _serialized(
     serializer: Serializer | None, part: str, topic: str, data: Any, headers: Sequence[Header]
 ) -> bytes | None:
     if serializer is None:
-        if data is None or isinstance(data, bytes):
-            return data
-        if isinstance(data, (bytearray, memoryview)):
-            return bytes(data)
+        if data is None:
+            return None
+        if isinstance(data, bytes | bytearray | memoryview):
+            return plain_bytes(data)
         raise InvalidRecord(
             f"the {part} for topic {topic!r} must be bytes, not {type(data).__name__}: encode it first, or set "
             f"{part}.serializer"
         )
     try:
-        return serializer.serialize(topic, data, tuple(headers))
+        made = serializer.serialize(topic, data, tuple(headers))
+        return made if type(made) is bytes or made is None else plain_bytes(made)
     except Exception as cause:
         raise SerializationFailed(f"the {part} for topic {topic!r} could not be serialized: {cause}") from cause
 
@@ -419,6 +422,7 @@ def _serialized(
 def _checked(headers: Iterable[Header]) -> tuple[Header, ...]:
     """The headers as the record format takes them: names are str, values bytes or None."""
     checked = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+    plain = True
     for header in checked:
         try:
             name, content = header
@@ -429,4 +433,5 @@ def _checked(headers: Iterable[Header]) -> tuple[Header, ...]:
                 f"a header's name is str and its value bytes or None, not {type(name).__name__} and "
                 f"{type(content).__name__}"
             )
-    return checked
+        plain = plain and (content is None or type(content) is bytes)
+    return checked if plain else tuple((name, None if content is None else plain_bytes(content)) for name, content in checked)

@@ -19,13 +19,13 @@ from ottla.errors import InvalidRecord
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
+from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
 from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
 from ottla.recordbatch.number_columns import Constant, Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.refusals import no_headers
 
-Part = TypeVar("Part", bytes, bytes | None, "Callback | None")
-Callback = Callable[..., object]
+Part = TypeVar("Part", bytes, bytes | None, OnDelivery | None)
 
 TIMESTAMP_MAX: Final = 2**63 - 1
 
@@ -89,7 +89,7 @@ class ObjectColumns:
         self._keys: list[bytes | None] | None = None
         self._values: list[bytes | None] = []
         self._headers: list[bytes] | None = None
-        self._callbacks: list[Callback | None] | None = None
+        self._callbacks: list[OnDelivery | None] | None = None
         self._null_values = False
         self._facts: Facts | None = None
         self._count = 0  # once encoded
@@ -110,7 +110,7 @@ class ObjectColumns:
         value: bytes | None,
         headers: Sequence[Header],
         timestamp_ms: int,
-        on_delivery: Callback | None,
+        on_delivery: OnDelivery | None,
     ) -> int | None:
         """`append`, with what is to be called, under the lock: one call where three would cost 100 ns more."""
         self._acquire()  # half of what a with statement takes: 50 ns less for each record, CPython 3.11
@@ -244,13 +244,13 @@ class ObjectColumns:
             _sizes(values, nulls=self._null_values),
         )
 
-    def take_callbacks(self, given: list[tuple[int, Callback]]) -> Collection[tuple[int, Callback]]:
+    def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]:
         """All pairs of index and callback, in order, for once: those that came with records, and those *given*."""
         left, self._callbacks = self._callbacks, None
         if left is None:
             return given
-        pairs = [(index, callback) for index, callback in enumerate(left) if callback is not None]
-        return sorted([*pairs, *given], key=_first) if given else pairs
+        column = CallbackColumn(left)
+        return sorted([*column, *given], key=_first) if given else column
 
     def _turn(self, timestamp_ms: int, index: int) -> bool:
         """Let another timestamp begin at *index*; False: no room. The first one says what is near."""
@@ -311,7 +311,7 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
     parts = [varint(len(headers))]
     for name, content in headers:
         try:
-            encoded = name.encode()
+            encoded = str.encode(name)  # not one of a class derived from str
         except UnicodeEncodeError as error:
             raise InvalidRecord(f"the header name {name!r} cannot be written as UTF-8: {error}") from error
         parts += (varint(len(encoded)), encoded)

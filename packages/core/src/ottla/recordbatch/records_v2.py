@@ -81,7 +81,9 @@ def _lengths(*columns: Sequence[int], frame: int) -> Sequence[bytes]:
         elif len(different) == 1:
             lengths += [following[size + around] for size in different[0][start:stop]]
         else:
-            lengths += [following[sum(sizes, around)] for sizes in zip(*(c[start:stop] for c in different), strict=True)]
+            lengths += [
+                following[sum(sizes, around)] for sizes in zip(*(c[start:stop] for c in different), strict=True)
+            ]
     return lengths
 
 
