@@ -298,7 +298,12 @@ class MetricsReporter(Protocol):
 
 @runtime_checkable
 class Serializer(Protocol):
-    """Turns what the caller sends into bytes."""
+    """Turns what the caller sends into bytes.
+
+    Optional ability: `serialize_column(topic, column)`, the same for an Arrow array: gives one of bytes or text, as
+    long, null where *column* is null. `send_table` asks for it by `value_format`. A TypeError for a column's type is
+    raised for an empty column, too.
+    """
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
         """The bytes of a key or value; None stays None. TypeError or ValueError reach the caller of `send`."""

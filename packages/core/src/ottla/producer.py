@@ -153,17 +153,20 @@ class Producer:
         topic: str,
         table: Any,
         *,
-        value: str | None = "value",
+        value: str | Sequence[str] | None = "value",
         key: str | EllipsisType | None = ...,
         headers: str | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
+        value_format: str | None = None,
     ) -> TableDelivery:
         """Queue the rows of a table, and return where their outcome will be.
 
         *table* is anything with the Arrow C stream interface: of pyarrow, polars, pandas, duckdb. The others name its
         columns, None for none; a column "key" is the key if *key* is not given. Values and keys are bytes or text and
-        go as they are, past the serializers. Needs pyarrow.
+        go as they are, past the serializers. With *value_format*, "json" or another serializer plugin that takes whole
+        columns, the value is made of a column of any type that this takes, or of several, named in a list, as its
+        fields. Needs pyarrow.
 
         Blocks as `send` does, for each batch of rows. Raises InvalidRecord, and what else `send` raises, before the
         first row is queued when the table as a whole cannot be sent; an error in the middle of a table has the
@@ -176,7 +179,7 @@ class Producer:
                 raise
             raise PluginMissing("send_table needs pyarrow; try: pip install 'ottla[arrow]'") from cause
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
-        return send_table(self._engine, self._find_route, topic, table, columns)
+        return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
 
     # Transactions
 
@@ -434,4 +437,6 @@ def _checked(headers: Iterable[Header]) -> tuple[Header, ...]:
                 f"{type(content).__name__}"
             )
         plain = plain and (content is None or type(content) is bytes)
-    return checked if plain else tuple((name, None if content is None else plain_bytes(content)) for name, content in checked)
+    if plain:
+        return checked
+    return tuple((name, None if content is None else plain_bytes(content)) for name, content in checked)

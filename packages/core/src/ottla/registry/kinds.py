@@ -102,7 +102,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.serializers",
             hook="ottla_serializer",
             protocol=Serializer,
-            install={"bytes": "ottla", "string": "ottla"},
+            install={"bytes": "ottla", "string": "ottla", "json": "ottla"},
         ),
         Kind(
             name="interceptor",
