@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count, repeat
 from operator import itemgetter
+from time import time_ns
 from typing import Final, TypeAlias
 
 from ottla import io_threads
@@ -31,11 +32,11 @@ UNDECIDED: Final = -1
 _first: Final = itemgetter(0)
 _new_metadata: Final = tuple.__new__
 
-Append: TypeAlias = Callable[[bytes | None, bytes | None, Sequence[Header], int, OnDelivery | None], int | None]
+Append: TypeAlias = Callable[[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None], int | None]
 """Puts a record on a batch: its index there, or None: there is no room, or the batch takes no more."""
 
-NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int, OnDelivery | None]
-"""Key, value, headers, timestamp in ms, callback: what `ProducerBatch.append` takes."""
+NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None]
+"""Key, value, headers, timestamp in ms or None for now, callback: what `ProducerBatch.append` takes."""
 
 
 def size_of(record: NewRecord) -> int:
@@ -353,10 +354,12 @@ def _append(
     key: bytes | None,
     value: bytes | None,
     headers: Sequence[Header],
-    timestamp_ms: int,
+    timestamp_ms: int | None,
     on_delivery: OnDelivery | None,
 ) -> int | None:
     """`ProducerBatch.append` to columns that do not guard themselves."""
+    if timestamp_ms is None:
+        timestamp_ms = time_ns() // 1_000_000
     with lock:
         index = columns.append(key, value, headers, timestamp_ms)
         if on_delivery is not None and index is not None:

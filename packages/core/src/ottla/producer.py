@@ -6,7 +6,6 @@ import re
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import time_ns
 from types import EllipsisType, TracebackType
 from typing import Any, Final, Self
 
@@ -114,9 +113,7 @@ class Producer:
             value = _serialized(self._engine.value_serializer, "value", topic, value, checked)
         if key is not None and (type(key) is not bytes or not self._plain_keys):
             key = _serialized(self._engine.key_serializer, "key", topic, key, checked)
-        if timestamp_ms is None:
-            timestamp_ms = time_ns() // 1_000_000
-        elif type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX:
+        if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
         try:
             route = self._known_routes[topic]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 from operator import itemgetter
 from threading import Lock
+from time import time_ns
 from typing import Any, Final, TypeVar
 
 from ottla.errors import InvalidRecord
@@ -57,6 +58,7 @@ class ObjectColumns:
 
     __slots__ = (
         "_acquire",
+        "_bare",
         "_callbacks",
         "_closed",
         "_count",
@@ -71,7 +73,9 @@ class ObjectColumns:
         "_moments",
         "_null_values",
         "_release",
+        "_since",
         "_starts",
+        "_until",
         "_used",
         "_values",
         "lock",
@@ -83,7 +87,8 @@ class ObjectColumns:
         self._used = 0
         self._far_bytes = 0
         self._low, self._high = 1, 0  # no timestamp is near before the first one
-        self._moment: int | None = None  # the timestamp of the record before, if that needs no other look
+        self._moment: int | None = None  # the timestamp of the record before, if that needs no other look,
+        self._since, self._until = 0, 0  # and from when to when it is the time, in ns
         self._moments: list[int] = []  # timestamps that differ from the one before,
         self._starts: list[int] = []  # and the indexes of their records
         self._keys: list[bytes | None] | None = None
@@ -91,6 +96,7 @@ class ObjectColumns:
         self._headers: list[bytes] | None = None
         self._callbacks: list[OnDelivery | None] | None = None
         self._null_values = False
+        self._bare = True  # no record has a key, headers or a callback yet
         self._facts: Facts | None = None
         self._count = 0  # once encoded
         self.lock = Lock()
@@ -109,14 +115,26 @@ class ObjectColumns:
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[Header],
-        timestamp_ms: int,
+        timestamp_ms: int | None,
         on_delivery: OnDelivery | None,
     ) -> int | None:
-        """`append`, with what is to be called, under the lock: one call where three would cost 100 ns more."""
+        """`append`, with what is to be called, under the lock: one call where three would cost 100 ns more.
+
+        Without a timestamp it is now.
+        """
         self._acquire()  # half of what a with statement takes: 50 ns less for each record, CPython 3.11
         try:
             values = self._values
             index = len(values)
+            # A value and nothing else, in the same millisecond as the one before: 80 ns less than what follows.
+            if self._bare and timestamp_ms is None and key is None and value and not headers and on_delivery is None:
+                used = self._used + OBJECT_COST + len(value)
+                if used <= self._limit and self._since <= time_ns() < self._until:
+                    self._used = used
+                    values.append(value)
+                    return index
+            if timestamp_ms is None:
+                timestamp_ms = time_ns() // 1_000_000
             used = self._used + OBJECT_COST
             if value is not None:
                 used += len(value)
@@ -137,6 +155,7 @@ class ObjectColumns:
                 self._keys.append(key)
             elif key is not None:
                 self._keys = [*[None] * index, key]
+                self._bare = False
             if headers:
                 self._append_headers(section, index)
             elif self._headers is not None:
@@ -145,6 +164,7 @@ class ObjectColumns:
                 self._callbacks.append(on_delivery)
             elif on_delivery is not None:
                 self._callbacks = [*[None] * index, on_delivery]
+                self._bare = False
             return index
         finally:
             self._release()
@@ -170,6 +190,7 @@ class ObjectColumns:
         self._keys = _joined(self._keys, count, keys, len(values), filler=None)
         self._headers = _joined(self._headers, count, headers, len(values), filler=b"\0")
         self._callbacks = _joined(self._callbacks, count, chosen(other._callbacks), len(values), filler=None)
+        self._bare = False
         other._forget_callbacks(indexes)
         return len(values)
 
@@ -190,7 +211,7 @@ class ObjectColumns:
     def close(self) -> None:
         """Take no more records."""
         self._closed, self._limit = True, -1
-        self._moment = None  # so that each timestamp is looked at
+        self._moment, self._until = None, 0  # so that each timestamp is looked at
 
     def memory(self) -> int:
         """What the records occupied until they were encoded, their objects included."""
@@ -264,10 +285,11 @@ class ObjectColumns:
         elif timestamp_ms - self._moments[0] > TIMESTAMP_MAX:
             return False  # after a first one of -1 the last moment of all is 2**63 away, more than a delta can say
         if self._low <= timestamp_ms <= self._high:
-            self._moment = timestamp_ms
+            self._moment, self._since = timestamp_ms, timestamp_ms * 1_000_000
+            self._until = self._since + 1_000_000
         else:
             self._far_bytes += _FAR_COST
-            self._moment = None  # the next one costs the same
+            self._moment, self._until = None, 0  # the next one costs the same
         if not index or timestamp_ms != self._moments[-1]:
             self._moments.append(timestamp_ms)
             self._starts.append(index)
@@ -303,6 +325,7 @@ class ObjectColumns:
     def _append_headers(self, section: bytes, index: int) -> None:
         if self._headers is None:
             self._headers = [b"\0"] * index
+            self._bare = False
         self._headers.append(section)
 
 
