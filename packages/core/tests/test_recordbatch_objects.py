@@ -360,9 +360,11 @@ def test_callbacks_move_with_their_records_and_are_left_nowhere_else() -> None:
 def test_many_threads_put_records_and_each_is_where_it_was_told(request: pytest.FixtureRequest) -> None:
     columns = ObjectColumns(1 << 30)
     told: list[list[tuple[int, bytes]]] = [[] for _ in range(4)]
-    values = [[f"{thread}-{number}".encode() for number in range(2_000)] for thread in range(4)]
+    values = [[f"{thread}-{number}".encode() for number in range(10_000)] for thread in range(4)]
+    together = threading.Barrier(4)
 
     def work(thread: int) -> None:
+        together.wait(30)
         for value in values[thread]:
             index = columns.put(None, value, (), None, None)
             assert index is not None
