@@ -96,6 +96,12 @@ class Surroundings:
 
         self.names["table"] = pyarrow.table({"key": ["a", "b", None], "value": [b"1", b"2", b"3"]})
 
+    def orders(self) -> None:
+        """A table of numbers and text."""
+        import pyarrow
+
+        self.names["orders"] = pyarrow.table({"id": [1, 2], "price": [9.5, None], "customer": ["a", "b"]})
+
     def spark(self) -> None:
         self.names["spark"] = spark = self.request.getfixturevalue("spark")
         self.names["df"] = spark.range(5)
@@ -150,6 +156,7 @@ GIVEN: Final[Mapping[str, Callable[[Surroundings], None]]] = {
     "transaction": Surroundings.transaction,
     "store": Surroundings.store,
     "table": Surroundings.table,
+    "orders": Surroundings.orders,
     "spark": Surroundings.spark,
     "spark session": Surroundings.spark,
     "input": Surroundings.keyboard,

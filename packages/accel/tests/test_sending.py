@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import simulated_producer
 from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata, UndeliveredError
-from ottla.batch import OnDelivery
 from ottla.errors import ErrorCode, OttlaError
 from ottla.interfaces import Header, TopicView
+from ottla.recordbatch.callbacks import OnDelivery
 from ottla_accel.columns import NativeColumns
 from simulated_producer import Simulated, simulated
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.recordbatch.arrow import cut_rows
-from ottla.recordbatch.table_rows import Constant, Cut, TableRows
+from ottla.recordbatch.number_columns import Constant
+from ottla.recordbatch.table_rows import Cut, TableRows
 from ottla_accel import tables
 from ottla_accel.murmur2 import murmur2
 

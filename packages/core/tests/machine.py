@@ -7,7 +7,6 @@ from collections.abc import Callable
 from ottla.accumulator import RecordAccumulator
 from ottla.authentication import Authentication, Thinking, Thought
 from ottla.backoff import Backoff
-from ottla.batch import OnDelivery
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Broker, Cluster, Topic
@@ -18,6 +17,7 @@ from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
+from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sealing import Sealer
 from ottla.sender import Sender

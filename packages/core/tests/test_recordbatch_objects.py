@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections.abc import Collection
+from itertools import chain
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import InvalidRecord, UnsupportedVersion
 from ottla.interfaces import ColumnsKind, Facts, Header
-from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, ObjectEncoder
+from ottla.recordbatch import objects
+from ottla.recordbatch.callbacks import OnDelivery
+from ottla.recordbatch.objects import OBJECT_COST, TIMESTAMP_MAX, ObjectColumns, ObjectEncoder
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
 from ottla.recordbatch.v2 import batch_header
 
@@ -254,3 +261,123 @@ def test_headers_are_refused_by_an_older_format_and_the_records_stay(magic: int)
         columns.encode(magic)
 
     assert len(read(sealed(columns)).records) == 2
+
+
+# `put`
+
+
+def callbacks(names: str) -> list[OnDelivery | None]:
+    """One for each letter; none for a dot."""
+    return [None if name == "." else lambda *_told, name=name: name for name in names]
+
+
+def names(taken: Collection[tuple[int, OnDelivery]]) -> list[tuple[int, object]]:
+    assert len(taken) == len(list(taken))
+    return [(index, callback(None, None)) for index, callback in taken]
+
+
+def put(columns: ObjectColumns, given: list[OnDelivery | None]) -> None:
+    for callback in given:
+        columns.put(None, b"v", (), NOW, callback)
+
+
+@pytest.mark.parametrize("moment", [999_999, 1_000_000, 1_999_999, 2_000_000, 500_000])
+def test_a_record_without_a_time_has_that_of_the_moment_it_is_put(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
+    columns, clock = ObjectColumns(1 << 20), [1_000_000, moment, 1_000_000]
+    monkeypatch.setattr(objects, "time_ns", lambda: clock[0])
+    while clock:
+        columns.put(None, b"v", (), None, None)
+        del clock[0]
+
+    assert list(columns.facts().timestamps_ms) == [1, moment // 1_000_000, 1]
+
+
+def test_a_record_without_a_time_that_is_far_from_the_first_is_counted_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = filled([(None, b"v", [], 0)])
+    near = columns.size_estimate()
+    for _ in range(3):
+        columns.put(None, b"v", (), None, None)
+
+    assert columns.size_estimate() >= near + 3 * (near - 1 + 7)
+    assert len(columns.encode(2).chunks[0]) <= columns.size_estimate()
+
+
+@pytest.mark.parametrize("timestamp_ms", [None, NOW])
+def test_a_closed_batch_takes_nothing_not_even_in_the_same_millisecond(timestamp_ms: int | None) -> None:
+    columns = ObjectColumns(1 << 20)
+    columns.put(None, b"v", (), timestamp_ms, None)
+    columns.close()
+
+    assert [columns.put(None, b"w", (), timestamp_ms, None) for _ in range(1_000)] == [None] * 1_000
+    columns.encode(2)
+    assert columns.put(None, b"w", (), timestamp_ms, None) is None
+
+
+@given(st.lists(st.tuples(parts, parts, headers, st.booleans()), min_size=1, max_size=40))
+@settings(deadline=None)
+def test_whatever_comes_with_a_value_is_read_back_whether_others_had_it_or_not(
+    rows: list[tuple[bytes | None, bytes | None, list[Header], bool]],
+) -> None:
+    columns = ObjectColumns(1 << 24)
+    for index, (key, value, section, timed) in enumerate(rows):
+        assert columns.put(key, value, section, NOW if timed else None, None) == index
+
+    assert [(record.key, record.value, list(record.headers)) for record in read(sealed(columns)).records] == [
+        (key, value, section) for key, value, section, _timed in rows
+    ]
+
+
+def test_callbacks_are_taken_once_with_the_indexes_of_their_records() -> None:
+    columns = ObjectColumns(1 << 20)
+    put(columns, callbacks("..a.b"))
+
+    assert names(columns.take_callbacks([])) == [(2, "a"), (4, "b")]
+    assert names(columns.take_callbacks([])) == []
+
+
+def test_callbacks_that_were_given_otherwise_come_behind_those_of_the_same_record() -> None:
+    columns = ObjectColumns(1 << 20)
+    put(columns, callbacks("a.b"))
+    [late, later] = callbacks("yz")
+    assert late is not None
+    assert later is not None
+
+    assert names(columns.take_callbacks([(1, late), (2, later)])) == [(0, "a"), (1, "y"), (2, "b"), (2, "z")]
+
+
+def test_callbacks_move_with_their_records_and_are_left_nowhere_else() -> None:
+    source, target = ObjectColumns(1 << 20), ObjectColumns(1 << 20)
+    put(source, callbacks("ab.c"))
+    put(target, callbacks("."))
+
+    assert target.extend(source, [1, 2, 3]) == 3
+    put(target, callbacks("d"))
+
+    assert names(source.take_callbacks([])) == [(0, "a")]
+    assert names(target.take_callbacks([])) == [(1, "b"), (3, "c"), (4, "d")]
+
+
+def test_many_threads_put_records_and_each_is_where_it_was_told(request: pytest.FixtureRequest) -> None:
+    columns = ObjectColumns(1 << 30)
+    told: list[list[tuple[int, bytes]]] = [[] for _ in range(4)]
+    values = [[f"{thread}-{number}".encode() for number in range(10_000)] for thread in range(4)]
+    together = threading.Barrier(4)
+
+    def work(thread: int) -> None:
+        together.wait(30)
+        for value in values[thread]:
+            index = columns.put(None, value, (), None, None)
+            assert index is not None
+            told[thread].append((index, value))
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
+    interval = sys.getswitchinterval()
+    request.addfinalizer(lambda: sys.setswitchinterval(interval))
+    sys.setswitchinterval(1e-6)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert sorted(chain.from_iterable(told)) == list(enumerate(columns._values))
+    assert columns.memory() == sum(len(value or b"") + OBJECT_COST for value in columns._values)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.protocol.primitives import varint
 from ottla.recordbatch import records_v2
+from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 
 SIZES = (0, 1, 55, 56, 63, 64, 4095, 8100, 8140, 8191)
@@ -26,9 +27,7 @@ def fast(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], ti
         keys=keys,
         values=values,
         headers=None,
-        timestamps=timestamps,
-        lowest_timestamp=min(timestamps),
-        highest_timestamp=max(timestamps),
+        timestamps=Timestamps.of(timestamps),
         key_sizes=None if keys is None else [-1 if key is None else len(key) for key in keys],
         value_sizes=[-1 if value is None else len(value) for value in values],
         null_values=None in values,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
+from datetime import date
+
+import pyarrow as pa
 import pytest
 
 from ottla.interfaces import Serializer
@@ -31,3 +36,33 @@ class TestString(SerializerConformance):
     @pytest.fixture
     def serializer(self) -> Serializer:
         return made("string")
+
+
+class TestJson(SerializerConformance):
+    samples = (
+        (
+            {"id": 1, "out": None, "of": ["\u00e9", None, {"b": True}]},
+            b'{"id":1,"of":["\xc3\xa9",null,{"b":true}]}',
+        ),
+        ("text", b'"text"'),
+        (b"ab", b'"YWI="'),
+        (math.inf, b'"Infinity"'),
+    )
+    refused = (object(), {None: 1}, "\ud800")
+    columns = (
+        pa.array([{"id": 1, "name": "a", "tags": ["x", None]}, None, {"id": None, "name": '"\n', "tags": None}]),
+        pa.array([{"deep": {"day": date(2013, 1, 1), "ratio": 0.1}}, {"deep": None}, {"deep": {"day": None}}, None]),
+        pa.array(["text", None, "\u00e9"]),
+        pa.array([1.0, 1e10, None, math.inf, -0.5]),
+        pa.array([b"ab", None, b""]),
+        pa.array(["twice", None, "twice"]).dictionary_encode(),
+    )
+    refused_columns = (pa.array([1], pa.duration("s")), pa.array([{"a": 1}], pa.struct([("a", pa.duration("s"))])))
+
+    @pytest.fixture
+    def serializer(self) -> Serializer:
+        return made("json")
+
+    def alike(self, made: bytes, expected: bytes) -> bool:
+        same: bool = json.loads(made) == json.loads(expected)  # 1e+10 and 10000000000.0 are one number
+        return same

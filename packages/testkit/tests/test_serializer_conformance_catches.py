@@ -7,8 +7,11 @@ from suite_runs import assert_caught, assert_passed, patience_for, run_suite
 
 pytest_plugins = ["pytester"]
 
-SAMPLES = """samples = (({"a": 1, "b": [None]}, b'{"a": 1, "b": [null]}'), ({}, b"{}"))
-    refused = (1, "text", object())"""
+SAMPLES = """import pyarrow as pa
+    samples = (({"a": 1, "b": [None]}, b'{"a": 1, "b": [null]}'), ({}, b"{}"))
+    refused = (1, "text", object())
+    columns = (pa.array([{"a": 1}, None, {"a": 2}, {"a": None}]),)
+    refused_columns = (pa.array([1, 2]),)"""
 WRONG = [
     ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.Serializer"),
     ("NullIsAText", "null", "None became b'null'; it must stay None"),
@@ -26,6 +29,18 @@ WRONG = [
     ("HasNoWords", "with_a_reason", r"1 was refused by ValueError\(\), which has no words"),
     ("NeverRecovers", "no_harm", "after 'text' was refused|after 1 was refused, .* became b''"),
     ("AsksARegistryForEver", "at_once", r"serialize\(\) of None was not back after 1 s; whoever sends waits for it"),
+    ("FillsNulls", "what_its_cells", r"row 1 of a column of struct<a: int64> became b'{}', and .* None makes None"),
+    ("ForgetsTheOffset", "what_its_cells", r"row 0 of a column .* became b'{\"a\": 1}', and .* makes None"),
+    ("MakesAList", "what_its_cells", r"4 rows of struct<a: int64> returned \[.*must return an Arrow array"),
+    ("MakesNumbers", "what_its_cells", "must return an Arrow array of as many bytes or texts"),
+    ("LosesARow", "what_its_cells", "must return an Arrow array of as many bytes or texts"),
+    ("FailsWhenEmpty", "what_its_cells", r"serialize_column\(\) of 0 rows .* raised IndexError"),
+    (
+        "RefusesAtTheFirstCell",
+        "type_it_does_not_take",
+        "took 0 rows of int64; it must refuse the type, even with no row",
+    ),
+    ("RefusesByCrashing", "type_it_does_not_take", "of int64 raised KeyError.*; it must be a TypeError"),
     ("TornByThreads", "many_threads", "by many threads at once, .* became|raised TypeError"),
 ]
 

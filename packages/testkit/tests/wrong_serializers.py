@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from ottla.interfaces import Header
 
 
@@ -19,6 +21,11 @@ class Right:
         if not isinstance(data, dict):
             raise TypeError(f"{type(data).__name__} is no dict")
         return json.dumps(data).encode()
+
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        if not pa.types.is_struct(column.type):
+            raise TypeError(f"{column.type} is no struct")
+        return pa.array([self.serialize(topic, cell, ()) for cell in column.to_pylist()], pa.binary())
 
 
 class HasAnotherName:
@@ -134,3 +141,48 @@ class TornByThreads(Right):
         self.data = data
         time.sleep(0)  # what a longer computation does now and then
         return super().serialize(topic, self.data, headers)
+
+
+class FillsNulls(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        return pa.array([self.serialize(topic, cell or {}, ()) for cell in column.to_pylist()], pa.binary())
+
+
+class ForgetsTheOffset(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        """As one that reads the buffers from their start on."""
+        cells = [{"a": 1}, None, {"a": 2}, {"a": None}][: len(column)]
+        return pa.array([self.serialize(topic, cell, ()) for cell in cells], pa.binary())
+
+
+class MakesAList(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        return super().serialize_column(topic, column).to_pylist()
+
+
+class MakesNumbers(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        return pa.array(range(len(column)))
+
+
+class LosesARow(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        return super().serialize_column(topic, column)[1:]
+
+
+class FailsWhenEmpty(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        self.kind = type(column.to_pylist()[0])
+        return super().serialize_column(topic, column)
+
+
+class RefusesAtTheFirstCell(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        return pa.array([self.serialize(topic, cell, ()) for cell in column.to_pylist()], pa.binary())
+
+
+class RefusesByCrashing(Right):
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        if not pa.types.is_struct(column.type):
+            raise KeyError(str(column.type))
+        return super().serialize_column(topic, column)

@@ -1,8 +1,8 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from ottla.batch import OnDelivery
 from ottla.interfaces import Columns, Encoded, Facts, Header
+from ottla.recordbatch.callbacks import OnDelivery
 
 FACT_SIZE: Final[int]
 

@@ -15,7 +15,8 @@ from ottla_accel.varints cimport varint_size, write_varint
 
 from ottla.batch import UNDECIDED
 from ottla.interfaces import Facts
-from ottla.recordbatch.table_rows import Constant, Cut, FinishedColumns
+from ottla.recordbatch.number_columns import Constant
+from ottla.recordbatch.table_rows import Cut, FinishedColumns
 
 cdef struct Column:
     const uint8_t* valid

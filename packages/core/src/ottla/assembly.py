@@ -46,6 +46,7 @@ from ottla.splitting import Splitter
 from ottla.transacting import Transactions
 from ottla.transaction_manager import Agenda, Sequences
 from ottla.transaction_manager import Idempotence as IdempotentAgenda
+from ottla.value_formats import ValueFormats
 
 if TYPE_CHECKING:
     from ottla.transaction_manager.manager import TransactionManager
@@ -75,6 +76,7 @@ class Engine:
     sizes: BatchSizes
     key_serializer: Serializer | None
     value_serializer: Serializer | None
+    value_formats: ValueFormats
     max_request_size: int
     buffer_memory: int
     max_block: float
@@ -233,6 +235,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         sizes=sizes,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
+        value_formats=plugins.value_formats,
         max_request_size=batching.max_request_size,
         buffer_memory=batching.buffer_memory,
         max_block=batching.max_block,

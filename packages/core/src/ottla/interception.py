@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ottla.batch import OnDelivery
 from ottla.complaints import Complaints
 from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed, OttlaError
 from ottla.interfaces import Header, Interceptor
+from ottla.recordbatch.callbacks import OnDelivery
 from ottla.records import RecordMetadata
 
 logger = logging.getLogger(__name__)

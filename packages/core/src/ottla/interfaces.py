@@ -217,8 +217,9 @@ class Facts(NamedTuple):
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
 
-    Optional abilities, for an encoder with `quick_send`: `take_callbacks(given)`, the callbacks that were left with the
-    columns and those *given*, in order, as pairs with their index; `tell(...)`, calls them all, see `ProducerBatch`.
+    Optional abilities, for the encoders that the core is released with: `put`, an `append` for any thread that takes a
+    callback, too, under the columns' own `lock`; `take_callbacks(given)`, the callbacks that were left with the columns
+    and those *given*, in order, as pairs with their index; `tell(...)`, calls them all, see `ProducerBatch`.
     """
 
     def append(
@@ -248,7 +249,10 @@ class Columns(Protocol):
         """
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
-        """Append these records of other columns of the same encoder while there is room; how many there was for."""
+        """Append these records of other columns of the same encoder while there is room; how many there was for.
+
+        The indexes ascend.
+        """
 
     def keys(self) -> Sequence[bytes | None]:
         """The keys of all records, before `encode`."""
@@ -329,7 +333,12 @@ class MetricsReporter(Protocol):
 
 @runtime_checkable
 class Serializer(Protocol):
-    """Turns what the caller sends into bytes."""
+    """Turns what the caller sends into bytes.
+
+    Optional ability: `serialize_column(topic, column)`, the same for an Arrow array: gives one of bytes or text, as
+    long, null where *column* is null. `send_table` asks for it by `value_format`. A TypeError for a column's type is
+    raised for an empty column, too.
+    """
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
         """The bytes of a key or value; None stays None. TypeError or ValueError reach the caller of `send`."""

@@ -23,6 +23,7 @@ from ottla.interfaces import (
     Transport,
 )
 from ottla.registry import KindName, Plugin, Registry
+from ottla.value_formats import ValueFormats
 
 KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
 
@@ -40,6 +41,7 @@ class Plugins:
     encoder: RecordEncoder
     key_serializer: Serializer | None
     value_serializer: Serializer | None
+    value_formats: ValueFormats
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
     interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
 
@@ -107,6 +109,7 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
     interceptors = claims.plugins("interceptor", wanted.observation.interceptors)
     config = _finish(draft, registry, claims)
     inner = transport(inner=None)
+    value_serializer = value()
     return config, Plugins(
         transport=outer(inner=inner) if outer else inner,
         mechanism=authenticator() if authenticator else None,
@@ -114,9 +117,10 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
         compressor=_compressor(codec, compressor()) if compressor else None,
         encoder=encoder(),
         key_serializer=key(),
-        value_serializer=value(),
+        value_serializer=value_serializer,
         reporters=reporters(),
         interceptors=interceptors(),
+        value_formats=_value_formats(draft, registry, wanted.serialization.value_serializer, value_serializer),
     )
 
 
@@ -141,6 +145,21 @@ def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> C
         return lambda: None
     make = claims.plugin("serializer", choice)
     return lambda: make(is_key=is_key)
+
+
+def _value_formats(
+    draft: ConfigDraft, registry: Registry, choice: SerializerChoice, chosen: Serializer | None
+) -> ValueFormats:
+    def make(name: str) -> Serializer:
+        plugin = registry.plugin("serializer", name)
+        before = len(draft.problems)
+        values = draft.claim(plugin.config_keys(), plugin=str(plugin))
+        if wrong := draft.problems[before:]:
+            raise ConfigError(wrong)
+        serializer: Serializer = plugin.create(values, is_key=False)
+        return serializer
+
+    return ValueFormats(make, named=(choice, chosen) if isinstance(choice, str) and chosen is not None else None)
 
 
 def _compressor(name: str, compressor: Compressor) -> Compressor:

@@ -1,4 +1,4 @@
-"""What the caller gets back for a record."""
+"""What the caller gives and gets back for a record."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
     serialized_key_size: int
     serialized_value_size: int
+
+
+def plain_bytes(data: bytes | bytearray | memoryview) -> bytes:
+    """What is really there, as bytes: a class derived from bytes may say anything of itself, its length for one."""
+    return bytes(memoryview(data))

@@ -1,18 +1,9 @@
-"""A column of Spark's as JSON, one text for each row, made column by column: what `to_json` writes.
-
-As there: fields that are null are left out, times have milliseconds and the session's time zone, bytes are base64, and
-numbers that JSON lacks are text. Numbers may be written in another way than Java's (1e+10 for 1.0E10).
-"""
+"""Which columns of Spark's can be JSON; `ottla.serializers.json_columns` makes it of their Arrow form."""
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -28,9 +19,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-_BETWEEN: Final = ""
-_LEAST_PRINTABLE: Final = 0x20
-_ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _PLAIN: Final = (
     BinaryType,
     BooleanType,
@@ -54,119 +42,3 @@ def fits(kind: DataType) -> bool:
             return isinstance(key, _PLAIN) and not isinstance(key, BinaryType) and fits(value)
         case _:
             return isinstance(kind, _PLAIN)
-
-
-def texts(column: Any) -> Any:
-    """The JSON of each row, null where the row is."""
-    text, quote = _bare(column)
-    return _between(quote, text, quote) if quote else text
-
-
-def objects(names: Sequence[str], columns: Sequence[Any], *, count: int) -> Any:
-    """Objects of these fields, those that are null left out."""
-    parts: list[Any] = []
-    begun = False  # whether a field is sure to stand before the next one
-    ending = ""  # of the field before, written together with the next label
-    for name, column in zip(names, columns, strict=True):
-        if column.null_count == len(column):
-            continue
-        text, quote = _bare(column)
-        label = json.dumps(name, ensure_ascii=False) + ":" + quote
-        if text.null_count:
-            parts += [ending, pc.fill_null(_between("," + label, text, quote), "")]
-            ending = ""
-        else:
-            begun = begun or not parts
-            parts += [ending + ("," if parts or not begun else "{") + label, text]
-            ending = quote
-    if not parts:
-        return pa.repeat(pa.scalar("{}"), count)
-    if begun:
-        return pc.binary_join_element_wise(*parts, ending + "}", _BETWEEN)
-    joined = pc.binary_join_element_wise(*parts, ending, _BETWEEN)
-    return _between("{", pc.utf8_replace_slice(joined, 0, 1, ""), "}")  # without the first comma
-
-
-def _bare(column: Any) -> tuple[Any, str]:
-    """The JSON of each row without the quotes around it, and those."""
-    kind = column.type
-    if pa.types.is_struct(kind):
-        names = [kind.field(place).name for place in range(kind.num_fields)]
-        return _null_where(column, objects(names, column.flatten(), count=len(column))), ""
-    if pa.types.is_map(kind):
-        return _map(column), ""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _between("[", _joined(column, pc.fill_null(texts(column.flatten()), "null")), "]"), ""
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _escaped(column.cast(pa.string())), '"'
-    if pa.types.is_timestamp(kind):
-        return _times(column), '"'
-    if pa.types.is_date(kind):
-        return column.cast(pa.string()), '"'
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        # pyarrow has no base64: the one kind that takes an object for each row.
-        encoded = [None if cell is None else b64encode(cell).decode() for cell in column.to_pylist()]
-        return pa.array(encoded, pa.string()), '"'
-    text = column.cast(pa.string())
-    if pa.types.is_floating(kind) and not pc.all(pc.is_finite(column), min_count=0).as_py():
-        return _with_strange_numbers(column, text), ""
-    return text, ""
-
-
-def _map(column: Any) -> Any:
-    kind = column.type
-    pairs = column.cast(pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])))
-    keys, values = pairs.flatten().flatten()
-    name, quote = _bare(keys)
-    if not quote:  # a number that JSON lacks has quotes already
-        name = pc.replace_substring(name, '"', "")
-    each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values), "null"), ":")
-    return _between("{", _joined(pairs, each), "}")
-
-
-def _joined(lists: Any, elements: Any) -> Any:
-    """The texts of each list's elements with commas between them, null where the list is."""
-    counts = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int32())
-    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
-    return _null_where(lists, pc.binary_join(pa.ListArray.from_arrays(ends, elements), ","))
-
-
-def _null_where(column: Any, text: Any) -> Any:
-    return pc.if_else(column.is_valid(), text, pa.scalar(None, pa.string())) if column.null_count else text
-
-
-def _between(before: str, text: Any, after: str) -> Any:
-    return pc.binary_join_element_wise(before, text, after, _BETWEEN)
-
-
-def _escaped(text: Any) -> Any:
-    """The text with what JSON wants escaped; looked for among the bytes of all rows at once, because it is rare."""
-    content = text.buffers()[2]
-    if content is None or not len(text):
-        return text
-    offsets = pa.Array.from_buffers(pa.int32(), text.offset + len(text) + 1, [None, text.buffers()[1]])
-    start, stop = offsets[text.offset].as_py(), offsets[-1].as_py()
-    codes = pa.Array.from_buffers(pa.uint8(), stop - start, [None, content.slice(start, stop - start)])
-    for mark in ("\\", '"'):
-        if pc.any(pc.equal(codes, ord(mark))).as_py():
-            text = pc.replace_substring(text, mark, "\\" + mark)
-    if pc.min(codes).as_py() is None or pc.min(codes).as_py() >= _LEAST_PRINTABLE:
-        return text
-    for code in pc.unique(codes.filter(pc.less(codes, _LEAST_PRINTABLE))).to_pylist():
-        text = pc.replace_substring(text, chr(code), _ESCAPES.get(chr(code), f"\\u{code:04X}"))
-    return text
-
-
-def _times(column: Any) -> Any:
-    zone = column.type.tz
-    moments = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms", zone), safe=False)
-    if zone is None:
-        return pc.strftime(moments, format="%Y-%m-%dT%H:%M:%S")
-    text = pc.strftime(moments, format="%Y-%m-%dT%H:%M:%S%z")
-    text = pc.replace_substring_regex(text, r"\+0000$", "Z")
-    return pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
-
-
-def _with_strange_numbers(column: Any, text: Any) -> Any:
-    infinite = pc.if_else(pc.greater(column, 0), '"Infinity"', '"-Infinity"')
-    return pc.if_else(pc.is_finite(column), text, pc.if_else(pc.is_nan(column), '"NaN"', infinite))

@@ -13,7 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla_spark import json_text
+from ottla.serializers import json_columns
 from ottla_spark.columns import ColumnPositions, ValueFormat, other_columns
 from ottla_spark.errors import WriteFailed
 
@@ -92,10 +92,10 @@ def size(records: pa.RecordBatch) -> int:
 
 def _json(batch: pa.RecordBatch, value: Any | None) -> Any:
     if value is not None:
-        return json_text.texts(value)
+        return json_columns.texts(value)
     positions = other_columns(batch.schema.names)
     names, fields = [batch.schema.names[at] for at in positions], [batch.column(at) for at in positions]
-    return json_text.objects(names, fields, count=batch.num_rows)
+    return json_columns.objects(names, fields, count=batch.num_rows)
 
 
 def _as_bytes(column: Any) -> Any:

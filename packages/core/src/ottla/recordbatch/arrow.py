@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from ottla.interfaces import Facts
 from ottla.protocol.primitives import VARINT, varint
-from ottla.recordbatch.table_rows import Constant, Cut, FinishedColumns, TableRows
+from ottla.recordbatch.number_columns import Constant
+from ottla.recordbatch.table_rows import Cut, FinishedColumns, TableRows
 
 FRAME: Final = 31
 """The most that a record takes beside its key, value and headers: six varints and a byte."""

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
-from typing import Final, TypeVar
+from operator import itemgetter
+from threading import Lock
+from time import time_ns
+from typing import Any, Final, TypeVar
 
 from ottla.errors import InvalidRecord
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
+from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
 from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
+from ottla.recordbatch.number_columns import Constant, Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.refusals import no_headers
 
-Part = TypeVar("Part", bytes, bytes | None)
+Part = TypeVar("Part", bytes, bytes | None, OnDelivery | None)
 
 TIMESTAMP_MAX: Final = 2**63 - 1
 
@@ -37,17 +42,24 @@ _FRAME: Final = 10
 OBJECT_COST: Final = 176
 """Bytes that a queued record costs beside its own: its objects' headers, its timestamp, its places in the columns."""
 
+_first: Final = itemgetter(0)
+
 _LONGER_SIZES: Final = 12
 """One byte more for each 4096 bytes pays for what sizes of 8192 and above take beyond two bytes each."""
 
 
 class ObjectColumns:
-    """Keys, values, headers and timestamps in Python lists. Keys and headers have none until a record has one.
+    """Keys, values, headers and callbacks in Python lists; all but the values have none until a record has one.
 
     A timestamp that the format cannot hold, or a header name that UTF-8 cannot, raises InvalidRecord.
+
+    `put` is for any thread, and keeps callbacks; whoever calls the others meanwhile holds `lock`.
     """
 
     __slots__ = (
+        "_acquire",
+        "_bare",
+        "_callbacks",
         "_closed",
         "_count",
         "_facts",
@@ -57,10 +69,16 @@ class ObjectColumns:
         "_keys",
         "_limit",
         "_low",
+        "_moment",
+        "_moments",
         "_null_values",
-        "_timestamps",
+        "_release",
+        "_since",
+        "_starts",
+        "_until",
         "_used",
         "_values",
+        "lock",
     )
 
     def __init__(self, limit: int) -> None:
@@ -69,69 +87,111 @@ class ObjectColumns:
         self._used = 0
         self._far_bytes = 0
         self._low, self._high = 1, 0  # no timestamp is near before the first one
+        self._moment: int | None = None  # the timestamp of the record before, if that needs no other look,
+        self._since, self._until = 0, 0  # and from when to when it is the time, in ns
+        self._moments: list[int] = []  # timestamps that differ from the one before,
+        self._starts: list[int] = []  # and the indexes of their records
         self._keys: list[bytes | None] | None = None
         self._values: list[bytes | None] = []
         self._headers: list[bytes] | None = None
-        self._timestamps: list[int] = []
+        self._callbacks: list[OnDelivery | None] | None = None
         self._null_values = False
+        self._bare = True  # no record has a key, headers or a callback yet
         self._facts: Facts | None = None
         self._count = 0  # once encoded
+        self.lock = Lock()
+        self._acquire, self._release = self.lock.acquire, self.lock.release
 
-    # Encoding headers here and not in `encode` lets a bad one stop its own record only, and leaves one object instead
-    # of a tuple of tuples.
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
         """The record's index in the batch; None: no room. An empty batch takes any record."""
-        values = self._values
-        index = len(values)
-        used = self._used + OBJECT_COST
-        if value is not None:
-            used += len(value)
-        if key is not None:
-            used += len(key)
-        if headers:
-            section = encode_headers(headers)
-            used += len(section)
-        if used > self._limit and index:
-            return None
-        if not self._low <= timestamp_ms <= self._high and not self._far(timestamp_ms, first=not index):
-            return None
-        self._used = used
-        values.append(value)
-        self._timestamps.append(timestamp_ms)
-        if value is None:
-            self._null_values = True
-        if self._keys is not None:
-            self._keys.append(key)
-        elif key is not None:
-            self._keys = [*[None] * index, key]
-        if headers:
-            self._append_headers(section, index)
-        elif self._headers is not None:
-            self._headers.append(b"\0")
-        return index
+        return self.put(key, value, headers, timestamp_ms, None)
+
+    # Encoding headers here and not in `encode` lets a bad one stop its own record only, and leaves one object instead
+    # of a tuple of tuples.
+    def put(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> int | None:
+        """`append`, with what is to be called, under the lock: one call where three would cost 100 ns more.
+
+        Without a timestamp it is now.
+        """
+        self._acquire()  # half of what a with statement takes: 50 ns less for each record, CPython 3.11
+        try:
+            values = self._values
+            index = len(values)
+            # A value and nothing else, in the same millisecond as the one before: 80 ns less than what follows.
+            if self._bare and timestamp_ms is None and key is None and value and not headers and on_delivery is None:
+                used = self._used + OBJECT_COST + len(value)
+                if used <= self._limit and self._since <= time_ns() < self._until:
+                    self._used = used
+                    values.append(value)
+                    return index
+            if timestamp_ms is None:
+                timestamp_ms = time_ns() // 1_000_000
+            used = self._used + OBJECT_COST
+            if value is not None:
+                used += len(value)
+            if key is not None:
+                used += len(key)
+            if headers:
+                section = encode_headers(headers)
+                used += len(section)
+            if used > self._limit and index:
+                return None
+            if timestamp_ms != self._moment and not self._turn(timestamp_ms, index):
+                return None
+            self._used = used
+            values.append(value)
+            if value is None:
+                self._null_values = True
+            if self._keys is not None:
+                self._keys.append(key)
+            elif key is not None:
+                self._keys = [*[None] * index, key]
+                self._bare = False
+            if headers:
+                self._append_headers(section, index)
+            elif self._headers is not None:
+                self._headers.append(b"\0")
+            if self._callbacks is not None:
+                self._callbacks.append(on_delivery)
+            elif on_delivery is not None:
+                self._callbacks = [*[None] * index, on_delivery]
+                self._bare = False
+            return index
+        finally:
+            self._release()
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
-        """Append these records of other columns, in this order; how many, for the rest has no room.
+        """Append these records of other columns, and their callbacks; how many, for the rest has no room.
 
-        An empty batch takes the first one in any case.
+        The indexes ascend. An empty batch takes the first one in any case.
         """
         assert isinstance(other, ObjectColumns), "columns of one encoder only"
-        values = [other._values[index] for index in indexes]
-        keys = None if other._keys is None else [other._keys[index] for index in indexes]
-        headers = None if other._headers is None else [other._headers[index] for index in indexes]
+        chosen = _chooser(indexes)
+        values, keys, headers = chosen(other._values), chosen(other._keys), chosen(other._headers)
         used = self._used + len(indexes) * OBJECT_COST + _total(values) + _total(keys) + _total(headers)
         if used > self._limit and (len(indexes) > 1 or self._values):
             fitting = self._fitting(values, keys, headers)
             return self.extend(other, indexes[:fitting]) if fitting else 0
         count = len(self._values)
-        self._extend_timestamps([other._timestamps[index] for index in indexes], first=not count)
+        for moment, first, last in other._timestamps().cut(indexes):
+            self._extend_timestamps(moment, start=count + first, stop=count + last)
         self._used = used
         self._values += values
         self._null_values |= other._null_values
         self._keys = _joined(self._keys, count, keys, len(values), filler=None)
         self._headers = _joined(self._headers, count, headers, len(values), filler=b"\0")
+        self._callbacks = _joined(self._callbacks, count, chosen(other._callbacks), len(values), filler=None)
+        self._bare = False
+        other._forget_callbacks(indexes)
         return len(values)
 
     def keys(self) -> Sequence[bytes | None]:
@@ -141,7 +201,7 @@ class ObjectColumns:
     def release(self) -> None:
         """Let go of the records, which other columns have taken over; their number stays."""
         self._count = len(self._values)
-        self._keys, self._values, self._headers, self._timestamps = None, [], None, []
+        self._let_go()
 
     def allow(self, memory: int) -> None:
         """From now on there is room while the records occupy no more than *memory* bytes."""
@@ -151,7 +211,7 @@ class ObjectColumns:
     def close(self) -> None:
         """Take no more records."""
         self._closed, self._limit = True, -1
-        self._low, self._high = 1, 0  # no timestamp is near any more, so that each is looked at
+        self._moment, self._until = None, 0  # so that each timestamp is looked at
 
     def memory(self) -> int:
         """What the records occupied until they were encoded, their objects included."""
@@ -173,63 +233,83 @@ class ObjectColumns:
 
         A format before v2 cannot carry headers: UnsupportedVersion, and the records stay. v0 has no timestamps.
         """
-        keys, values, timestamps = self._keys, self._values, self._timestamps
-        first, count = timestamps[0], len(values)
-        low, high = min(timestamps), max(timestamps)
-        value_sizes = _sizes(values) if self._null_values else list(map(len, values))  # type: ignore[arg-type]
-        key_sizes = None if keys is None else _sizes(keys)
+        keys, values, timestamps = self._keys, self._values, self._timestamps()
+        first, highest, count = timestamps[0], max(timestamps.moments), len(values)
+        facts = self.facts()
         if magic == 2:
             section = encode_records(
                 keys=keys,
                 values=values,
                 headers=self._headers,
                 timestamps=timestamps,
-                lowest_timestamp=low,
-                highest_timestamp=high,
-                key_sizes=key_sizes,
-                value_sizes=value_sizes,
+                key_sizes=facts.key_sizes,
+                value_sizes=facts.value_sizes,
                 null_values=self._null_values,
             )
         else:
             self._refuse_headers(magic)
             section = message_set(magic, keys=keys, values=values, timestamps=timestamps)
-        self._facts = Facts(
-            (first,) * count if low == high else array("q", timestamps),
-            None if key_sizes is None else array("i", key_sizes),
-            array("i", value_sizes),
-        )
+        self._facts = facts
         self._count = count
-        self._keys, self._values, self._headers, self._timestamps = None, [], None, []
+        self._let_go()
         if magic == 0:
-            first = high = NO_TIMESTAMP
-        return Encoded(chunks=[section], first_timestamp=first, max_timestamp=high, count=count)
+            first = highest = NO_TIMESTAMP
+        return Encoded(chunks=[section], first_timestamp=first, max_timestamp=highest, count=count)
 
     def facts(self) -> Facts:
         """What is told of each record once it is delivered; also after `encode`."""
-        keys, values, timestamps = self._keys, self._values, self._timestamps
-        return self._facts or Facts(timestamps, None if keys is None else _sizes(keys), _sizes(values))
+        keys, values = self._keys, self._values
+        return self._facts or Facts(
+            self._timestamps(),
+            None if keys is None else _sizes(keys, nulls=True),
+            _sizes(values, nulls=self._null_values),
+        )
 
-    def _far(self, timestamp_ms: int, *, first: bool) -> bool:
-        """Count a timestamp that is not near the first one; the first one says what is near. False: no room."""
+    def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]:
+        """All pairs of index and callback, in order, for once: those that came with records, and those *given*."""
+        left, self._callbacks = self._callbacks, None
+        if left is None:
+            return given
+        column = CallbackColumn(left)
+        return sorted([*column, *given], key=_first) if given else column
+
+    def _turn(self, timestamp_ms: int, index: int) -> bool:
+        """Let another timestamp begin at *index*; False: no room. The first one says what is near."""
         if self._closed:
             return False
         if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
             raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
-        if first:
+        if not index:
             self._low = max(timestamp_ms - _NEAR_MS, -1)
             self._high = min(timestamp_ms + _NEAR_MS - 1, TIMESTAMP_MAX)
-        elif timestamp_ms - self._timestamps[0] > TIMESTAMP_MAX:
+        elif timestamp_ms - self._moments[0] > TIMESTAMP_MAX:
             return False  # after a first one of -1 the last moment of all is 2**63 away, more than a delta can say
+        if self._low <= timestamp_ms <= self._high:
+            self._moment, self._since = timestamp_ms, timestamp_ms * 1_000_000
+            self._until = self._since + 1_000_000
         else:
             self._far_bytes += _FAR_COST
+            self._moment, self._until = None, 0  # the next one costs the same
+        if not index or timestamp_ms != self._moments[-1]:
+            self._moments.append(timestamp_ms)
+            self._starts.append(index)
         return True
 
-    def _extend_timestamps(self, timestamps: Sequence[int], *, first: bool) -> None:
-        if first:
-            self._far(timestamps[0], first=True)
-        if not self._low <= min(timestamps) <= max(timestamps) <= self._high:
-            self._far_bytes += _FAR_COST * sum(not self._low <= timestamp <= self._high for timestamp in timestamps)
-        self._timestamps += timestamps
+    def _extend_timestamps(self, timestamp_ms: int, *, start: int, stop: int) -> None:
+        self._turn(timestamp_ms, start)
+        if self._moment is None:
+            self._far_bytes += _FAR_COST * (stop - start - 1)
+
+    def _timestamps(self) -> Timestamps:
+        return Timestamps(self._moments, self._starts, len(self._values))
+
+    def _let_go(self) -> None:
+        self._keys, self._values, self._headers = None, [], None
+
+    def _forget_callbacks(self, indexes: Sequence[int]) -> None:
+        if self._callbacks is not None:
+            for index in indexes:
+                self._callbacks[index] = None
 
     def _fitting(self, *columns: Sequence[bytes | None] | None) -> int:
         """How many of these records there is room for."""
@@ -245,6 +325,7 @@ class ObjectColumns:
     def _append_headers(self, section: bytes, index: int) -> None:
         if self._headers is None:
             self._headers = [b"\0"] * index
+            self._bare = False
         self._headers.append(section)
 
 
@@ -253,7 +334,7 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
     parts = [varint(len(headers))]
     for name, content in headers:
         try:
-            encoded = name.encode()
+            encoded = str.encode(name)  # not one of a class derived from str
         except UnicodeEncodeError as error:
             raise InvalidRecord(f"the header name {name!r} cannot be written as UTF-8: {error}") from error
         parts += (varint(len(encoded)), encoded)
@@ -272,6 +353,14 @@ def _joined(
     return joined
 
 
+def _chooser(indexes: Sequence[int]) -> Callable[[Any], Any]:
+    """Picks these places of a column, of None None."""
+    if len(indexes) == 1:
+        return lambda column: None if column is None else [column[indexes[0]]]
+    choose = itemgetter(*indexes)  # half of what a loop takes
+    return lambda column: None if column is None else choose(column)
+
+
 def _total(column: Sequence[bytes | None] | None) -> int:
     return 0 if column is None else sum(map(len, filter(None, column)))
 
@@ -280,8 +369,13 @@ def _length(part: bytes | None) -> int:
     return 0 if part is None else len(part)
 
 
-def _sizes(column: Sequence[bytes | None]) -> list[int]:
-    return [-1 if part is None else len(part) for part in column]
+def _sizes(column: Sequence[bytes | None], *, nulls: bool) -> Sequence[int]:
+    """The size of each, -1 for null."""
+    if nulls and None in column:
+        return array("i", [-1 if part is None else len(part) for part in column])
+    sizes = list(map(len, column))  # type: ignore[arg-type]  # none is null
+    alike = bool(sizes) and sizes.count(sizes[0]) == len(sizes)
+    return Constant(sizes[0], len(sizes)) if alike else array("i", sizes)
 
 
 class ObjectEncoder:

@@ -15,6 +15,7 @@ from itertools import repeat
 from typing import Final
 
 from ottla.protocol.primitives import VARINT, varint
+from ottla.recordbatch.number_columns import Constant, Timestamps
 
 _TWO_BYTES: Final = len(VARINT)
 """Sizes below this take at most two bytes, and are found in the tables."""
@@ -31,9 +32,6 @@ _NEXT: Final = tuple(b"\0" + encoded for encoded in VARINT)
 _AFTER_NULL: Final = tuple(b"\1" + encoded for encoded in VARINT)
 """A null key, then the size of the value."""
 
-_DELTAS: Final = tuple(b"\0" + varint(delta) for delta in (*range(4096), *range(-4096, 0)))
-"""Attributes and a timestamp delta of -4096 to 4095; the negative ones are where negative indices find them."""
-
 _offsets: tuple[bytes, ...] = VARINT
 """The varints of offset deltas; grows to the largest batch seen, some 45 bytes for each of its records."""
 
@@ -43,55 +41,72 @@ def encode_records(
     keys: Sequence[bytes | None] | None,
     values: Sequence[bytes | None],
     headers: Sequence[bytes] | None,
-    timestamps: Sequence[int],
-    lowest_timestamp: int,
-    highest_timestamp: int,
+    timestamps: Timestamps,
     key_sizes: Sequence[int] | None,
     value_sizes: Sequence[int],
     null_values: bool,
 ) -> bytes:
     """The section. Keys or headers are None when no record has any; headers are encoded; a null's size is -1."""
-    deltas = _timestamp_deltas(timestamps, lowest_timestamp, highest_timestamp)
-    offsets = _offset_deltas(len(values))
-    longest = max(value_sizes) + (0 if key_sizes is None else max(key_sizes)) + _MOST_FRAME
-    if headers is not None or null_values or longest >= _TWO_BYTES:
+    deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
+    longest = _most(value_sizes) + (0 if key_sizes is None else _most(key_sizes)) + _MOST_FRAME
+    if headers is not None or null_values or longest >= _TWO_BYTES or (keys is not None and None in keys):
         return b"".join(_any(keys, values, headers, deltas, offsets))
-    if keys is None:
-        fragments = _without_keys(values, deltas, offsets)  # type: ignore[arg-type]  # none is null
-    elif None in keys:
-        return b"".join(_any(keys, values, headers, deltas, offsets))
+    columns: list[Sequence[bytes]]
+    if keys is None or key_sizes is None:
+        lengths = _lengths(_widths(deltas), _sized(value_sizes), frame=2)
+        columns = [lengths, deltas, offsets, _varints(value_sizes, _AFTER_NULL), values]  # type: ignore[list-item]
     else:
-        fragments = _with_keys(keys, values, deltas, offsets)  # type: ignore[arg-type]  # none is null
+        lengths = _lengths(_widths(deltas), _sized(key_sizes), _sized(value_sizes), frame=1)
+        key_varints, value_varints = _varints(key_sizes, VARINT), _varints(value_sizes, VARINT)
+        columns = [lengths, deltas, offsets, key_varints, keys, value_varints, values]  # type: ignore[list-item]
+    fragments = [b""] * (len(columns) * len(values))
+    for place, column in enumerate(columns):
+        fragments[place :: len(columns)] = column
     fragments[0] = fragments[0][1:]
     fragments.append(b"\0")
     return b"".join(fragments)
 
 
-def _without_keys(values: Sequence[bytes], deltas: Sequence[bytes], offsets: Sequence[bytes]) -> list[bytes]:
-    fragments: list[bytes] = []
-    following, after_null, sized = _NEXT, _AFTER_NULL, _SIZED
-    for start, stop, width in _stretches(len(values)):
-        frame = width + 2
-        for value, delta, offset in zip(values[start:stop], deltas[start:stop], offsets[start:stop], strict=True):
-            size = len(value)
-            fragments += (following[sized[size] + len(delta) + frame], delta, offset, after_null[size], value)
-    return fragments
+def _lengths(*columns: Sequence[int], frame: int) -> Sequence[bytes]:
+    """The lengths of records, each behind the end of the one before; of what the *columns* say, offset and *frame*."""
+    count = len(columns[0])
+    frame += sum(column.number for column in columns if isinstance(column, Constant))
+    different = [column for column in columns if not isinstance(column, Constant)]
+    lengths: list[bytes] = []
+    following = _NEXT
+    for start, stop, width in _stretches(count):
+        around = frame + width
+        if not different:
+            lengths += [following[around]] * (stop - start)
+        elif len(different) == 1:
+            lengths += [following[size + around] for size in different[0][start:stop]]
+        else:
+            lengths += [
+                following[sum(sizes, around)] for sizes in zip(*(c[start:stop] for c in different), strict=True)
+            ]
+    return lengths
 
 
-def _with_keys(
-    keys: Sequence[bytes], values: Sequence[bytes], deltas: Sequence[bytes], offsets: Sequence[bytes]
-) -> list[bytes]:
-    fragments: list[bytes] = []
-    following, varints, sized = _NEXT, VARINT, _SIZED
-    for start, stop, width in _stretches(len(values)):
-        frame = width + 1
-        for key, value, delta, offset in zip(
-            keys[start:stop], values[start:stop], deltas[start:stop], offsets[start:stop], strict=True
-        ):
-            key_size, size = len(key), len(value)
-            length = following[sized[key_size] + sized[size] + len(delta) + frame]
-            fragments += (length, delta, offset, varints[key_size], key, varints[size], value)
-    return fragments
+def _widths(deltas: Sequence[bytes]) -> Sequence[int]:
+    widths = list(map(len, deltas))
+    return Constant(widths[0], len(widths)) if widths.count(widths[0]) == len(widths) else widths
+
+
+def _sized(sizes: Sequence[int]) -> Sequence[int]:
+    if isinstance(sizes, Constant):
+        return Constant(_SIZED[sizes.number], len(sizes))
+    sized = _SIZED
+    return [sized[size] for size in sizes]
+
+
+def _varints(sizes: Sequence[int], table: Sequence[bytes]) -> Sequence[bytes]:
+    if isinstance(sizes, Constant):
+        return [table[sizes.number]] * len(sizes)
+    return [table[size] for size in sizes]
+
+
+def _most(sizes: Sequence[int]) -> int:
+    return sizes.number if isinstance(sizes, Constant) else max(sizes)
 
 
 def _any(
@@ -123,13 +138,13 @@ def _stretches(count: int) -> Iterator[tuple[int, int, int]]:
         start, width = stop, width + 1
 
 
-def _timestamp_deltas(timestamps: Sequence[int], lowest: int, highest: int) -> list[bytes]:
-    first, table = timestamps[0], _DELTAS
-    if lowest == highest:
-        return [table[0]] * len(timestamps)
-    if lowest - first >= -4096 and highest - first < 4096:
-        return [table[timestamp - first] for timestamp in timestamps]
-    return [b"\0" + varint(timestamp - first) for timestamp in timestamps]
+def _timestamp_deltas(timestamps: Timestamps) -> list[bytes]:
+    """Attributes and a timestamp delta for each record."""
+    first = timestamps[0]
+    deltas: list[bytes] = []
+    for moment, count in timestamps.runs():
+        deltas += [b"\0" + varint(moment - first)] * count
+    return deltas
 
 
 def _offset_deltas(count: int) -> Sequence[bytes]:

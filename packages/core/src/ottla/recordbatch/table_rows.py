@@ -6,12 +6,13 @@ An encoder cuts rows into batches in one go, so its columns are finished when an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import attrs
 
 from ottla.interfaces import Buffer, Columns, Encoded, Facts, Header
 from ottla.recordbatch.down_conversion import down_converted
+from ottla.recordbatch.number_columns import Constant
 from ottla.recordbatch.section import finish
 from ottla.recordbatch.v2 import MAGIC
 
@@ -38,31 +39,6 @@ class Cut(NamedTuple):
     partition: int
     rows: Sequence[int]
     columns: Columns
-
-
-class Constant(Sequence[int]):
-    """One number as often as there are records."""
-
-    __slots__ = ("_count", "_number")
-
-    def __init__(self, number: int, count: int) -> None:
-        self._number = number
-        self._count = count
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[int]: ...
-
-    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        """The number, or fewer of it."""
-        found = range(self._count)[index]
-        return self._number if isinstance(found, int) else Constant(self._number, len(found))
-
-    def __len__(self) -> int:
-        """How often there is."""
-        return self._count
 
 
 class FinishedColumns:

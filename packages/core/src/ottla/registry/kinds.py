@@ -98,7 +98,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             group="ottla.serializers",
             hook="ottla_serializer",
             protocol=Serializer,
-            install={"bytes": "ottla", "string": "ottla"},
+            install={"bytes": "ottla", "string": "ottla", "json": "ottla"},
         ),
         Kind(name="interceptor", group="ottla.interceptors", hook="ottla_interceptor", protocol=Interceptor),
     )

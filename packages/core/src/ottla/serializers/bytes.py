@@ -9,6 +9,7 @@ import attrs
 
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Header, Serializer
+from ottla.records import plain_bytes
 
 
 @attrs.frozen
@@ -21,7 +22,7 @@ class BytesSerializer:
         if data is None or type(data) is bytes:
             return data
         if isinstance(data, bytes | bytearray | memoryview):
-            return bytes(data)
+            return plain_bytes(data)
         raise TypeError(
             f"a {self.part} for topic {topic!r} is {type(data).__name__}, not bytes; encode it first, "
             f"for example {self.part}.encode(), or set {self.part}.serializer=string"

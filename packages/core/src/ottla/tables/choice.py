@@ -43,8 +43,8 @@ def choose(
     if (value, key, headers) == (None, None, None):
         raise InvalidRecord("value=None, key=None: a record of this table would have nothing in it; name a column")
     return Choice(
-        value=_place(schema, "value", value, _is_bytes, _BYTES),
-        key=_place(schema, "key", key, _is_bytes, _BYTES),
+        value=_place(schema, "value", value, is_bytes, _BYTES),
+        key=_place(schema, "key", key, is_bytes, _BYTES),
         headers=_place(schema, "headers", headers, _is_headers, _HEADERS),
         partition=_place(schema, "partition", partition, _is_integer, "any integer, or null"),
         timestamp=_place(schema, "timestamp", timestamp, _is_time, "timestamp of any unit, an integer of ms, or null"),
@@ -65,14 +65,15 @@ def _place(schema: Any, part: str, name: str | None, fits: Any, allowed: str) ->
         raise InvalidRecord(f"{part}={name!r}: the table has {len(places)} columns of this name; rename them")
     kind = schema.field(places[0]).type
     if not fits(kind):
-        remedy = "; encode it to bytes or text first" if fits is _is_bytes else "; cast it first"
+        remedy = "; encode it to bytes or text first, or set value_format" if fits is is_bytes else "; cast it first"
         raise InvalidRecord(f"column {name!r} is {kind} and cannot be the {part}: that takes {allowed}{remedy}")
     return int(places[0])
 
 
-def _is_bytes(kind: Any) -> bool:
+def is_bytes(kind: Any) -> bool:
+    """Whether a column of this type holds values or keys as they go."""
     if pa.types.is_dictionary(kind):
-        return _is_bytes(kind.value_type)
+        return is_bytes(kind.value_type)
     checks = ("binary", "large_binary", "fixed_size_binary", "string", "large_string", "binary_view", "string_view")
     return pa.types.is_null(kind) or any(getattr(pa.types, f"is_{check}")(kind) for check in checks)
 
@@ -81,12 +82,12 @@ def _is_headers(kind: Any) -> bool:
     if pa.types.is_null(kind):
         return True
     if pa.types.is_map(kind):
-        return _is_text(kind.key_type) and _is_bytes(kind.item_type)
+        return _is_text(kind.key_type) and is_bytes(kind.item_type)
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
         return False
     pair = kind.value_type
     names = [pair.field(place).name for place in range(pair.num_fields)]
-    return names == ["key", "value"] and _is_text(pair.field(0).type) and _is_bytes(pair.field(1).type)
+    return names == ["key", "value"] and _is_text(pair.field(0).type) and is_bytes(pair.field(1).type)
 
 
 def _is_text(kind: Any) -> bool:

@@ -13,12 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.errors import InvalidRecord
-from ottla.recordbatch.arrow import FRAME
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.choice import Choice
+from ottla.tables.cutting import cut
 from ottla.tables.headers import header_sections
-
-_MEASURED_AT_ONCE: Final = 65_536
 
 _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
 """Milliseconds in a second, or of smaller units in a millisecond."""
@@ -69,7 +67,7 @@ def chunks(reader: Any, choice: Choice, *, least: int, most: int) -> Iterator[Ch
     size = 0
     try:
         for batch in reader:
-            for part, part_size in _cut(batch.select(_selected(choice)), most):
+            for part, part_size in cut(batch.select(_selected(choice)), most):
                 gathered.append(_chunk(part, choice))
                 size += part_size
                 if size >= least:
@@ -85,34 +83,6 @@ def chunks(reader: Any, choice: Choice, *, least: int, most: int) -> Iterator[Ch
 
 def _selected(choice: Choice) -> list[int]:
     return [place for place in attrs.astuple(choice) if place is not None]
-
-
-def _cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
-    count = batch.num_rows
-    if not count:
-        return
-    size = _size(batch) + count * FRAME
-    step = max(1, min(count, count * most // size))
-    for start in range(0, count, step):
-        yield batch.slice(start, step), size * step // count
-
-
-def _size(batch: Any) -> int:
-    try:
-        return int(batch.nbytes)
-    except pa.ArrowTypeError:  # before pyarrow 24 nothing that holds views, such as polars' strings, can be measured
-        return sum(map(_column_size, batch.columns))
-
-
-def _column_size(column: Any) -> int:
-    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-        column.validate()
-        pieces = (column.slice(start, _MEASURED_AT_ONCE) for start in range(0, len(column), _MEASURED_AT_ONCE))
-        return sum(piece.cast(pa.large_binary()).nbytes for piece in pieces)
-    try:
-        return int(column.nbytes)
-    except pa.ArrowTypeError:  # views in lists: more than there is in a slice, never less
-        return int(column.get_total_buffer_size())
 
 
 def _chunk(batch: Any, choice: Choice) -> Chunk:

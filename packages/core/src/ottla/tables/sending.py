@@ -15,7 +15,16 @@ import pyarrow.compute as pc
 
 from ottla.accumulator import RecordAccumulator
 from ottla.batch import UNDECIDED, ProducerBatch
-from ottla.errors import DeliveryFailed, InvalidRecord, OttlaError, RecordTooLarge, TableUnreadable, TopicUnavailable
+from ottla.errors import (
+    DeliveryFailed,
+    InvalidRecord,
+    OttlaError,
+    PluginError,
+    RecordTooLarge,
+    SerializationFailed,
+    TableUnreadable,
+    TopicUnavailable,
+)
 from ottla.interfaces import Columns, Partitioner, RecordEncoder
 from ottla.outcomes import Failed
 from ottla.recordbatch.arrow import FRAME, cut_rows, zeros
@@ -98,7 +107,7 @@ class _Sending:
             try:
                 for chunk in stream:
                     self._send(chunk)
-            except TableUnreadable:  # the rows before are sent
+            except (TableUnreadable, SerializationFailed, PluginError):  # the rows before are sent
                 self._queue(self._ahead.rest())
                 raise
             self._queue(self._ahead.rest())
@@ -263,6 +272,8 @@ def _read(stream: Iterator[Chunk]) -> Iterator[Chunk]:
     while True:
         try:
             chunk = next(stream, None)
+        except (SerializationFailed, PluginError):
+            raise
         except Exception as cause:
             raise TableUnreadable(f"the table's stream failed: {cause}") from cause
         if chunk is None:

@@ -13,6 +13,7 @@ import attrs
 
 from ottla.errors import ErrorCode, TransactionError, error_code
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
@@ -110,9 +111,7 @@ def _batch(lease: Lease, entry: Entry | None) -> bytes:
                 keys=[key],
                 values=[value],
                 headers=None,
-                timestamps=[now],
-                lowest_timestamp=now,
-                highest_timestamp=now,
+                timestamps=Timestamps.of([now]),
                 key_sizes=[len(key)],
                 value_sizes=[-1 if value is None else len(value)],
                 null_values=value is None,

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from ottla.interfaces import Header, Serializer
+from ottla.value_formats import ABILITY
 from ottla_testkit.conformance.crew import together, within
 from ottla_testkit.conformance.witness import check, fail
 
@@ -40,6 +41,10 @@ class SerializerConformance:
     """What it takes, and the bytes that must come of it."""
     refused: ClassVar[Sequence[Any]] = ()
     """What it must not take."""
+    columns: ClassVar[Sequence[Any]] = ()
+    """Of a serializer with `serialize_column`: Arrow arrays that it takes, with nulls in them, at every depth."""
+    refused_columns: ClassVar[Sequence[Any]] = ()
+    """Arrow arrays of types that it must not take."""
     patience: ClassVar[float] = 10.0
     """Seconds after which a call counts as one that does not end."""
 
@@ -116,7 +121,79 @@ class SerializerConformance:
         works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
         together(self.patience * 3, works, call="serialize()")
 
+    # Whole columns
+
+    def test_a_column_becomes_what_its_cells_become(self, serializer: Serializer) -> None:
+        for column in self._columns(serializer, self.columns):
+            for part in (column, column[1:], column[:-1], column[:0]):
+                made = self._serialize_column(serializer, part)
+                for row, (cell, one) in enumerate(zip(part.to_pylist(), made, strict=True)):
+                    expected = self._serialize(serializer, cell)
+                    check(
+                        one is expected is None
+                        or (one is not None and expected is not None and self.alike(one, expected)),
+                        f"row {row} of a column of {part.type} became {one!r}, and serialize() of {_shown(cell)} makes "
+                        f"{expected!r}",
+                    )
+
+    def test_a_column_of_a_type_it_does_not_take_is_refused_when_it_is_empty_too(self, serializer: Serializer) -> None:
+        for column in self._columns(serializer, self.refused_columns):
+            for part in (column, column[:0]):
+                self._column_refusal(serializer, part)
+
+    def test_many_threads_serialize_columns_at_once(self, serializer: Serializer) -> None:
+        columns = [(column, self._serialize_column(serializer, column)) for column in self._all(serializer)]
+
+        def work(first: int) -> None:
+            for turn in range(_THREADS):
+                column, expected = columns[(first + turn) % len(columns)]
+                made = self._serialize_column(serializer, column)
+                check(made == expected, f"by many threads at once, a column of {column.type} became {made!r}")
+
+        works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
+        together(self.patience * 3, works, call="serialize_column()")
+
+    def alike(self, made: bytes, expected: bytes) -> bool:
+        """Whether a row of a column is what the same value alone becomes: for formats with more than one right way."""
+        return made == expected
+
     # What the tests share
+
+    def _all(self, serializer: Serializer) -> Sequence[Any]:
+        return self._columns(serializer, self.columns)
+
+    def _columns(self, serializer: Serializer, columns: Sequence[Any]) -> Sequence[Any]:
+        ability = getattr(serializer, ABILITY, None)
+        if ability is None:
+            pytest.skip(f"it has no {ABILITY}")
+        check(callable(ability), f"{ABILITY} is {ability!r}, which cannot be called")
+        if not columns:
+            pytest.skip("no such columns are given")
+        return columns
+
+    def _serialize_column(self, serializer: Serializer, column: Any) -> list[bytes | None]:
+        """What a column becomes, row by row."""
+        try:
+            made = getattr(serializer, ABILITY)("orders", column)
+        except Exception as error:
+            fail(f"{ABILITY}() of {len(column)} rows of {column.type} raised {error!r}", error)
+        rows = made.to_pylist() if hasattr(made, "to_pylist") else None
+        check(
+            rows is not None and len(rows) == len(column) and all(isinstance(row, bytes | str | None) for row in rows),
+            f"{ABILITY}() of {len(column)} rows of {column.type} returned {_shown(made)}, and must return an Arrow "
+            "array of as many bytes or texts",
+        )
+        return [row.encode() if isinstance(row, str) else row for row in rows or ()]
+
+    def _column_refusal(self, serializer: Serializer, column: Any) -> None:
+        try:
+            getattr(serializer, ABILITY)("orders", column)
+        except TypeError as error:
+            check(bool(str(error).strip()), f"a column of {column.type} was refused without words")
+        except Exception as error:
+            fail(f"{ABILITY}() of {len(column)} rows of {column.type} raised {error!r}; it must be a TypeError", error)
+        else:
+            fail(f"{ABILITY}() took {len(column)} rows of {column.type}; it must refuse the type, even with no row")
 
     def _serialize(
         self, serializer: Serializer, data: Any, *, topic: str = "orders", headers: Sequence[Header] = ()

@@ -9,12 +9,13 @@ from types import EllipsisType
 from typing import Any, Final
 
 from ottla import io_threads
-from ottla.batch import OnDelivery, ProducerBatch
+from ottla.batch import ProducerBatch
 from ottla.cluster import Broker, Topic
 from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed, ErrorCode, WrongCall
 from ottla.interfaces import Header
 from ottla.producer import Producer
+from ottla.recordbatch.callbacks import OnDelivery
 from ottla.reports import DeliveryReport
 from ottla.routes import Route
 from ottla.table_delivery import TableDelivery
@@ -189,17 +190,25 @@ class MockProducer(Producer):
         topic: str,
         table: Any,
         *,
-        value: str | None = "value",
+        value: str | Sequence[str] | None = "value",
         key: str | EllipsisType | None = ...,
         headers: str | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
+        value_format: str | None = None,
     ) -> TableDelivery:
         self._raise("send_table")
         with self._sending:
             try:
                 delivery = super().send_table(
-                    topic, table, value=value, key=key, headers=headers, partition=partition, timestamp=timestamp
+                    topic,
+                    table,
+                    value=value,
+                    key=key,
+                    headers=headers,
+                    partition=partition,
+                    timestamp=timestamp,
+                    value_format=value_format,
                 )
             finally:
                 self._take()  # in the middle of a table, too

@@ -133,6 +133,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         seal_columns=None if plugins.compressor is None else sealer.seal_columns,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
+        value_formats=plugins.value_formats,
         max_request_size=batching.max_request_size,
         buffer_memory=batching.buffer_memory,
         max_block=_AT_ONCE,

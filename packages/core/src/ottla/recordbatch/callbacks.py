@@ -1,0 +1,33 @@
+"""What is to be called of a batch's records: a column beside the others, without a pair of index and callback for each.
+
+Half a million such pairs that wait for their batches would keep the garbage collector busier than the records do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeAlias
+
+from ottla.errors import OttlaError
+from ottla.records import RecordMetadata
+
+OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
+
+
+class CallbackColumn(Collection[tuple[int, OnDelivery]]):
+    """Pairs of index and callback in order, made only for who iterates; in `column` None stands for no callback."""
+
+    def __init__(self, column: list[OnDelivery | None]) -> None:
+        self.column = column
+
+    def __contains__(self, pair: object) -> bool:
+        """Whether it is one of the pairs."""
+        return any(pair == each for each in self)
+
+    def __iter__(self) -> Iterator[tuple[int, OnDelivery]]:
+        """The pairs."""
+        return ((index, callback) for index, callback in enumerate(self.column) if callback is not None)
+
+    def __len__(self) -> int:
+        """How many pairs there are."""
+        return len(self.column) - self.column.count(None)

@@ -1,0 +1,92 @@
+"""Numbers of a batch's records, one for each, in little space where many in a row are the same.
+
+A program that sends as fast as it can gives hundreds of records in a row the same millisecond, and values often have
+one size.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise, repeat, starmap
+from typing import Self, overload
+
+
+class Constant(Sequence[int]):
+    """One number as often as there are records."""
+
+    __slots__ = ("_count", "number")
+
+    def __init__(self, number: int, count: int) -> None:
+        self.number = number
+        self._count = count
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        """The number, or fewer of it."""
+        found = range(self._count)[index]
+        return self.number if isinstance(found, int) else Constant(self.number, len(found))
+
+    def __iter__(self) -> Iterator[int]:
+        """The same again and again."""
+        return repeat(self.number, self._count)
+
+    def __len__(self) -> int:
+        """How often there is."""
+        return self._count
+
+
+class Timestamps(Sequence[int]):
+    """Of *count* records, in ms: moments, each with the index of the first record that has it."""
+
+    __slots__ = ("_count", "_starts", "moments")
+
+    def __init__(self, moments: Sequence[int], starts: Sequence[int], count: int) -> None:
+        self.moments = moments
+        self._starts = starts
+        self._count = count
+
+    @classmethod
+    def of(cls, timestamps: Sequence[int]) -> Self:
+        """These, one for each record."""
+        return cls(timestamps, range(len(timestamps)), len(timestamps))
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Each moment, with the number of records in a row that have it."""
+        return ((moment, stop - start) for moment, (start, stop) in zip(self.moments, self._bounds(), strict=True))
+
+    def cut(self, indexes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+        """Where the moments are to be found among *indexes*, which ascend: each moment, and from where to where."""
+        for moment, (start, stop) in zip(self.moments, self._bounds(), strict=True):
+            first, last = bisect_left(indexes, start), bisect_left(indexes, stop)
+            if first < last:
+                yield moment, first, last
+
+    def _bounds(self) -> Iterator[tuple[int, int]]:
+        return pairwise(chain(self._starts, (self._count,)))
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        """The timestamp of one record, or those of some."""
+        found = range(self._count)[index]
+        if isinstance(found, range):
+            return [self[place] for place in found]
+        return self.moments[bisect_right(self._starts, found) - 1]
+
+    def __iter__(self) -> Iterator[int]:
+        """One after the other, faster than by index."""
+        return chain.from_iterable(starmap(repeat, self.runs()))
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return self._count

@@ -1,0 +1,86 @@
+"""Values that are made of a table's columns as it is read, by a serializer that takes whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from ottla.errors import InvalidRecord, PluginBroken, SerializationFailed
+from ottla.tables.choice import is_bytes
+from ottla.tables.cutting import cut
+from ottla.value_formats import SerializeColumn
+
+MADE: Final = "value as {}"
+"""The name of the column that is added."""
+
+
+@attrs.frozen(kw_only=True)
+class Formatted:
+    """A stream with one more column, `name`, made of `value`, a column, or of several as the fields of a struct.
+
+    It is read in pieces of about *most* bytes, for what is made may be several times as large as what it is made of.
+    """
+
+    stream: Any
+    topic: str
+    value_format: str
+    serialize_column: SerializeColumn
+    value: str | Sequence[str]
+    most: int
+
+    @property
+    def name(self) -> str:
+        """What the added column is called."""
+        return MADE.format(self.value_format)
+
+    @property
+    def schema(self) -> Any:
+        """The stream's columns, and the added one. Raises InvalidRecord for columns that can be no such value."""
+        return self.stream.schema.append(pa.field(self.name, self._made_of(self._empty()).type))
+
+    def __iter__(self) -> Iterator[Any]:
+        """The record batches. Raises SerializationFailed."""
+        schema = self.schema
+        for batch in self.stream:
+            for part, _size in cut(batch, self.most):
+                values = self._made_of(part).cast(schema.field(self.name).type)
+                yield pa.RecordBatch.from_arrays([*part.columns, values], schema=schema)
+
+    def _empty(self) -> Any:
+        schema = self.stream.schema
+        names = [self.value] if isinstance(self.value, str) else list(self.value)
+        for name in names:
+            found = schema.get_all_field_indices(name) if isinstance(name, str) else []
+            if len(found) != 1 or names.count(name) > 1:
+                times = "more than once" if found else f"nowhere; the table has {', '.join(map(repr, schema.names))}"
+                raise InvalidRecord(f"value={self.value!r}: column {name!r} is there {times}")
+        if not names:
+            raise InvalidRecord("value=[]: a value is made of one column at least; name it")
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+    def _made_of(self, batch: Any) -> Any:
+        column = self._column(batch)
+        try:
+            made = self.serialize_column(self.topic, column)
+        except (TypeError, ValueError) as cause:
+            raise SerializationFailed(
+                f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r} could not be "
+                f"serialized: {cause}"
+            ) from cause
+        if not isinstance(made, pa.Array) or len(made) != len(column) or not is_bytes(made.type):
+            shown = f"{len(made)} of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
+            raise PluginBroken(
+                f"value_format={self.value_format!r}: serialize_column returned {shown}, and not an Arrow array of "
+                f"{len(column)} bytes or texts"
+            )
+        return made
+
+    def _column(self, batch: Any) -> Any:
+        batch.validate(full=True)  # it may come from anybody
+        if isinstance(self.value, str):
+            return batch.column(self.value)
+        fields = [batch.schema.field(name) for name in self.value]
+        return pa.StructArray.from_arrays([batch.column(name) for name in self.value], fields=fields)

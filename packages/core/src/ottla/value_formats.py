@@ -1,0 +1,51 @@
+"""The serializers that make whole columns, by the names that `send_table` is given; each made when first asked for.
+
+The one that `value.serializer` names is the producer's own, with its keys checked when the producer was made. Any other
+is looked up and given its keys then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from ottla.errors import InvalidRecord
+from ottla.interfaces import Serializer
+
+ABILITY: Final = "serialize_column"
+
+
+class SerializeColumn(Protocol):
+    """A serializer's ability to make a whole column, an Arrow array, at once."""
+
+    def __call__(self, topic: str, column: Any) -> Any: ...
+
+
+class ValueFormats:
+    """For any thread. *make* makes the value serializer of a name; `named` is there already."""
+
+    def __init__(self, make: Callable[[str], Serializer], *, named: tuple[str, Serializer] | None = None) -> None:
+        self._make = make
+        self._made = {} if named is None else {_plain(named[0]): named[1]}
+        self._lock = threading.Lock()
+
+    def of(self, name: object) -> SerializeColumn:
+        """What makes columns in this format. Raises InvalidRecord, or PluginError when there is none to be had."""
+        if not isinstance(name, str):
+            raise InvalidRecord(f"value_format={name!r}: the name of a serializer plugin is a str, such as 'json'")
+        with self._lock:
+            serializer = self._made.get(_plain(name))
+            if serializer is None:
+                serializer = self._made[_plain(name)] = self._make(name)
+        ability: SerializeColumn | None = getattr(serializer, ABILITY, None)
+        if ability is None:
+            raise InvalidRecord(
+                f"value_format={name!r}: this serializer makes one value at a time, for it has no {ABILITY}; send the "
+                "rows by `send`, or encode the column to bytes first and leave value_format out"
+            )
+        return ability
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower()

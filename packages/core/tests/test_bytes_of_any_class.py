@@ -1,0 +1,86 @@
+"""Classes derived from bytes go as the bytes that they hold, whatever they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ottla.errors import SerializationFailed
+from ottla.interfaces import Header
+from simulated_producer import simulated
+
+
+class Liar(bytes):
+    def __len__(self) -> int:
+        return 1
+
+    def __bytes__(self) -> bytes:
+        return b"another"
+
+
+class LyingView(bytearray):
+    def __len__(self) -> int:
+        return 100
+
+
+class Returns:
+    def __init__(self, made: Any) -> None:
+        self._made = made
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        made: bytes | None = self._made
+        return made
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize("partition", [None, 0])
+@pytest.mark.parametrize("lie", [Liar(b"longer"), Liar(b""), LyingView(b"array")])
+def test_values_and_keys_are_what_they_hold_not_what_they_say(lie: Any, partition: int | None, encoder: str) -> None:
+    truth = bytes(memoryview(lie))
+    with simulated(1, record_encoder=encoder) as world:
+        for value, key in ((b"before", None), (lie, None), (b"v", lie), (b"behind", b"k")):
+            world.producer.send("t", value, key, partition=partition)
+        world.settle()
+
+        records = world.cluster.topics["t"].log[0]
+        assert [(record.value, record.key) for record in records] == [
+            (b"before", None),
+            (truth, None),
+            (b"v", truth),
+            (b"behind", b"k"),
+        ]
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_contents_of_headers_are_what_they_hold_not_what_they_say(encoder: str) -> None:
+    headers = [("a", Liar(b"longer")), ("b", None), ("c", Liar(b""))]
+    with simulated(1, record_encoder=encoder) as world:
+        world.producer.send("t", b"before")
+        world.producer.send("t", b"v", headers=headers)
+        world.settle()
+
+        [before, sent] = world.cluster.topics["t"].log[0]
+        assert before.value == b"before"
+        assert sent.headers == (("a", b"longer"), ("b", None), ("c", b""))
+
+
+@pytest.mark.parametrize("made", [Liar(b"longer"), LyingView(b"longer"), memoryview(b"longer")])
+def test_what_a_serializer_makes_is_what_it_holds(made: Any) -> None:
+    with simulated(1, plugins={"value_serializer": Returns(made)}) as world:
+        world.producer.send("t", object())
+        world.settle()
+
+        assert world.log() == [b"longer"]
+
+
+@pytest.mark.parametrize("made", ["text", 7, [1]])
+def test_what_a_serializer_makes_without_bytes_stops_its_record_only(made: Any) -> None:
+    with simulated(1, plugins={"key_serializer": Returns(made)}) as world:
+        world.producer.send("t", b"before")
+        with pytest.raises(SerializationFailed, match="key for topic 't'"):
+            world.producer.send("t", b"bad", object())
+        world.settle()
+
+        assert world.log() == [b"before"]

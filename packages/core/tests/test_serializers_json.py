@@ -1,0 +1,73 @@
+"""JSON, value by value; columns are in test_serializers_json_columns.py."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import PluginMissing
+from ottla.serializers.json import JsonSerializer, ottla_serializer
+
+plain = st.recursive(
+    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def text(data: Any) -> str:
+    made = ottla_serializer().serialize("t", data, ())
+    assert made is not None
+    return made.decode()
+
+
+@given(plain.filter(lambda data: "\ud800" not in repr(data)))
+def test_what_json_has_is_read_back(data: Any) -> None:
+    assert json.loads(text(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"a": 1, "b": None, "c": [None, {"d": None}]}, '{"a":1,"c":[null,{}]}'),
+        ([math.nan, math.inf, -math.inf, Decimal("NaN")], '["NaN","Infinity","-Infinity","NaN"]'),
+        (Decimal("1.10"), "1.10"),
+        (b"ab", '"YWI="'),
+        (datetime(2013, 1, 1, 5, tzinfo=UTC), '"2013-01-01T05:00:00.000Z"'),
+        (datetime(2013, 1, 1, 5, 0, 0, 999), '"2013-01-01T05:00:00.000"'),
+        (date(2013, 1, 1), '"2013-01-01"'),
+        (time(5, 30), '"05:30:00.000"'),
+        ({1: True, date(2013, 1, 1): 2}, '{"1":true,"2013-01-01":2}'),
+        ((1, "ü"), '[1,"ü"]'),
+    ],
+)
+def test_what_json_lacks_is_written_as_in_columns(data: Any, said: str) -> None:
+    assert text(data) == said
+
+
+@pytest.mark.parametrize("data", [object(), {None: 1}, {(1, 2): 1}, {1, 2}])
+def test_what_cannot_be_json_is_refused(data: Any) -> None:
+    with pytest.raises(TypeError, match="JSON"):
+        text(data)
+
+
+@pytest.mark.parametrize("kind", [pa.duration("s"), pa.struct([("a", pa.month_day_nano_interval())])])
+def test_a_column_that_cannot_be_json_is_refused_even_when_it_is_empty(kind: Any) -> None:
+    with pytest.raises(TypeError, match="has no JSON; it takes"):
+        JsonSerializer().serialize_column("t", pa.array([], kind))
+
+
+def test_without_pyarrow_a_column_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "ottla.serializers.json_columns", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(PluginMissing, match=r"pip install 'ottla\[arrow\]'"):
+        JsonSerializer().serialize_column("t", None)

@@ -1,0 +1,119 @@
+"""Columns as JSON, against Python's json."""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.serializers.json_columns import objects, texts
+
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=6)
+Kind: TypeAlias = tuple[pa.DataType, st.SearchStrategy[Any]]
+
+LEAVES: list[Kind] = [
+    (pa.int64(), WHOLE),
+    (pa.string(), TEXT),
+    (pa.large_string(), TEXT),
+    (pa.float64(), st.floats()),
+    (pa.bool_(), st.booleans()),
+    (pa.binary(), st.binary(max_size=4)),
+]
+
+
+@st.composite
+def kinds(draw: st.DrawFn, depth: int = 2) -> Kind:
+    """A type, and its values; null among them."""
+    shape = draw(st.sampled_from(["leaf", "struct", "list", "map"])) if depth else "leaf"
+    if shape == "leaf":
+        kind, cells = draw(st.sampled_from(LEAVES))
+        return kind, st.none() | cells
+    kind, cells = draw(kinds(depth - 1))
+    if shape == "list":
+        return pa.list_(kind), st.none() | st.lists(cells, max_size=3)
+    if shape == "map":
+        return pa.map_(pa.string(), kind), st.none() | st.dictionaries(TEXT, cells, max_size=3).map(
+            lambda pairs: list(pairs.items())
+        )
+    other, others = draw(kinds(depth - 1))
+    names = draw(st.lists(TEXT, min_size=2, max_size=2, unique=True))
+    struct = pa.struct([pa.field(names[0], kind), pa.field(names[1], other)])
+    return struct, st.none() | st.fixed_dictionaries({names[0]: cells, names[1]: others})
+
+
+def plain(kind: pa.DataType, cell: Any) -> Any:
+    """What a reader should find, as Python's json reads it."""
+    if cell is None:
+        return None
+    if pa.types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return {field.name: plain(field.type, cell[field.name]) for field in fields if cell[field.name] is not None}
+    if pa.types.is_map(kind):
+        return {key: plain(kind.item_type, value) for key, value in cell}
+    if pa.types.is_list(kind):
+        return [plain(kind.value_type, each) for each in cell]
+    if pa.types.is_binary(kind):
+        return b64encode(cell).decode()
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return "NaN" if math.isnan(cell) else "Infinity" if cell > 0 else "-Infinity"
+    return cell
+
+
+@given(kind=kinds(), data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_every_row_is_the_json_of_its_cell(
+    kind: tuple[pa.DataType, st.SearchStrategy[Any]], data: st.DataObject
+) -> None:
+    arrow, cells = kind
+    rows = data.draw(st.lists(cells, max_size=8), "rows")
+    start = data.draw(st.integers(0, len(rows)), "start of a slice")
+    found = texts(pa.array(rows, arrow)[start:]).to_pylist()
+
+    assert [None if text is None else json.loads(text) for text in found] == [plain(arrow, row) for row in rows[start:]]
+
+
+def test_fields_that_are_null_are_left_out_wherever_they_stand() -> None:
+    columns = [pa.array([None, 1, None, 4]), pa.array(["a", None, None, "d"]), pa.array([None] * 4), pa.array([1] * 4)]
+
+    assert objects(["x", "y", "z", "n"], columns, count=4).to_pylist() == [
+        '{"y":"a","n":1}',
+        '{"x":1,"n":1}',
+        '{"n":1}',
+        '{"x":4,"y":"d","n":1}',
+    ]
+    assert objects(["x", "y"], columns[:2], count=4).to_pylist() == ['{"y":"a"}', '{"x":1}', "{}", '{"x":4,"y":"d"}']
+    assert objects([], [], count=2).to_pylist() == ["{}", "{}"]
+
+
+def test_control_characters_are_escaped_as_json_wants() -> None:
+    text = "".join(map(chr, range(0x21))) + '"\\/ü\U0001f600'
+    [found] = texts(pa.array([text])).to_pylist()
+
+    assert json.loads(found) == text
+    assert found.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell", "said"),
+    [
+        (pa.timestamp("us", "UTC"), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), '"1969-12-31T23:59:59.999Z"'),
+        (pa.timestamp("us", "Asia/Kolkata"), datetime(2013, 1, 1, tzinfo=UTC), '"2013-01-01T05:30:00.000+05:30"'),
+        (pa.timestamp("us"), datetime(2013, 1, 1, 5), '"2013-01-01T05:00:00.000"'),
+        (pa.date32(), date(2013, 1, 1), '"2013-01-01"'),
+        (pa.decimal128(20, 3), Decimal("1.10"), "1.100"),
+        (pa.map_(pa.int32(), pa.bool_()), [(1, True)], '{"1":true}'),
+        (pa.map_(pa.float64(), pa.null()), [(math.inf, None)], '{"Infinity":null}'),
+    ],
+    ids=["before 1970", "another zone", "no zone", "date", "decimal", "numbers as keys", "strange numbers as keys"],
+)
+def test_other_types_are_written_as_spark_writes_them(kind: pa.DataType, cell: Any, said: str) -> None:
+    assert texts(pa.array([cell], kind)).to_pylist() == [said]

@@ -1,0 +1,223 @@
+"""`send_table` with `value_format`: values made of whole columns, by a serializer that can."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from ottla.config import ConfigDraft
+from ottla.errors import ConfigError, InvalidRecord, PluginBroken, PluginMissing, SerializationFailed
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import ConfigKey, Header
+from ottla.plugin_choice import choose
+from ottla.registry import Registry
+from ottla.serializers.json import JsonSerializer
+from ottla.value_formats import ValueFormats
+from simulated_producer import Simulated, simulated
+
+TABLE = pa.table(
+    {
+        "value": pa.array([{"id": 1, "name": "a"}, None, {"id": None, "name": "ü"}, {"id": 4, "name": None}]),
+        "key": ["k", "l", "m", "n"],
+        "price": [1.5, None, 3.0, 4.0],
+        "text": ["a", "b", "c", "d"],
+    }
+)
+
+
+class Bracketed:
+    """A stranger's format, of any column: its text in brackets."""
+
+    made: ClassVar[list[str]] = []
+
+    def __init__(self, left: str = "<") -> None:
+        self._left = left
+        self.made.append(left)
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        return None if data is None else f"{self._left}{data}>".encode()
+
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        if pa.types.is_struct(column.type):
+            raise TypeError("it takes no structs")
+        found = [self.serialize(topic, cell, ()) for cell in column.to_pylist()]
+        if b"<bad>" in found:
+            raise ValueError("a cell is bad")
+        return pa.array(found, pa.binary())
+
+
+class Plugin:
+    @hookimpl
+    def ottla_config_keys(self) -> Sequence[ConfigKey]:
+        return [ConfigKey(name="acme.left", type=_left, default="<", meaning="What stands before.", secret=False)]
+
+    @hookimpl
+    def ottla_serializer(self, config: Any) -> Bracketed:
+        return Bracketed(config["acme.left"])
+
+
+def _left(raw: Any) -> str:
+    if raw not in ("<", "["):
+        raise ValueError("it is < or [")
+    return str(raw)
+
+
+def made(name: str) -> Any:
+    return {"json": JsonSerializer, "bracketed": Bracketed}[name]()
+
+
+def in_formats(**options: Any) -> Any:
+    return simulated(1, plugins={"value_formats": ValueFormats(make=made)}, **options)
+
+
+def values(world: Simulated) -> list[bytes | None]:
+    world.settle()
+    return world.log()
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_a_struct_column_goes_as_json_and_a_null_row_as_a_tombstone(encoder: str) -> None:
+    with in_formats(record_encoder=encoder) as world:
+        delivery = world.producer.send_table("t", TABLE, value_format="json")
+
+        assert values(world) == [b'{"id":1,"name":"a"}', None, '{"name":"ü"}'.encode(), b'{"id":4}']
+        assert delivery.result(0).acknowledged == 4
+        assert [record.key for record in world.cluster.topics["t"].log[0]] == [b"k", b"l", b"m", b"n"]
+
+
+def test_several_columns_are_the_fields_of_one_value() -> None:
+    with in_formats() as world:
+        world.producer.send_table("t", TABLE, value=["text", "price", "key"], value_format="json")
+
+        found = [json.loads(value or b"") for value in values(world)]
+        assert found[:2] == [{"text": "a", "price": 1.5, "key": "k"}, {"text": "b", "key": "l"}]
+
+
+def test_a_column_may_be_value_and_key_at_once() -> None:
+    with in_formats() as world:
+        world.producer.send_table("t", TABLE, value="text", key="text", value_format="bracketed")
+        world.settle()
+
+        [first, *_] = world.cluster.topics["t"].log[0]
+        assert (first.key, first.value) == (b"a", b"<a>")
+
+
+def test_a_stream_of_many_batches_keeps_its_order() -> None:
+    table = pa.table({"value": pa.array([{"n": number, "text": "x" * 500} for number in range(5_000)])})
+    with in_formats(buffer_memory=16 << 20) as world:
+        world.producer.send_table("t", table.to_reader(max_chunksize=70), value_format="json")
+
+        assert [json.loads(value or b"")["n"] for value in values(world)] == list(range(5_000))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"value_format": "bracketed"}, SerializationFailed, r"value_format='bracketed': column 'value' .*no structs"),
+        (
+            {"value_format": "json", "value": "nothing"},
+            InvalidRecord,
+            "'nothing' is there nowhere; the table has ",
+        ),
+        ({"value_format": "json", "value": ["text", "text"]}, InvalidRecord, "'text' is there more than once"),
+        ({"value_format": "json", "value": []}, InvalidRecord, "one column at least"),
+        ({"value_format": "json", "value": None}, InvalidRecord, "name the columns that the value is made of"),
+        ({"value_format": 7}, InvalidRecord, "value_format=7: the name of a serializer plugin"),
+        ({"value": ["text"]}, InvalidRecord, "a column's name is a str"),
+        ({}, InvalidRecord, "column 'value' is struct.*or set value_format"),
+    ],
+)
+def test_what_cannot_be_made_is_told_before_any_row_is_queued(
+    arguments: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with in_formats() as world:
+        with pytest.raises(error, match=said):
+            world.producer.send_table("t", TABLE, **arguments)
+
+        assert not world.accumulator.incomplete
+
+
+def test_a_cell_that_cannot_be_serialized_ends_the_table_and_what_came_before_is_sent() -> None:
+    good = pa.record_batch({"value": ["x" * 500] * 2_000})
+    reader = pa.RecordBatchReader.from_batches(good.schema, [good, pa.record_batch({"value": ["bad"]})])
+    with in_formats() as world:
+        with pytest.raises(SerializationFailed, match="a cell is bad") as raised:
+            world.producer.send_table("t", reader, value_format="bracketed")
+
+        assert len(values(world)) == 2_000
+        assert raised.value.delivery is not None
+        assert raised.value.delivery.rows == 2_000
+
+
+@pytest.mark.parametrize("wrong", [pa.array([], pa.int32()), pa.array([b"more"]), [b"no array"], None])
+def test_a_serializer_that_makes_no_column_of_bytes_is_named(wrong: Any) -> None:
+    class Wrong(Bracketed):
+        def serialize_column(self, topic: str, column: Any) -> Any:
+            return wrong
+
+    with (
+        simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as world,
+        pytest.raises(PluginBroken, match=r"value_format='acme': serialize_column returned .*bytes or texts"),
+    ):
+        world.producer.send_table("t", TABLE, value="text", value_format="acme")
+
+
+def test_a_serializer_without_the_ability_is_refused_and_told_what_helps() -> None:
+    class OneByOne:
+        def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+            return None
+
+    formats = ValueFormats(make=lambda _name: OneByOne())
+
+    with pytest.raises(InvalidRecord, match=r"value_format='acme'.*no serialize_column; send the rows by `send`"):
+        formats.of("acme")
+
+
+@pytest.fixture
+def strangers(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """Installed: a serializer of somebody else's, beside what is there."""
+    module = ModuleType("acme_serializer")
+    module.plugin = Plugin()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "acme_serializer", module)
+    monkeypatch.setattr(Bracketed, "made", [])
+    installed = Registry()
+    named = [EntryPoint("Acme", "acme_serializer:plugin", "ottla.serializers")]
+    return Registry([info.entry_point for infos in installed._infos.values() for info in infos] + named)
+
+
+def formats(registry: Registry, **config: Any) -> ValueFormats:
+    draft = ConfigDraft.read({"bootstrap.servers": "localhost:9092", **config})
+    return choose(draft, registry)[1].value_formats
+
+
+def test_a_strangers_serializer_works_by_its_name_and_is_made_once_with_its_own_keys(strangers: Registry) -> None:
+    found = formats(strangers, **{"acme.left": "["})
+
+    assert Bracketed.made == []
+    assert found.of("acme")("t", pa.array(["a"])).to_pylist() == [b"[a>"]
+    found.of(" ACME ")
+    assert Bracketed.made == ["["]
+
+
+def test_the_producers_own_value_serializer_is_used_under_its_name(strangers: Registry) -> None:
+    found = formats(strangers, **{"value.serializer": "acme"})
+    found.of("acme")
+
+    assert Bracketed.made == ["<"]
+
+
+def test_a_wrong_key_of_a_format_is_told_when_it_is_asked_for(strangers: Registry) -> None:
+    with pytest.raises(ConfigError, match=r"acme\.left"):
+        formats(strangers, **{"acme.left": "wrong"}).of("acme")
+
+
+def test_a_format_that_nobody_has_is_missing(strangers: Registry) -> None:
+    with pytest.raises(PluginMissing, match="no serializer is named 'avro'"):
+        formats(strangers).of("avro")
