@@ -102,8 +102,7 @@ class FaultyWriter(ExactlyOnceWriter):
         context = TaskContext.get()
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
-        if context.stageAttemptNumber():
-            (home() / f"stage-retried-{batch}").touch()
+        note_attempt(context, batch)
         fault = pending("write", batch)
         if fault is None or context.partitionId() != fault.nth - 1:
             return super().write(iterator)
@@ -150,6 +149,17 @@ class FaultyCluster:
             return answer
 
         return watched
+
+
+def note_attempt(context: TaskContext, batch: int) -> None:
+    """A task that is begun as often as never before, for the second time, belongs to a stage that is tried again."""
+    attempt = f"{context.stageId()}-{context.partitionId()}-{context.attemptNumber()}"
+    begun = home() / "attempts"
+    begun.mkdir(exist_ok=True)
+    try:
+        (begun / f"{(home() / 'driver').read_text()}-{attempt}").touch(exist_ok=False)
+    except FileExistsError:
+        (home() / f"stage-retried-{batch}").touch()
 
 
 @contextmanager
