@@ -72,15 +72,15 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(stream: Stream) -> No
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
-@pytest.mark.parametrize("stateful", [False, True], ids=["rows", "state"])
-def test_drivers_that_are_killed_at_every_point_lose_and_double_nothing(stream: Stream, stateful: bool) -> None:
-    """Each of them begins with other cores and partitions. A query with state is killed ten times in all."""
-    luck = chance(f"kills, {stateful}")
-    stream.wishes["stateful"] = stateful
-    kills = luck.sample(list(KILLS.values()) * TIMES, TIMES if stateful else TIMES * len(KILLS))
+@pytest.mark.parametrize("when", [*KILLS, "anywhere, with state"])
+def test_drivers_that_are_killed_again_and_again_lose_and_double_nothing(stream: Stream, when: str) -> None:
+    """Each of them begins with other cores and partitions, except that a state keeps its partitions."""
+    luck = chance(when)
+    stream.wishes["stateful"] = when not in KILLS
+    kills = [KILLS[when]] * TIMES if when in KILLS else [luck.choice(list(KILLS.values())) for _ in range(TIMES)]
     stream.plan(*kills, luck=luck)
     stream.add(2)
-    for kill in range(len(kills)):
+    for kill in range(TIMES):
         code, log = stream.run(master=local(luck.randint(1, 3)), parts=luck.randint(2, 4))
         assert code == -9, f"kill {kill}: {log[-6000:]}"
     stream.finish()

@@ -48,10 +48,21 @@ def stream(kafka: KafkaCluster, spark_cluster: SparkCluster, tmp_path: Path) -> 
     return Stream(kafka, tmp_path, topic, wishes=wishes)
 
 
+@pytest.mark.skipif(LONG, reason="the long form has all of them ten times")
+def test_a_lost_executor_and_an_overtaken_task_lose_and_double_nothing(stream: Stream) -> None:
+    stream.wishes["conf"] |= SPECULATION
+    stream.plan(LOSSES["an executor with what it had prepared"], SLOW["a task that is slow half-way"])
+    stream.finish()
+
+    assert list(stream.folder.glob("stage-retried-*")) != []
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 def test_executors_that_are_lost_with_their_shuffles_lose_and_double_nothing(stream: Stream) -> None:
     """What a lost executor had shuffled is missing, so that Spark runs the stage before again, and then the tasks."""
     stream.add(1)
-    stream.plan(*[*LOSSES.values()] * (TIMES if LONG else 1))
+    stream.plan(*[*LOSSES.values()] * TIMES)
     stream.add(1)
     stream.finish()
 
@@ -59,11 +70,12 @@ def test_executors_that_are_lost_with_their_shuffles_lose_and_double_nothing(str
     stream.check()
 
 
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 def test_attempts_that_spark_speculates_with_are_never_seen(stream: Stream) -> None:
     """A task that nobody overtakes fails, and the query with it."""
     stream.wishes["conf"] |= SPECULATION | {"spark.task.maxFailures": "1"}
     stream.add(1)
-    stream.plan(*[*SLOW.values()] * (TIMES if LONG else 1))
+    stream.plan(*[*SLOW.values()] * TIMES)
     stream.add(1)
     stream.finish()
 

@@ -30,6 +30,7 @@ from ottla_spark.exactly_once.ledger import Entry, Ledger
 from ottla_spark.exactly_once.ledger_reader import LedgerReader
 from ottla_spark.exactly_once.ledger_writer import write_entry
 from ottla_spark.exactly_once.place import Place
+from ottla_spark.exactly_once.rights import lacking, transactions_right
 from ottla_spark.exactly_once.settings import TIMEOUT, Settings
 from ottla_spark.shipped_files import with_shipped_files
 
@@ -98,10 +99,17 @@ class Brokers:
         transactional_id = lease_id(name)
         timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
         errand = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
-        answer, code = asked.run(errand, transactional_id)
-        if code is not ErrorCode.NONE:
-            error = BrokerError(code)
-            raise TransactionError(f"the ledger of {name!r} cannot be taken over: {error}") from error
+        try:
+            answer, code = asked.run(errand, transactional_id)
+            if code is not ErrorCode.NONE:
+                raise TransactionError(
+                    f"the ledger of {name!r} cannot be taken over: {BrokerError(code)}"
+                ) from BrokerError(code)
+        except TransactionError as refused:
+            cause = refused.__cause__
+            if isinstance(cause, BrokerError) and (right := lacking(cause.code, transactions_right(name))):
+                raise TransactionError(f"{refused}{right}") from cause
+            raise
         return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=asked.level())
 
     def ledger(self, name: str) -> Ledger:
