@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -19,17 +20,21 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from confluent_kafka import TopicPartition
 from exactly_once_program import Fault, Wishes
 
 from ottla.transactions import leftovers
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, await_true, read_pairs
+from transactions_kit import LONG, UNCOMMITTED, WAIT, await_true, consumer, read_pairs
 
 HERE = Path(__file__).parent
 PARTITIONS = 3
 LONGEST = 1800.0 if LONG else 300.0
 TIMES = int(os.environ.get("OTTLA_TIMES") or 10)
 """How often the long forms have each fault happen."""
+
+STATES = 50
+"""Partitions of the topic in which brokers keep transactions."""
 
 Row = tuple[bytes | None, bytes]
 
@@ -62,10 +67,11 @@ class Stream:
             self.rows.update((key.encode(), value.encode()) for key, value in pairs)
             self.files += 1
 
-    def plan(self, *faults: Fault, luck: random.Random | None = None) -> None:
+    def plan(self, *faults: Fault, luck: random.Random | None = None, rows: int = 60) -> None:
         """Have each of these happen to a batch of its own, behind those that are there; *luck* leaves some out."""
         for fault in faults:
-            self.add(1 if luck is None else luck.randint(1, 2), again=luck if self.wishes.get("stateful") else None)
+            again = luck if self.wishes.get("stateful") else None
+            self.add(1 if luck is None else luck.randint(1, 2), rows=rows, again=again)
             attrs.evolve(fault, batch=self.files - 1).save(self.folder)
             self.faults += 1
 
@@ -140,6 +146,25 @@ class Stream:
         assert Counter(pair for pairs in found for pair in pairs) == self.rows
         assert self.happened == self.faults
         assert leftovers({"bootstrap.servers": self.kafka.bootstrap_servers}, self.prefix) == []
+
+
+def transactional_ids(bootstrap_servers: str, prefix: str) -> set[str]:
+    """All that brokers remember under a prefix, as their own topic has them."""
+    places = [TopicPartition("__transaction_state", partition, 0) for partition in range(STATES)]
+    found: set[str] = set()
+    with consumer(bootstrap_servers, isolation=UNCOMMITTED) as reader:
+        unread = {place.partition: reader.get_watermark_offsets(place, timeout=WAIT)[1] for place in places}
+        reader.assign(places)
+        deadline = time.monotonic() + WAIT
+        while unread:
+            assert time.monotonic() < deadline, f"partitions {sorted(unread)} were not read to their end"
+            for message in reader.consume(10_000, timeout=0.1):
+                key = message.key()
+                if message.error() is None and isinstance(key, bytes):
+                    found.add(key[4:].decode())  # behind its version and its length
+                elif (message.offset() or 0) >= unread.get(message.partition() or 0, 0):
+                    unread.pop(message.partition() or 0, None)
+    return {each for each in found if each.startswith(f"{prefix}/")}
 
 
 def run_on(child: subprocess.Popen[str], seconds: float) -> None:

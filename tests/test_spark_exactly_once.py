@@ -10,7 +10,7 @@ import attrs
 import psutil
 import pytest
 from exactly_once_program import Fault
-from exactly_once_stream import LONGEST, PARTITIONS, TIMES, Stream, local, run_on
+from exactly_once_stream import LONGEST, PARTITIONS, TIMES, Stream, local, run_on, transactional_ids
 
 from ottla_spark.exactly_once.lease import lease_id
 from ottla_spark.exactly_once.settings import USUAL_TOPIC
@@ -211,4 +211,26 @@ def test_many_micro_batches_with_a_fault_in_every_third_are_exact(stream: Stream
             break
 
     assert code == 0, log[-6000:]
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_a_thousand_micro_batches_leave_a_handful_of_ids(stream: Stream) -> None:
+    stream.add(int(os.environ.get("OTTLA_BATCHES", "1000")), rows=6)
+    stream.finish()
+
+    ids = transactional_ids(stream.kafka.bootstrap_servers, stream.prefix)
+    print(f"{len(ids)} transactional ids after {stream.files} micro-batches")
+    assert len(ids) <= 1 + 2 * 2, "the lease, and for each of two workers as many as there are tasks"
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_micro_batches_of_hundreds_of_tasks_are_exact(stream: Stream) -> None:
+    stream.add(1, rows=1_000)
+    stream.plan(*FAILURES.values(), rows=1_000)
+    stream.finish(parts=300, starts=1 + len(FAILURES))
+
+    ids = transactional_ids(stream.kafka.bootstrap_servers, stream.prefix)
+    print(f"{len(ids)} transactional ids after {stream.files} micro-batches of 300 tasks")
     stream.check()
