@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import attrs
 import pytest
 
+from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersion
-from ottla.transactions import PreparedTransaction
+from ottla.transactions import PreparedTransaction, leftovers
 from ottla_spark.exactly_once.brokers import Brokers
 from ottla_spark.exactly_once.cluster import Fate
 from ottla_spark.exactly_once.committing import Attempt, commit
@@ -29,6 +30,7 @@ from transactions_kit import LONG, await_true, committed, new_id, read, send, tr
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PROCESS = "0" * 32
+NO_TIMEOUT_MS = 2**31 - 1
 
 
 @pytest.fixture
@@ -247,6 +249,11 @@ def test_a_time_out_that_brokers_do_not_allow_is_refused_before_a_task_exists(na
     assert driver().timeout_ms() == 900_000
 
 
+def test_brokers_without_two_phase_commit_are_refused_where_it_is_asked_for(name: str, driver: Drivers) -> None:
+    with pytest.raises(LedgerRefused, match=r"two\.phase\.commit=true needs .*KIP-939.* leave the option out"):
+        driver(two_phase=True).timeout_ms()
+
+
 def test_a_ledger_topic_that_cannot_be_made_says_why(driver: Drivers, name: str) -> None:
     topic = LedgerTopic(name=new_id(), partitions=1, replication=3)
 
@@ -257,6 +264,29 @@ def test_a_ledger_topic_that_cannot_be_made_says_why(driver: Drivers, name: str)
 def test_brokers_that_do_not_tell_of_transactions_are_refused(driver: Drivers, name: str) -> None:
     with pytest.raises(UnsupportedVersion, match=r"needs brokers of 3\.0 or later"):
         plan(driver(), name)
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_with_two_phase_commit_what_is_prepared_has_no_time_out(name: str, broker: KafkaCluster) -> None:
+    """Brokers of 4.3 offer it when they are told to offer what is not stable."""
+    unstable = {"unstable.api.versions.enable": True, "transaction.two.phase.commit.enable": True}
+    with KafkaCluster(config=unstable) as kafka:
+        kafka.create_topic("t", partitions=3)
+        given = attrs.evolve(settings(kafka, name), two_phase=True)
+        cluster = Brokers(given)
+        planned = plan(cluster, name)
+        own = given.for_task(task_id(name, process=PROCESS, number=0), timeout_ms=cluster.timeout_ms())
+        with Producer(own) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            send(producer, "t", [b"0"])
+            prepared = producer.prepare_transaction()
+        [found] = leftovers({"bootstrap.servers": kafka.bootstrap_servers}, name)
+        commit(cluster, attempts(planned, prepared), batch=0)
+        cluster.close()
+
+        assert found.timeout_ms == NO_TIMEOUT_MS
+        assert committed(kafka, "t") == [[b"0"]] * 3
 
 
 OF_EVERY_GENERATION = (

@@ -5,6 +5,7 @@ Connections are kept for as long as the process lives; Spark keeps its planner a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -15,6 +16,7 @@ from typing import Final
 from ottla import assembly
 from ottla.errors import BrokerError, ErrorCode, TransactionError, TransactionTimeout, UnsupportedVersion
 from ottla.protocol.messages.describe_transactions import TransactionState
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transaction_manager.errands import initialize
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
 from ottla.transactions.asking import Asking
@@ -31,7 +33,7 @@ from ottla_spark.exactly_once.ledger_reader import LedgerReader
 from ottla_spark.exactly_once.ledger_writer import write_entry
 from ottla_spark.exactly_once.place import Place
 from ottla_spark.exactly_once.rights import lacking, transactions_right
-from ottla_spark.exactly_once.settings import TIMEOUT, Settings
+from ottla_spark.exactly_once.settings import TIMEOUT, TWO_PHASE, Settings
 from ottla_spark.shipped_files import with_shipped_files
 
 _log = logging.getLogger(__name__)
@@ -47,6 +49,9 @@ BRIEFLY: Final = 3.0
 
 LEDGER_TIMEOUT_MS: Final = 30_000
 """A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
+
+FIRST_WITH_TWO_PHASE: Final = 6
+"""Of InitProducerId."""
 
 USUAL_MAXIMUM_MS: Final = 900_000
 """What brokers allow unless somebody has changed it; taken when they do not tell us."""
@@ -71,6 +76,8 @@ class Brokers:
     def timeout_ms(self) -> int:
         """How long a task's transaction may last. Raises LedgerRefused when the brokers do not allow what was set."""
         if self._longest_ms is None:
+            if self._settings.two_phase:
+                self._check_two_phase()
             told = [self._allowed_by(node) for node in self._asking().brokers()]
             self._longest_ms = min((each for each in told if each is not None), default=USUAL_MAXIMUM_MS)
         wanted = self._settings.timeout_ms
@@ -162,6 +169,18 @@ class Brokers:
         except TransactionTimeout as error:
             _log.warning("how long broker %d lets a transaction last is not known: %s", node, error)
             return None
+
+    def _check_two_phase(self) -> None:
+        """Raise LedgerRefused for a broker that cannot keep what is prepared without a time-out."""
+        for node in self._asking().brokers():
+            with contextlib.suppress(TransactionTimeout):  # it is down
+                self._briefly().offers(node, INIT_PRODUCER_ID)
+            versions = self._connections.client.offered(node, INIT_PRODUCER_ID)
+            if versions is not None and versions[1] < FIRST_WITH_TWO_PHASE:
+                raise LedgerRefused(
+                    f"{TWO_PHASE}=true needs brokers that offer InitProducerId {FIRST_WITH_TWO_PHASE} (KIP-939), and "
+                    f"broker {node} offers {versions[1]} at most; leave the option out"
+                )
 
     def _briefly(self) -> Asking:
         """For what every broker is asked, and can be done without."""
