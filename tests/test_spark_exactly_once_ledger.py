@@ -216,6 +216,19 @@ def test_a_transaction_without_much_time_left_is_not_recorded(
     assert committed(broker, topic) == [[], [], []]
 
 
+def test_what_became_of_many_transactions_is_told_in_their_order(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    still_open, done, gone = (prepare(broker, topic, name, number) for number in range(3))
+    nobodys = attrs.evolve(done, transactional_id=task_id(name, process=PROCESS, number=9))
+    cluster.end(done, commit=True)
+    cluster.end(gone, commit=False)
+    fates = [each.fate for each in cluster.standings([done, nobodys, still_open, gone])]
+
+    assert fates == [Fate.COMMITTED, Fate.UNTOLD, Fate.OPEN, Fate.ABORTED]
+
+
 def test_entries_of_aborted_transactions_are_not_read(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
@@ -294,4 +307,5 @@ OF_EVERY_GENERATION = (
     test_what_lost_or_was_left_by_an_earlier_lease_is_aborted,
     test_a_driver_whose_lease_was_taken_cannot_write_the_ledger,
     test_a_recorded_batch_that_ran_out_of_time_is_void,
+    test_what_became_of_many_transactions_is_told_in_their_order,
 )

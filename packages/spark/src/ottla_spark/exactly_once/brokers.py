@@ -21,7 +21,7 @@ from ottla.transaction_manager.errands import initialize
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
 from ottla.transactions.asking import Asking
 from ottla.transactions.completion import ended
-from ottla.transactions.descriptions import ONGOING, described, listed
+from ottla.transactions.descriptions import ONGOING, described_together, listed
 from ottla.transactions.leftovers import aborted
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
 from ottla_spark.exactly_once.cluster import Fate, Open, Standing
@@ -95,7 +95,7 @@ class Brokers:
         asked = self._asking()
         ids = {each for node in asked.brokers() for each in self._listed(node, name)}
         mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
-        states = [described(asked, each) for each in mine]
+        states = described_together(asked, mine)
         return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
 
     def take_lease(self, name: str) -> Lease:
@@ -132,7 +132,8 @@ class Brokers:
     def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
         """See Cluster."""
         asked = self._asking()
-        return [_standing(asked, each) for each in transactions]
+        states = described_together(asked, [each.transactional_id for each in transactions])
+        return [_standing(asked, each, state) for each, state in zip(transactions, states, strict=True)]
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
         """See Cluster."""
@@ -227,9 +228,8 @@ def _open(state: TransactionState) -> Open:
     )
 
 
-def _standing(asked: Asking, prepared: PreparedTransaction) -> Standing:
+def _standing(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> Standing:
     """What its coordinator says; where that is only that it is over, EndTxn tells how, and cannot change it."""
-    state = described(asked, prepared.transactional_id)
     if state is None:
         return Standing(fate=Fate.UNTOLD)
     if state.transaction_state == ONGOING and (state.producer_id, state.producer_epoch) == (
