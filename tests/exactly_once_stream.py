@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import psutil
 from confluent_kafka import TopicPartition
 from exactly_once_program import Fault, Wishes
 
@@ -39,6 +40,29 @@ STATES = 50
 Row = tuple[bytes | None, bytes]
 
 
+@attrs.frozen
+class Driver:
+    """A driver that runs. What it says goes into a file: nobody reads while it stands still."""
+
+    process: subprocess.Popen[bytes]
+    log_file: Path
+
+    def end(self) -> tuple[int, str]:
+        """Wait for it: its exit code, and what it said."""
+        return self.process.wait(LONGEST), self.log_file.read_text(errors="replace")
+
+    def run_on(self, seconds: float) -> None:
+        """Let it go on for so long; it must not end meanwhile."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"the driver has ended with {self.process.wait(seconds)}")
+
+    def kill(self) -> None:
+        """End it, its JVM and all of its workers, with -9."""
+        driver = psutil.Process(self.process.pid)
+        for each in [driver, *driver.children(recursive=True)]:
+            each.kill()
+
+
 @attrs.define
 class Stream:
     """A folder of files, the query's checkpoint, and the topic that it writes; `wishes` are for all of its drivers."""
@@ -51,6 +75,7 @@ class Stream:
     rows: Counter[Row] = attrs.Factory(Counter)
     files: int = 0
     faults: int = 0
+    drivers: int = 0
 
     def add(self, files: int, *, rows: int = 60, again: random.Random | None = None) -> None:
         """Files more, each of them a micro-batch; with *again* some rows of earlier ones are in it once more."""
@@ -89,33 +114,33 @@ class Stream:
         await_true(lambda: self.committed(batch), within=LONGEST)
 
     @contextmanager
-    def driver(self, fault: Fault | None = None, **wishes: Any) -> Iterator[subprocess.Popen[str]]:
-        """A driver in a process of its own. What it says goes into a file, so that nothing waits for a reader."""
-        if fault is not None:
-            fault.save(self.folder)
-            self.faults += 1
+    def driver(self, **wishes: Any) -> Iterator[Driver]:
+        """A driver in a process of its own."""
         told = Wishes(
             servers=self.kafka.bootstrap_servers, topic=self.topic, prefix=self.prefix, **{**self.wishes, **wishes}
         )
         python_path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-        child = subprocess.Popen(
-            [sys.executable, str(HERE / "exactly_once_program.py"), str(self.folder), json.dumps(attrs.asdict(told))],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": python_path},
-        )
-        with child:
+        self.drivers += 1
+        log_file = self.folder / f"driver-{self.drivers}.log"
+        with (
+            log_file.open("wb") as log,
+            subprocess.Popen(
+                [sys.executable, str(HERE / "exactly_once_program.py"), self.folder, json.dumps(attrs.asdict(told))],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": python_path},
+            ) as process,
+        ):
             try:
-                yield child
+                yield Driver(process, log_file)
             finally:
-                child.kill()
+                process.kill()
 
-    def run(self, fault: Fault | None = None, **wishes: Any) -> tuple[int, str]:
+    def run(self, **wishes: Any) -> tuple[int, str]:
         """Let a driver run to its end: its exit code, and what it said."""
-        with self.driver(fault, **wishes) as child:
-            _out, log = child.communicate(timeout=LONGEST)
-            return child.returncode, log
+        with self.driver(**wishes) as driver:
+            return driver.end()
 
     def finish(self, **wishes: Any) -> str:
         """Let a driver write all that is left; what it said."""
@@ -165,12 +190,6 @@ def transactional_ids(bootstrap_servers: str, prefix: str) -> set[str]:
                 elif (message.offset() or 0) >= unread.get(message.partition() or 0, 0):
                     unread.pop(message.partition() or 0, None)
     return {each for each in found if each.startswith(f"{prefix}/")}
-
-
-def run_on(child: subprocess.Popen[str], seconds: float) -> None:
-    """Let a driver go on for so long; it must not end meanwhile."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        raise AssertionError(f"the driver has ended with {child.wait(seconds)}")
 
 
 def local(cores: int) -> str:
