@@ -1,9 +1,9 @@
 """A driver as a program of its own: a stream of files to Kafka, exactly once, that dies or fails where it is told to.
 
-    python exactly_once_program.py FOLDER SERVERS TOPIC PREFIX CORES STARTS
+    python exactly_once_program.py FOLDER WISHES
 
-FOLDER/in holds the files, each a micro-batch; FOLDER/faults what shall happen to which of them. A query that fails is
-started again, STARTS times in all.
+FOLDER/in holds the files, each a micro-batch; FOLDER/faults what shall happen to which of them. WISHES says in JSON
+what else the driver is told, see `Wishes`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,46 @@ import psutil
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ottla_spark import OttlaDataSource
+from ottla_spark.exactly_once import ledger_writer
 from ottla_spark.exactly_once.brokers import Brokers
 from ottla_spark.exactly_once.stream import ExactlyOnceWriter, TaskPrepared
 
 SCHEMA = "key string, value string"
 
 
+SLOW = 60.0  # seconds in which another attempt has to overtake a slow task
+
+
+@attrs.frozen(kw_only=True)
+class Wishes:
+    """What a driver is told: where to write under which prefix, on which Spark, and how often to start again.
+
+    `parts` is the number of tasks; `stateful` drops duplicates by the state of the query, `conf` is for Spark,
+    `options` are for the sink.
+    """
+
+    servers: str
+    topic: str
+    prefix: str
+    master: str = "local[2, 4]"
+    parts: int = 2
+    starts: int = 1
+    stateful: bool = False
+    conf: dict[str, str] = attrs.field(factory=dict)
+    options: dict[str, str] = attrs.field(factory=dict)
+
+
 @attrs.frozen(kw_only=True)
 class Fault:
-    """`deed` is kill (the whole driver), exit (this Python worker), fail or stall.
+    """`deed` is kill (the whole driver), exit (this Python worker), executor (the JVM above it), both, fail, stall, or
+    slow: a task that goes on when its batch is over.
 
-    `step` is a method of the cluster, or `write` for a task; `nth` counts from 1: the call while a batch is planned
-    or committed, or the task; `after` that step or before it.
+    `step` is a method of the cluster, `write` for a task, or `mid-append` between an entry's bytes and their commit;
+    `nth` counts from 1: the call while a batch is planned or committed, or the task; `after` that step or before it.
     """
 
     deed: str
@@ -78,6 +102,7 @@ class FaultyWriter(ExactlyOnceWriter):
         context = TaskContext.get()
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
+        note_attempt(context, batch)
         fault = pending("write", batch)
         if fault is None or context.partitionId() != fault.nth - 1:
             return super().write(iterator)
@@ -96,7 +121,9 @@ class FaultyWriter(ExactlyOnceWriter):
     def cluster(self) -> Any:
         """Every method looks for the fault."""
         with super().cluster() as brokers:
-            yield FaultyCluster(brokers, next_batch() if self._batch is None else self._batch)
+            batch = next_batch() if self._batch is None else self._batch
+            with between_bytes_and_commit(batch):
+                yield FaultyCluster(brokers, batch)
 
 
 class FaultyCluster:
@@ -122,6 +149,36 @@ class FaultyCluster:
             return answer
 
         return watched
+
+
+def note_attempt(context: TaskContext, batch: int) -> None:
+    """A task that is begun as often as never before, for the second time, belongs to a stage that is tried again."""
+    attempt = f"{context.stageId()}-{context.partitionId()}-{context.attemptNumber()}"
+    begun = home() / "attempts"
+    begun.mkdir(exist_ok=True)
+    try:
+        (begun / f"{(home() / 'driver').read_text()}-{attempt}").touch(exist_ok=False)
+    except FileExistsError:
+        (home() / f"stage-retried-{batch}").touch()
+
+
+@contextmanager
+def between_bytes_and_commit(batch: int) -> Iterator[None]:
+    """Look for the fault in the middle of writing an entry."""
+    module = vars(ledger_writer)
+    end = module["end"]
+
+    def looking(*arguments: Any, **named: Any) -> Any:
+        fault = pending("mid-append", batch)
+        if fault is not None:
+            strike(fault)
+        return end(*arguments, **named)
+
+    module["end"] = looking
+    try:
+        yield
+    finally:
+        module["end"] = end
 
 
 def halved(iterator: Iterator[pa.RecordBatch], fault: Fault) -> Iterator[pa.RecordBatch]:
@@ -154,19 +211,49 @@ def strike(fault: Fault) -> None:
         return
     match fault.deed:
         case "kill":
-            driver = psutil.Process(int((home() / "driver").read_text()))
-            for process in [driver, *driver.children(recursive=True)]:
-                if process.pid != os.getpid():
-                    process.kill()
-            os.kill(os.getpid(), signal.SIGKILL)
+            end(driver())
         case "exit":
-            os._exit(1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "executor":
+            executor().kill()
+            end()
+        case "both":
+            executor().kill()
+            end(driver())
         case "stall":
-            (home() / "stalled").touch()
-            while (home() / "stalled").exists():
+            stalled = home() / f"stalled-{fault.batch}"
+            stalled.touch()
+            while stalled.exists():
+                time.sleep(0.05)
+        case "slow":
+            over, deadline = home() / "checkpoint" / "commits" / str(fault.batch), time.monotonic() + SLOW
+            while not over.exists():
+                if time.monotonic() > deadline:
+                    raise Trouble("nobody has overtaken this task")
                 time.sleep(0.05)
         case _:
             raise Trouble(f"told to fail at {fault.step}")
+
+
+def driver() -> psutil.Process:
+    """The driver's Python, above its JVM."""
+    return psutil.Process(int((home() / "driver").read_text()))
+
+
+def executor() -> psutil.Process:
+    """The JVM that runs this task."""
+    return next(
+        each for each in psutil.Process().parents() if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
+    )
+
+
+def end(*processes: psutil.Process) -> None:
+    """Kill them, all below them, and this one."""
+    for process in processes:
+        for each in [process, *process.children(recursive=True)]:
+            if each.pid != os.getpid():
+                each.kill()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def home() -> Path:
@@ -174,33 +261,25 @@ def home() -> Path:
     return Path(os.environ["EXACTLY_ONCE_FOLDER"])
 
 
-def main(folder: str, servers: str, topic: str, prefix: str, cores: str, starts: str) -> None:
+def main(folder: str, wishes: str) -> None:
     """Write what is there, and end."""
     os.environ["EXACTLY_ONCE_FOLDER"] = folder
     os.environ["PYSPARK_PYTHON"] = sys.executable
     (home() / "driver").write_text(str(os.getpid()))
-    spark = (
-        SparkSession.builder.master(f"local[{cores}, 4]")
-        .config("spark.driver.memory", "1g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", cores)
-        .config("spark.sql.warehouse.dir", str(home() / "warehouse"))
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    told = Wishes(**json.loads(wishes))
+    spark = session(told)
     spark.dataSource.register(Faulty)
-    frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(home() / "in"))
-    for _ in range(int(starts)):
+    failed: StreamingQueryException | None = None
+    for _ in range(told.starts):
         query = (
-            frame.repartition(int(cores))
+            rows(spark, told)
             .writeStream.format("ottla")
-            .option("kafka.bootstrap.servers", servers)
+            .option("kafka.bootstrap.servers", told.servers)
             .option("checkpointLocation", str(home() / "checkpoint"))
             .option("guarantee", "exactly-once")
-            .option("transactional.id.prefix", prefix)
-            .option("topic", topic)
+            .option("transactional.id.prefix", told.prefix)
+            .option("topic", told.topic)
+            .options(**told.options)
             .trigger(availableNow=True)
             .start()
         )
@@ -208,12 +287,37 @@ def main(folder: str, servers: str, topic: str, prefix: str, cores: str, starts:
             query.awaitTermination()
         except StreamingQueryException as error:
             failed = error
-            print(str(error).splitlines()[0][:300], file=sys.stderr)
+            print(str(error).splitlines()[0][:300], file=sys.stderr, flush=True)
         else:
-            break
-    else:
-        raise failed
-    spark.stop()
+            spark.stop()
+            return
+    assert failed is not None
+    raise failed
+
+
+def session(told: Wishes) -> SparkSession:
+    """Spark as it was wished for."""
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(home() / "warehouse"),
+        "spark.log.level": "ERROR",
+        "spark.executorEnv.EXACTLY_ONCE_FOLDER": str(home()),
+        **told.conf,
+    }
+    builder = SparkSession.builder.master(told.master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def rows(spark: SparkSession, told: Wishes) -> DataFrame:
+    """A file for each micro-batch."""
+    frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(home() / "in"))
+    return frame.dropDuplicates(["key", "value"]) if told.stateful else frame.repartition(told.parts)
 
 
 if __name__ == "__main__":

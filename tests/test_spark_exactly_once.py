@@ -2,92 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import uuid
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
 import pytest
 from exactly_once_program import Fault
+from exactly_once_stream import PARTITIONS, TIMES, Stream, local, transactional_ids
 
-from ottla.transactions import leftovers
+from ottla_spark.exactly_once.lease import lease_id
+from ottla_spark.exactly_once.settings import USUAL_TOPIC
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, await_true, chance, read
+from transactions_kit import LONG, await_in_sync, chance, coordinator
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-HERE = Path(__file__).parent
-PARTITIONS = 3
-LONGEST = 1800.0 if LONG else 300.0
-
-
-@attrs.define
-class Stream:
-    """A folder of files, the query's checkpoint, and the topic that it writes."""
-
-    kafka: KafkaCluster
-    folder: Path
-    topic: str
-    prefix: str = attrs.Factory(lambda: f"p-{uuid.uuid4().hex[:8]}")
-    rows: Counter[bytes] = attrs.Factory(Counter)
-    files: int = 0
-
-    def add(self, files: int, *, rows: int = 60) -> None:
-        """Files more, each of them a micro-batch."""
-        for _ in range(files):
-            values = [f"{self.files}-{row}" for row in range(rows)]
-            lines = [json.dumps({"key": f"k{row % 7}", "value": value}) for row, value in enumerate(values)]
-            path = self.folder / "in" / f"{self.files:05}.json"
-            path.parent.mkdir(exist_ok=True)
-            hidden = path.with_name("." + path.name)
-            hidden.write_text("\n".join(lines))
-            hidden.rename(path)
-            os.utime(path, (self.files + 1_000_000_000,) * 2)  # Spark reads the oldest first
-            self.rows.update(value.encode() for value in values)
-            self.files += 1
-
-    @contextmanager
-    def driver(self, fault: Fault | None = None, *, cores: int = 2, starts: int = 1) -> Iterator[subprocess.Popen[str]]:
-        """A driver in a process of its own."""
-        if fault is not None:
-            fault.save(self.folder)
-        arguments = [str(self.folder), self.kafka.bootstrap_servers, self.topic, self.prefix, str(cores), str(starts)]
-        python_path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-        child = subprocess.Popen(
-            [sys.executable, str(HERE / "exactly_once_program.py"), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": python_path},
-        )
-        with child:
-            try:
-                yield child
-            finally:
-                child.kill()
-
-    def run(self, fault: Fault | None = None, *, cores: int = 2, starts: int = 1) -> tuple[int, str, str]:
-        """Let a driver run to its end: its exit code, and what it said."""
-        with self.driver(fault, cores=cores, starts=starts) as child:
-            out, log = child.communicate(timeout=LONGEST)
-            return child.returncode, out, log
-
-    def finish(self, *, cores: int = 2, starts: int = 1) -> str:
-        """Let a driver write all that is left."""
-        code, out, log = self.run(cores=cores, starts=starts)
-        assert code == 0, log[-6000:]
-        return out
-
-    def visible(self) -> Counter[bytes]:
-        """What a reader of committed records finds."""
-        found = read(self.kafka.bootstrap_servers, self.topic, partitions=PARTITIONS)
-        return Counter(value for values in found for value in values)
 
 
 @pytest.fixture
@@ -98,99 +27,207 @@ def stream(kafka: KafkaCluster, tmp_path: Path) -> Stream:
 
 
 KILLS = {
-    "while it is planned": Fault(deed="kill", step="take_lease", batch=1),
-    "in the middle of a task": Fault(deed="kill", step="write", batch=1, after=False),
-    "after a task": Fault(deed="kill", step="write", batch=1, nth=2),
-    "before the commit point": Fault(deed="kill", step="append", batch=1, after=False),
-    "right after the commit point": Fault(deed="kill", step="append", batch=1),
-    "between two ends": Fault(deed="kill", step="end", batch=1),
-    "after all ends": Fault(deed="kill", step="end", batch=1, nth=2),
-    "before Spark's own commit": Fault(deed="kill", step="append", batch=1, nth=2),
+    "while it is planned": Fault(deed="kill", step="take_lease"),
+    "in the middle of a task": Fault(deed="kill", step="write", after=False),
+    "after a task": Fault(deed="kill", step="write", nth=2),
+    "before the commit point": Fault(deed="kill", step="append", after=False),
+    "right after the commit point": Fault(deed="kill", step="append"),
+    "between two ends": Fault(deed="kill", step="end"),
+    "after all ends": Fault(deed="kill", step="end", nth=2),
+    "before Spark's own commit": Fault(deed="kill", step="append", nth=2),
 }
 FAILURES = {
-    "a task half-way": Fault(deed="fail", step="write", batch=0, after=False),
-    "a task that had prepared": Fault(deed="fail", step="write", batch=1, nth=2),
-    "a Python worker half-way": Fault(deed="exit", step="write", batch=2, after=False),
-    "a Python worker that had prepared": Fault(deed="exit", step="write", batch=3),
-    "the planner": Fault(deed="fail", step="ledger", batch=4),
-    "the planner's process": Fault(deed="exit", step="take_lease", batch=5),
-    "the commit before its point": Fault(deed="fail", step="append", batch=6, after=False),
-    "the commit after its point": Fault(deed="fail", step="append", batch=7),
-    "the process that commits, between two ends": Fault(deed="exit", step="end", batch=8),
+    "a task half-way": Fault(deed="fail", step="write", after=False),
+    "a task that had prepared": Fault(deed="fail", step="write", nth=2),
+    "a Python worker half-way": Fault(deed="exit", step="write", after=False),
+    "a Python worker that had prepared": Fault(deed="exit", step="write"),
+    "the planner": Fault(deed="fail", step="ledger"),
+    "the planner's process": Fault(deed="exit", step="take_lease"),
+    "the commit before its point": Fault(deed="fail", step="append", after=False),
+    "the commit after its point": Fault(deed="fail", step="append"),
+    "the process that commits, between two ends": Fault(deed="exit", step="end"),
 }
-STEPS = ("open_transactions", "take_lease", "ledger", "standings", "append", "end", "write")
 
 
-@pytest.mark.parametrize("when", KILLS if LONG else ["between two ends"])
-def test_a_driver_that_is_killed_loses_and_doubles_nothing(stream: Stream, when: str) -> None:
-    stream.add(3)
-    code, _out, log = stream.run(KILLS[when])
-    stream.finish(cores=3)
+WHERE = ("open_transactions", "take_lease", "ledger", "standings", "append", "mid-append", "end", "write")
+ZOMBIES = {
+    "before it looks whether all are open": Fault(deed="stall", step="standings", after=False),
+    "before the ledger write": Fault(deed="stall", step="append", after=False),
+    "in the middle of the ledger write": Fault(deed="stall", step="mid-append"),
+    "behind the ledger write": Fault(deed="stall", step="append"),
+    "between two ends": Fault(deed="stall", step="end"),
+}
+
+
+@pytest.mark.skipif(LONG, reason="the long form has all of them ten times")
+def test_a_driver_that_is_killed_loses_and_doubles_nothing(stream: Stream) -> None:
+    stream.plan(attrs.evolve(KILLS["between two ends"]))
+    stream.add(1)
+    code, log = stream.run()
+    stream.finish(master=local(3), parts=3)
 
     assert code == -9, log[-6000:]
-    assert stream.visible() == stream.rows
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@pytest.mark.parametrize("when", [*KILLS, "anywhere, with state"])
+def test_drivers_that_are_killed_again_and_again_lose_and_double_nothing(stream: Stream, when: str) -> None:
+    """Each of them begins with other cores and partitions, except that a state keeps its partitions."""
+    luck = chance(when)
+    stream.wishes["stateful"] = when not in KILLS
+    kills = [KILLS[when]] * TIMES if when in KILLS else [luck.choice(list(KILLS.values())) for _ in range(TIMES)]
+    stream.plan(*kills, luck=luck)
+    stream.add(2)
+    for kill in range(TIMES):
+        code, log = stream.run(master=local(luck.randint(1, 3)), parts=luck.randint(2, 4))
+        assert code == -9, f"kill {kill}: {log[-6000:]}"
+    stream.finish()
+
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_drivers_that_are_killed_at_any_moment_lose_and_double_nothing(stream: Stream) -> None:
+    luck = chance("moments")
+    for _ in range(TIMES):
+        stream.add(8)
+        before = max((batch for batch in range(stream.files) if stream.committed(batch)), default=-1)
+        with stream.driver(parts=luck.randint(1, 4)) as child:
+            stream.await_committed(before + 2)
+            child.run_on(luck.uniform(0, 1))
+            child.kill()
+    stream.finish()
+
+    stream.check()
 
 
 def test_whatever_fails_while_the_driver_lives_loses_and_doubles_nothing(stream: Stream) -> None:
     """Tasks are tried again by Spark; what fails on the driver ends the query, which is started again."""
-    stream.add(len(FAILURES) + 1, rows=20)
-    for fault in FAILURES.values():
-        fault.save(stream.folder)
-    stream.finish(starts=1 + len(FAILURES))
+    faults = list(FAILURES.values()) * (TIMES if LONG else 1)
+    stream.plan(*faults)
+    stream.add(1)
+    stream.finish(starts=1 + len(faults))
 
-    assert list((stream.folder / "faults").glob("*.json")) == [], "every fault has happened"
-    assert stream.visible() == stream.rows
-    assert open_transactions(stream) == []
+    stream.check()
 
 
 def test_of_two_drivers_on_one_checkpoint_the_older_one_can_commit_no_more(stream: Stream) -> None:
-    stream.add(2)
-    stalled = stream.folder / "stalled"
-    with stream.driver(Fault(deed="stall", step="append", batch=1, after=False)) as zombie:
-        await_true(stalled.exists, within=LONGEST)
+    stream.plan(attrs.evolve(ZOMBIES["in the middle of the ledger write"]))
+    stream.add(1)
+    with stream.driver() as zombie:
+        stalled = stream.await_stall()
         stream.finish()
-        stalled.unlink()
-        _out, log = zombie.communicate(timeout=LONGEST)
+        stream.wake(stalled)
+        code, log = zombie.end()
 
-    assert zombie.returncode == 1
+    assert code == 1
     assert "another driver has taken its ledger over" in log, log[-6000:]
-    assert stream.visible() == stream.rows
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_two_drivers_that_take_turns_at_one_checkpoint_lose_and_double_nothing(stream: Stream) -> None:
+    """Each stands still at its step until the other one does at a later batch, and is a zombie when it wakes."""
+    luck = chance("turns")
+    zombies = luck.sample(list(ZOMBIES.values()) * TIMES, TIMES * len(ZOMBIES))
+    for zombie in zombies:
+        stream.add(1)
+        stream.plan(zombie)
+    stream.add(1)
+    starts = 2 * len(zombies)
+    with stream.driver(starts=starts) as first:
+        stalled = stream.await_stall()
+        with stream.driver(starts=starts) as second:
+            for _ in zombies[1:]:
+                before, stalled = stalled, stream.await_stall(but=stalled)
+                stream.wake(before)
+            stream.await_committed(stream.files - 1)
+            stream.wake(stalled)
+            ends = [driver.end() for driver in (first, second)]
+
+    assert [code for code, _log in ends] == [0, 0], "\n".join(log[-6000:] for _code, log in ends)
+    assert sum(log.count("another driver has taken its ledger over") for _code, log in ends) >= len(zombies) // 4
+    stream.check()
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 def test_a_broker_that_restarts_loses_and_doubles_nothing(stream: Stream) -> None:
-    stream.add(20)
-    with stream.driver(starts=5) as child:
-        await_true(lambda: (stream.folder / "checkpoint" / "commits" / "3").exists(), within=LONGEST)
-        stream.kafka.kill(1)
-        stream.kafka.start(1)
-        _out, log = child.communicate(timeout=LONGEST)
+    luck = chance("restarts")
+    stream.add(4 * TIMES + 2)
+    with stream.driver(starts=TIMES) as child:
+        for restart in range(TIMES):
+            stream.await_committed(4 * restart)
+            child.run_on(luck.uniform(0, 1))
+            stream.kafka.kill(1)
+            stream.kafka.start(1)
+        code, log = child.end()
 
-    assert child.returncode == 0, log[-6000:]
-    assert stream.visible() == stream.rows
+    assert code == 0, log[-6000:]
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_a_stream_whose_coordinators_move_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """The node that coordinates the lease is killed, and with it the coordinators of a third of the tasks."""
+    luck = chance("moves")
+    config = {"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms": 250}
+    with KafkaCluster(nodes=3, config=config) as kafka:
+        kafka.create_topic("t", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
+        stream = Stream(kafka, tmp_path, "t", wishes={"options": {"ledger.replication.factor": "3"}})
+        stream.add(4 * TIMES + 2)
+        with stream.driver(starts=TIMES) as child:
+            for move in range(TIMES):
+                stream.await_committed(4 * move)
+                child.run_on(luck.uniform(0, 1))
+                node = coordinator(kafka, lease_id(stream.prefix))
+                kafka.kill(node)
+                kafka.start(node)
+                await_in_sync(kafka, "t", USUAL_TOPIC, "__transaction_state")
+            code, log = child.end()
+
+        assert code == 0, log[-6000:]
+        stream.check()
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
 def test_many_micro_batches_with_a_fault_in_every_third_are_exact(stream: Stream) -> None:
     luck = chance("exactly once from Spark")
     batches = int(os.environ.get("OTTLA_BATCHES", "200"))
-    stream.add(batches, rows=20)
-    for batch in range(0, batches, 3):
+    for batch in range(batches):
+        if batch % 3:
+            stream.add(1, rows=20)
+            continue
         deed = luck.choice(["fail", "fail", "exit", "exit", "kill"] if batch % 30 == 0 else ["fail", "exit"])
-        step = luck.choice(STEPS)
+        step = luck.choice(WHERE)
         nth = luck.randint(1, 2) if step in ("append", "end", "write") else 1
-        Fault(deed=deed, step=step, batch=batch, nth=nth, after=luck.random() < 0.5).save(stream.folder)
+        stream.plan(Fault(deed=deed, step=step, nth=nth, after=luck.random() < 0.5))
     for _ in range(2 + batches // 30):
-        code, _out, log = stream.run(cores=luck.randint(1, 3), starts=batches)
+        code, log = stream.run(master=local(luck.randint(1, 3)), starts=batches, parts=luck.randint(2, 3))
         if code == 0:
             break
 
     assert code == 0, log[-6000:]
-    assert stream.visible() == stream.rows
-    assert open_transactions(stream) == []
+    stream.check()
 
 
-def open_transactions(stream: Stream) -> list[str]:
-    """The ids that keep readers waiting."""
-    found = leftovers({"bootstrap.servers": stream.kafka.bootstrap_servers}, stream.prefix)
-    return [each.transactional_id for each in found]
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_a_thousand_micro_batches_leave_a_handful_of_ids(stream: Stream) -> None:
+    stream.add(int(os.environ.get("OTTLA_BATCHES", "1000")), rows=6)
+    stream.finish()
+
+    ids = transactional_ids(stream.kafka.bootstrap_servers, stream.prefix)
+    print(f"{len(ids)} transactional ids after {stream.files} micro-batches")
+    assert len(ids) <= 1 + 2 * 2, "the lease, and for each of two workers as many as there are tasks"
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_micro_batches_of_hundreds_of_tasks_are_exact(stream: Stream) -> None:
+    stream.add(1, rows=1_000)
+    stream.plan(*FAILURES.values(), rows=1_000)
+    stream.finish(parts=300, starts=1 + len(FAILURES))
+
+    ids = transactional_ids(stream.kafka.bootstrap_servers, stream.prefix)
+    print(f"{len(ids)} transactional ids after {stream.files} micro-batches of 300 tasks")
+    stream.check()

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import attrs
 import pytest
 
+from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersion
-from ottla.transactions import PreparedTransaction
+from ottla.transactions import PreparedTransaction, leftovers
 from ottla_spark.exactly_once.brokers import Brokers
 from ottla_spark.exactly_once.cluster import Fate
 from ottla_spark.exactly_once.committing import Attempt, commit
@@ -29,6 +30,7 @@ from transactions_kit import LONG, await_true, committed, new_id, read, send, tr
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PROCESS = "0" * 32
+NO_TIMEOUT_MS = 2**31 - 1
 
 
 @pytest.fixture
@@ -214,6 +216,19 @@ def test_a_transaction_without_much_time_left_is_not_recorded(
     assert committed(broker, topic) == [[], [], []]
 
 
+def test_what_became_of_many_transactions_is_told_in_their_order(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    cluster = driver()
+    still_open, done, gone = (prepare(broker, topic, name, number) for number in range(3))
+    nobodys = attrs.evolve(done, transactional_id=task_id(name, process=PROCESS, number=9))
+    cluster.end(done, commit=True)
+    cluster.end(gone, commit=False)
+    fates = [each.fate for each in cluster.standings([done, nobodys, still_open, gone])]
+
+    assert fates == [Fate.COMMITTED, Fate.UNTOLD, Fate.OPEN, Fate.ABORTED]
+
+
 def test_entries_of_aborted_transactions_are_not_read(
     broker: KafkaCluster, topic: str, name: str, driver: Drivers
 ) -> None:
@@ -247,6 +262,11 @@ def test_a_time_out_that_brokers_do_not_allow_is_refused_before_a_task_exists(na
     assert driver().timeout_ms() == 900_000
 
 
+def test_brokers_without_two_phase_commit_are_refused_where_it_is_asked_for(name: str, driver: Drivers) -> None:
+    with pytest.raises(LedgerRefused, match=r"two\.phase\.commit=true needs .*KIP-939.* leave the option out"):
+        driver(two_phase=True).timeout_ms()
+
+
 def test_a_ledger_topic_that_cannot_be_made_says_why(driver: Drivers, name: str) -> None:
     topic = LedgerTopic(name=new_id(), partitions=1, replication=3)
 
@@ -259,9 +279,33 @@ def test_brokers_that_do_not_tell_of_transactions_are_refused(driver: Drivers, n
         plan(driver(), name)
 
 
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_with_two_phase_commit_what_is_prepared_has_no_time_out(name: str, broker: KafkaCluster) -> None:
+    """Brokers of 4.3 offer it when they are told to offer what is not stable."""
+    unstable = {"unstable.api.versions.enable": True, "transaction.two.phase.commit.enable": True}
+    with KafkaCluster(config=unstable) as kafka:
+        kafka.create_topic("t", partitions=3)
+        given = attrs.evolve(settings(kafka, name), two_phase=True)
+        cluster = Brokers(given)
+        planned = plan(cluster, name)
+        own = given.for_task(task_id(name, process=PROCESS, number=0), timeout_ms=cluster.timeout_ms())
+        with Producer(own) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            send(producer, "t", [b"0"])
+            prepared = producer.prepare_transaction()
+        [found] = leftovers({"bootstrap.servers": kafka.bootstrap_servers}, name)
+        commit(cluster, attempts(planned, prepared), batch=0)
+        cluster.close()
+
+        assert found.timeout_ms == NO_TIMEOUT_MS
+        assert committed(kafka, "t") == [[b"0"]] * 3
+
+
 OF_EVERY_GENERATION = (
     test_a_batch_is_recorded_and_visible_and_the_next_driver_reads_that,
     test_what_lost_or_was_left_by_an_earlier_lease_is_aborted,
     test_a_driver_whose_lease_was_taken_cannot_write_the_ledger,
     test_a_recorded_batch_that_ran_out_of_time_is_void,
+    test_what_became_of_many_transactions_is_told_in_their_order,
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import itertools
 import logging
+import os
 import pathlib
+import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -17,6 +19,7 @@ from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, PluginBroken, PluginMissing
 from ottla.interfaces import ConfigKey, Partitioner, Serializer
 from ottla.registry import KINDS, Registry
+from ottla.registry.installed import announced
 
 GROUPS = {kind: KINDS[kind].group for kind in KINDS}
 GOOD = """
@@ -94,6 +97,30 @@ def test_an_installed_plugin_is_found_loaded_and_made(site: Site) -> None:
 
     assert isinstance(plugin.create({}), Partitioner)
     assert (plugin.name, plugin.distribution, plugin.version) == ("first", "acme", "1.0")
+
+
+def test_packages_that_come_and_go_are_noticed_and_nothing_is_read_twice(site: Site, tmp_path: pathlib.Path) -> None:
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: site.install(GOOD),
+        lambda: shutil.rmtree(tmp_path / "acme-1.0.dist-info"),
+    ]
+    there = []
+    for number, change in enumerate(changes):
+        change()
+        os.utime(tmp_path, (number, number))  # long ago, and at another time than before
+        importlib.invalidate_caches()
+        found = announced()
+        assert announced() is found
+        there.append("first" in {entry.name for entry in found})
+
+    assert there == [False, True, False]
+
+
+def test_a_folder_that_changed_just_now_is_read_again(site: Site) -> None:
+    site.install(GOOD)
+
+    assert announced() is not announced()
 
 
 @pytest.mark.parametrize("written", ["FIRST", "First", " first "])

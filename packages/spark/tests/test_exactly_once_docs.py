@@ -12,6 +12,7 @@ def test_every_test_that_the_page_names_is_there() -> None:
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "spark-exactly-once.md").read_text()))
     modules = [
         *ROOT.glob("tests/test_spark_exactly_once*.py"),
+        *ROOT.glob("tests/spark_cluster/test_exactly_once*.py"),
         *ROOT.glob("packages/spark/tests/test_exactly_once*.py"),
     ]
     there = {name for module in modules for name in re.findall(r"def (test_\w+)\(", module.read_text())}

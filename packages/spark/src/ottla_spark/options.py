@@ -25,7 +25,7 @@ VALUE_FORMAT: Final = "value.format"
 IDLE_MS: Final = "producer.idle.ms"
 REPORT: Final = "report"
 
-EXACTLY_ONCE: Final = ("transactional.id.prefix", "ledger.topic", "ledger.replication.factor")
+EXACTLY_ONCE: Final = ("transactional.id.prefix", "ledger.topic", "ledger.replication.factor", "two.phase.commit")
 """What belongs to guarantee=exactly-once; handed over as it was written."""
 
 SPARKS: Final = (
@@ -147,9 +147,14 @@ def _idle(own: Mapping[str, str], problems: list[str]) -> float:
 
 
 def _report(own: Mapping[str, str], problems: list[str]) -> bool:
-    written = own.get(REPORT, "false")
+    return truth(own, REPORT, problems)
+
+
+def truth(given: Mapping[str, str], key: str, problems: list[str]) -> bool:
+    """Whether an option is set to true; it is false when it is left out."""
+    written = given.get(key, "false")
     if written.lower() not in _TRUTH:
-        problems.append(f"option report={written!r} is neither true nor false")
+        problems.append(f"option {key}={written!r} is neither true nor false")
     return _TRUTH.get(written.lower(), False)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import os
 import re
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions
 from typing import Final
@@ -39,14 +43,45 @@ def announced() -> Sequence[EntryPoint]:
 
     `importlib.metadata.entry_points` gives up on all packages when one has an entry_points.txt that cannot be
     read; here that package is left out with a warning. Of two copies of a distribution the first on the path
-    counts, as when importing.
+    counts, as when importing. Looked for again when a package came or went, or `sys.path` is another one: reading
+    all of them takes some 15 ms, and a task of Spark may make a producer.
     """
+    global _last
+    now = _path()
+    if _last is not None and _last[0] == now:
+        return _last[1]
+    found = _announced()
+    newest = max((changed for _folder, changed in now), default=0)
+    _last = (now, found) if time.time_ns() - newest > _INSTALLING_NS else None
+    return found
+
+
+_INSTALLING_NS: Final = 5_000_000_000
+"""A folder that changed just now may be in the middle of an installation, whose next files change it no more."""
+
+_Path = tuple[tuple[str, int], ...]
+_last: tuple[_Path, Sequence[EntryPoint]] | None = None
+
+
+def _path() -> _Path:
+    """Where packages are looked for, and when something came to be there or went."""
+    return tuple((folder, _changed(folder)) for folder in sys.path)
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return -1
+
+
+def _announced() -> Sequence[EntryPoint]:
     found: dict[str, list[EntryPoint]] = {}
     for distribution in distributions():
         ours = [entry for entry in _entry_points(distribution) if entry.group in _GROUPS]
         if ours:
             found.setdefault(_normal(_origin(distribution)[0]), ours)
-    return [entry for entries in found.values() for entry in entries]
+    return tuple(entry for entries in found.values() for entry in entries)
 
 
 def misplaced() -> Sequence[EntryPoint]:
@@ -80,6 +115,7 @@ def _info(kind: Kind, entry: EntryPoint) -> EntryInfo:
     )
 
 
+@functools.lru_cache(maxsize=512)
 def _origin(distribution: Distribution | None) -> tuple[str, str]:
     """The name and version of a distribution, whose metadata may be damaged."""
     try:

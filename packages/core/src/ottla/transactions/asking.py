@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -22,10 +23,12 @@ from ottla.errors import (
 from ottla.metadata import Metadata
 from ottla.network_client import Completion, NetworkClient, Request
 from ottla.protocol import Message
+from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
 from ottla.transaction_manager.errands import Errand
 from ottla.transaction_manager.transaction_errands import find_coordinator
 
 DEFAULT_TIMEOUT = 60.0
+_FIRST_WITH_MANY_KEYS = 4
 
 T = TypeVar("T")
 
@@ -105,6 +108,18 @@ class Asking:
             failures += 1
         return self._coordinators[key, group]
 
+    def find_coordinators(self, transactional_ids: Sequence[str]) -> None:
+        """Learn many coordinators with one request, as far as brokers tell; `coordinator` asks for the rest."""
+        unknown = [each for each in transactional_ids if (each, False) not in self._coordinators]
+        if len(unknown) < 2:
+            return
+        request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=unknown)
+        with contextlib.suppress(UnsupportedVersion):
+            answer = self.ask(None, FIND_COORDINATOR, lambda _version: request, floor=_FIRST_WITH_MANY_KEYS)
+            for found in answer.coordinators:
+                if error_code(found.error_code) is ErrorCode.NONE:
+                    self._coordinators[found.key, False] = found.node_id
+
     def run(self, errand: Errand, transactional_id: str) -> tuple[Any, ErrorCode]:
         """The answer to an errand, and its code, which is one that asking again does not change."""
 
@@ -163,6 +178,13 @@ class Asking:
             self._last_error = error
             if node is not None:
                 raise _Lost(error)
+
+    def once(self, node: int, message: Message[Any, Any], content: Any) -> Any | None:
+        """The answer of one broker to one request; None: there is none."""
+        try:
+            return self.ask(node, message, lambda _version: content)
+        except (_Lost, UnsupportedVersion):
+            return None
 
     def offers(self, node: int, message: Message[Any, Any]) -> bool:
         """Whether a broker knows such requests."""

@@ -5,6 +5,7 @@ Connections are kept for as long as the process lives; Spark keeps its planner a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -15,11 +16,12 @@ from typing import Final
 from ottla import assembly
 from ottla.errors import BrokerError, ErrorCode, TransactionError, TransactionTimeout, UnsupportedVersion
 from ottla.protocol.messages.describe_transactions import TransactionState
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transaction_manager.errands import initialize
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
 from ottla.transactions.asking import Asking
 from ottla.transactions.completion import ended
-from ottla.transactions.descriptions import ONGOING, described, listed
+from ottla.transactions.descriptions import ONGOING, described_together, listed
 from ottla.transactions.leftovers import aborted
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
 from ottla_spark.exactly_once.cluster import Fate, Open, Standing
@@ -30,7 +32,8 @@ from ottla_spark.exactly_once.ledger import Entry, Ledger
 from ottla_spark.exactly_once.ledger_reader import LedgerReader
 from ottla_spark.exactly_once.ledger_writer import write_entry
 from ottla_spark.exactly_once.place import Place
-from ottla_spark.exactly_once.settings import TIMEOUT, Settings
+from ottla_spark.exactly_once.rights import lacking, transactions_right
+from ottla_spark.exactly_once.settings import TIMEOUT, TWO_PHASE, Settings
 from ottla_spark.shipped_files import with_shipped_files
 
 _log = logging.getLogger(__name__)
@@ -46,6 +49,9 @@ BRIEFLY: Final = 3.0
 
 LEDGER_TIMEOUT_MS: Final = 30_000
 """A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
+
+FIRST_WITH_TWO_PHASE: Final = 6
+"""Of InitProducerId."""
 
 USUAL_MAXIMUM_MS: Final = 900_000
 """What brokers allow unless somebody has changed it; taken when they do not tell us."""
@@ -70,6 +76,8 @@ class Brokers:
     def timeout_ms(self) -> int:
         """How long a task's transaction may last. Raises LedgerRefused when the brokers do not allow what was set."""
         if self._longest_ms is None:
+            if self._settings.two_phase:
+                self._check_two_phase()
             told = [self._allowed_by(node) for node in self._asking().brokers()]
             self._longest_ms = min((each for each in told if each is not None), default=USUAL_MAXIMUM_MS)
         wanted = self._settings.timeout_ms
@@ -87,7 +95,7 @@ class Brokers:
         asked = self._asking()
         ids = {each for node in asked.brokers() for each in self._listed(node, name)}
         mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
-        states = [described(asked, each) for each in mine]
+        states = described_together(asked, mine)
         return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
 
     def take_lease(self, name: str) -> Lease:
@@ -98,10 +106,17 @@ class Brokers:
         transactional_id = lease_id(name)
         timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
         errand = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
-        answer, code = asked.run(errand, transactional_id)
-        if code is not ErrorCode.NONE:
-            error = BrokerError(code)
-            raise TransactionError(f"the ledger of {name!r} cannot be taken over: {error}") from error
+        try:
+            answer, code = asked.run(errand, transactional_id)
+            if code is not ErrorCode.NONE:
+                raise TransactionError(
+                    f"the ledger of {name!r} cannot be taken over: {BrokerError(code)}"
+                ) from BrokerError(code)
+        except TransactionError as refused:
+            cause = refused.__cause__
+            if isinstance(cause, BrokerError) and (right := lacking(cause.code, transactions_right(name))):
+                raise TransactionError(f"{refused}{right}") from cause
+            raise
         return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=asked.level())
 
     def ledger(self, name: str) -> Ledger:
@@ -117,7 +132,8 @@ class Brokers:
     def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
         """See Cluster."""
         asked = self._asking()
-        return [_standing(asked, each) for each in transactions]
+        states = described_together(asked, [each.transactional_id for each in transactions])
+        return [_standing(asked, each, state) for each, state in zip(transactions, states, strict=True)]
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
         """See Cluster."""
@@ -154,6 +170,18 @@ class Brokers:
         except TransactionTimeout as error:
             _log.warning("how long broker %d lets a transaction last is not known: %s", node, error)
             return None
+
+    def _check_two_phase(self) -> None:
+        """Raise LedgerRefused for a broker that cannot keep what is prepared without a time-out."""
+        for node in self._asking().brokers():
+            with contextlib.suppress(TransactionTimeout):  # it is down
+                self._briefly().offers(node, INIT_PRODUCER_ID)
+            versions = self._connections.client.offered(node, INIT_PRODUCER_ID)
+            if versions is not None and versions[1] < FIRST_WITH_TWO_PHASE:
+                raise LedgerRefused(
+                    f"{TWO_PHASE}=true needs brokers that offer InitProducerId {FIRST_WITH_TWO_PHASE} (KIP-939), and "
+                    f"broker {node} offers {versions[1]} at most; leave the option out"
+                )
 
     def _briefly(self) -> Asking:
         """For what every broker is asked, and can be done without."""
@@ -200,9 +228,8 @@ def _open(state: TransactionState) -> Open:
     )
 
 
-def _standing(asked: Asking, prepared: PreparedTransaction) -> Standing:
+def _standing(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> Standing:
     """What its coordinator says; where that is only that it is over, EndTxn tells how, and cannot change it."""
-    state = described(asked, prepared.transactional_id)
     if state is None:
         return Standing(fate=Fate.UNTOLD)
     if state.transaction_state == ONGOING and (state.producer_id, state.producer_epoch) == (

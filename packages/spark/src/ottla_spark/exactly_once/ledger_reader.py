@@ -102,7 +102,7 @@ def _offset(asked: Asking, place: Place, which: int) -> int:
         floor=_FIRST_WITH_ONE_OFFSET,
     )
     if code is not ErrorCode.NONE:
-        raise place.refused(code, "its ends cannot be found out")
+        raise place.refused(code, "its ends cannot be found out", right="Read")
     offset: int = found.offset
     return offset
 
@@ -127,7 +127,7 @@ def _fetch(asked: Asking, place: Place, position: int) -> PartitionData:
         asked, FETCH, lambda _version: request, of=_of, floor=_FIRST_WITH_ISOLATION, ceiling=_LAST_WITH_NAMES
     )
     if code is not ErrorCode.NONE:
-        raise place.refused(code, "it cannot be read")
+        raise place.refused(code, "it cannot be read", right="Read")
     data: PartitionData = found
     return data
 

@@ -24,6 +24,7 @@ from ottla.transactions.asking import Asking
 from ottla_spark.exactly_once.broker_limits import setting
 from ottla_spark.exactly_once.errors import LedgerRefused
 from ottla_spark.exactly_once.place import Place, described, existing
+from ottla_spark.exactly_once.rights import lacking
 
 _log = logging.getLogger(__name__)
 
@@ -89,8 +90,9 @@ class LedgerTopic:
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             error = BrokerError(code)
             told = f" ({result.error_message})" if result.error_message else ""
+            right = lacking(code, f"Create for topic {self.name!r}")
             raise TransactionError(
-                f"the ledger topic {self.name!r} could not be made: {error}{told}. Make it yourself, with "
+                f"the ledger topic {self.name!r} could not be made: {error}{told}{right}. Or make it yourself, with "
                 f"cleanup.policy=compact, or set the options ledger.topic and ledger.replication.factor"
             ) from error
         _log.info("made the ledger topic %r", self.name)

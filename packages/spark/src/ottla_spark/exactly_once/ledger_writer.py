@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import ErrorCode, TransactionError, error_code
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
@@ -26,6 +26,7 @@ from ottla_spark.exactly_once.lease import Lease
 from ottla_spark.exactly_once.ledger import Entry
 from ottla_spark.exactly_once.ledger_reader import COMPRESSORS
 from ottla_spark.exactly_once.place import Place
+from ottla_spark.exactly_once.rights import lacking, transactions_right
 
 _TIMEOUT_MS: Final = 30_000
 _ALL_REPLICAS: Final = -1
@@ -48,9 +49,10 @@ def write_entry(asked: Asking, place: Place, lease: Lease, entry: Entry | None) 
     """Write it, for good; the lease to go on with. Raises LeaseLost, after which it may be written or not."""
     owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
     newest = lease.level >= NEW_GENERATION
+    transactions = transactions_right(lease.name)
     if not newest:
         errand = add_partitions(lease.transactional_id, owner, [(place.topic, place.partition)])
-        _check(lease, _joined(asked, errand, lease.transactional_id), "join its transaction")
+        _check(lease, _joined(asked, errand, lease.transactional_id), "join its transaction", right=transactions)
     batch = _batch(lease, entry)
     request = ProduceRequest(
         transactional_id=lease.transactional_id,
@@ -71,9 +73,9 @@ def write_entry(asked: Asking, place: Place, lease: Lease, entry: Entry | None) 
         ceiling=_LAST_WITH_NAMES if newest else _LAST_OF_OLD,
     )
     if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by a try whose answer was lost
-        _check(lease, code, "be written")
+        _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
     answer, code = asked.run(end(lease.transactional_id, owner, commit=True, newest=newest), lease.transactional_id)
-    _check(lease, code, "be committed")
+    _check(lease, code, "be committed", right=transactions)
     if answer.producer_id >= 0:
         return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
     return attrs.evolve(lease, sequence=lease.sequence + 1)
@@ -92,14 +94,16 @@ def _joined(asked: Asking, errand: Errand, transactional_id: str) -> ErrorCode:
     return code(asked.until_answered(transactional_id, one, code))
 
 
-def _check(lease: Lease, code: ErrorCode, what: str) -> None:
+def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
     if code in _LOST:
         raise LeaseLost(
             f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken its ledger over, or "
             "this one was away for too long. The one that goes on finds out what was written; stop this one if two run"
         )
     if code is not ErrorCode.NONE:
-        raise TransactionError(f"an entry of the ledger of {lease.name!r} could not {what}: {code.name}")
+        error = BrokerError(code)
+        told = f"an entry of the ledger of {lease.name!r} could not {what}: {error}"
+        raise TransactionError(told + lacking(code, right)) from error
 
 
 def _batch(lease: Lease, entry: Entry | None) -> bytes:

@@ -10,6 +10,7 @@ import attrs
 from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
 from ottla.protocol import METADATA, Message, MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.transactions.asking import Asking
+from ottla_spark.exactly_once.rights import lacking
 
 _FIRST_WITHOUT_CREATION: Final = 4
 
@@ -44,10 +45,11 @@ class Place:
         found = asked.until_answered("", one, lambda found: error_code(found.error_code))
         return found, error_code(found.error_code)
 
-    def refused(self, code: ErrorCode, what: str) -> TransactionError:
-        """What to raise when the leader does not do it."""
+    def refused(self, code: ErrorCode, what: str, *, right: str) -> TransactionError:
+        """What to raise when the leader does not do it; *right* is what it takes, Read for instance."""
         error = BrokerError(code)
-        refusal = TransactionError(f"partition {self.partition} of the ledger topic {self.topic!r}: {what}: {error}")
+        told = f"partition {self.partition} of the ledger topic {self.topic!r}: {what}: {error}"
+        refusal = TransactionError(told + lacking(code, f"{right} for topic {self.topic!r}"))
         refusal.__cause__ = error
         return refusal
 
@@ -71,7 +73,9 @@ def existing(asked: Asking, topic: str) -> MetadataResponse:
     code = _code_of(found)
     if code is not ErrorCode.NONE:
         error = BrokerError(code)
-        raise TransactionError(f"the ledger topic {topic!r} cannot be used: {error}") from error
+        raise TransactionError(
+            f"the ledger topic {topic!r} cannot be used: {error}" + lacking(code, f"Describe for topic {topic!r}")
+        ) from error
     return found
 
 

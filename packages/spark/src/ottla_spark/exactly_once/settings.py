@@ -10,16 +10,19 @@ import attrs
 from ottla.config import PluginValues
 from ottla_spark.errors import WriteRefused
 from ottla_spark.exactly_once.ledger_topic import LedgerTopic
-from ottla_spark.options import WriteOptions
+from ottla_spark.options import WriteOptions, truth
 from ottla_spark.producer_settings import problems_of
 
 PREFIX: Final = "transactional.id.prefix"
 TOPIC: Final = "ledger.topic"
 REPLICATION: Final = "ledger.replication.factor"
+TWO_PHASE: Final = "two.phase.commit"
 TIMEOUT: Final = "transaction.timeout.ms"
 
 USUAL_TOPIC: Final = "ottla-exactly-once"
 PARTITIONS: Final = 8
+
+_CORES_TWO_PHASE: Final = "transaction.two.phase.commit.enable"
 
 _QUICK: Final = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "1000"}
 """For what is asked of brokers beside records: who ends one transaction after another meets busy coordinators."""
@@ -29,13 +32,14 @@ _QUICK: Final = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "1000"}
 class Settings:
     """What planner, tasks and commit have in common. `producer` is without what belongs to one transaction.
 
-    `timeout_ms` None: the longest that the brokers allow.
+    `timeout_ms` None: the longest that the brokers allow. With `two_phase` there is no time-out at all (KIP-939).
     """
 
     name: str
     topic: LedgerTopic
     producer: PluginValues
     timeout_ms: int | None
+    two_phase: bool = False
 
     @property
     def connection(self) -> PluginValues:
@@ -44,7 +48,8 @@ class Settings:
 
     def for_task(self, transactional_id: str, *, timeout_ms: int) -> PluginValues:
         """The settings of the producer with this id."""
-        return PluginValues({**self.producer, "transactional.id": transactional_id, TIMEOUT: str(timeout_ms)})
+        lasting = {_CORES_TWO_PHASE: "true"} if self.two_phase else {TIMEOUT: str(timeout_ms)}
+        return PluginValues({**self.producer, "transactional.id": transactional_id, **lasting})
 
 
 def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
@@ -57,6 +62,9 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
             f"guarantee=exactly-once needs the option {PREFIX}: a word that no other query or job writes with, and "
             "that stays the same over restarts"
         )
+    two_phase = truth(given, TWO_PHASE, problems)
+    if two_phase and TIMEOUT in options.producer:
+        problems.append(f"{TWO_PHASE}=true and kafka.{TIMEOUT}: such transactions have no time-out; leave out either")
     name = prefix if job is None else f"{prefix}/job/{job}"
     settings = Settings(
         name=name,
@@ -67,6 +75,7 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
         ),
         producer=PluginValues({key: value for key, value in options.producer.items() if key != TIMEOUT}),
         timeout_ms=_number(options.producer, TIMEOUT, problems, usual=0) or None,
+        two_phase=two_phase,
     )
     problems += [
         f"with guarantee=exactly-once, {problem}" for problem in problems_of(settings.for_task(name, timeout_ms=60_000))

@@ -1,0 +1,44 @@
+"""The options of exactly-once, as a driver reads them before anything is connected."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla_spark.errors import WriteRefused
+from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.options import read_options
+
+
+def settings(**options: str) -> Settings:
+    given = {"kafka.bootstrap.servers": "localhost:9092", "guarantee": "exactly-once"}
+    own = {key.replace("_", "."): value for key, value in options.items()}
+    problems: list[str] = []
+    read = read_options({**given, "transactional.id.prefix": "orders", **own}, problems=problems)
+    if problems:
+        raise WriteRefused(problems)
+    return read_settings(read)
+
+
+def test_a_task_gets_the_time_that_the_brokers_allow_or_none_with_two_phase_commit() -> None:
+    limited = settings().for_task("orders/1", timeout_ms=900_000)
+    unlimited = settings(two_phase_commit="true").for_task("orders/1", timeout_ms=900_000)
+
+    assert limited["transaction.timeout.ms"] == "900000"
+    assert "transaction.two.phase.commit.enable" not in limited
+    assert unlimited["transaction.two.phase.commit.enable"] == "true"
+    assert "transaction.timeout.ms" not in unlimited
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"transactional_id_prefix": ""}, r"needs the option transactional\.id\.prefix"),
+        ({"two_phase_commit": "perhaps"}, r"two\.phase\.commit='perhaps' is neither true nor false"),
+        ({"two_phase_commit": "true", "kafka_transaction_timeout_ms": "60000"}, "leave out either"),
+        ({"ledger_replication_factor": "all"}, r"ledger\.replication\.factor='all' is no number above 0"),
+        ({"kafka_enable_idempotence": "false"}, "with guarantee=exactly-once, .*idempotence"),
+    ],
+)
+def test_options_that_contradict_the_guarantee_are_refused(options: dict[str, str], why: str) -> None:
+    with pytest.raises(WriteRefused, match=why):
+        settings(**options)

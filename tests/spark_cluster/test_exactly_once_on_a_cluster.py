@@ -1,0 +1,96 @@
+"""Exactly-once on executors that are processes of their own: lost, overtaken, gone together with the driver."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exactly_once_program import Fault
+from exactly_once_stream import HERE, PARTITIONS, TIMES, Stream
+
+from ottla_testkit.kafka_cluster import KafkaCluster
+from spark_cluster.cluster import SparkCluster
+from transactions_kit import LONG, chance
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTS = 4
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.5",
+}
+LOSSES = {
+    "an executor in the middle of a task": Fault(deed="executor", step="write", after=False),
+    "an executor with what it had prepared": Fault(deed="executor", step="write", nth=2),
+}
+SLOW = {
+    "a task that is slow half-way": Fault(deed="slow", step="write", after=False),
+    "a task that is slow when it has prepared": Fault(deed="slow", step="write", nth=2),
+}
+ENDS = {
+    "in the middle of a task": Fault(deed="both", step="write", after=False),
+    "when a task has prepared": Fault(deed="both", step="write", nth=2),
+}
+
+
+@pytest.fixture
+def stream(kafka: KafkaCluster, spark_cluster: SparkCluster, tmp_path: Path) -> Stream:
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    kafka.create_topic(topic, partitions=PARTITIONS)
+    python_path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    conf = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.executorEnv.PYTHONPATH": python_path}
+    wishes: dict[str, Any] = {"master": spark_cluster.master_url, "parts": PARTS, "conf": conf}
+    return Stream(kafka, tmp_path, topic, wishes=wishes)
+
+
+@pytest.mark.skipif(LONG, reason="the long form has all of them ten times")
+def test_a_lost_executor_and_an_overtaken_task_lose_and_double_nothing(stream: Stream) -> None:
+    stream.wishes["conf"] |= SPECULATION
+    stream.plan(LOSSES["an executor with what it had prepared"], SLOW["a task that is slow half-way"])
+    stream.finish()
+
+    assert list(stream.folder.glob("stage-retried-*")) != []
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_executors_that_are_lost_with_their_shuffles_lose_and_double_nothing(stream: Stream) -> None:
+    """What a lost executor had shuffled is missing, so that Spark runs the stage before again, and then the tasks."""
+    stream.add(1)
+    stream.plan(*[*LOSSES.values()] * TIMES)
+    stream.add(1)
+    stream.finish()
+
+    assert list(stream.folder.glob("stage-retried-*")) != []
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_attempts_that_spark_speculates_with_are_never_seen(stream: Stream) -> None:
+    """A task that nobody overtakes fails, and the query with it."""
+    stream.wishes["conf"] |= SPECULATION | {"spark.task.maxFailures": "1"}
+    stream.add(1)
+    stream.plan(*[*SLOW.values()] * TIMES)
+    stream.add(1)
+    stream.finish()
+
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+def test_executors_and_drivers_that_are_killed_together_lose_and_double_nothing(stream: Stream) -> None:
+    luck = chance("together")
+    ends = luck.sample([*ENDS.values()] * TIMES, TIMES)
+    stream.plan(*ends, luck=luck)
+    stream.add(1)
+    for _ in ends:
+        code, log = stream.run(parts=luck.randint(2, 4))
+        assert code == -9, log[-6000:]
+    stream.finish()
+
+    stream.check()

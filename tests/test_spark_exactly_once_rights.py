@@ -1,0 +1,180 @@
+"""Exactly-once from Spark by a user who may do what the page says and nothing else, over TLS and with a login.
+
+What planner, tasks and commit ask of brokers is the same with and without Spark; here it is without.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+
+import attrs
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AdminClient  # type: ignore[attr-defined]  # not in its __all__
+from confluent_kafka.admin import AclPermissionType as PermissionType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourcePatternType as PatternType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType as Kind  # type: ignore[attr-defined]
+
+from ottla import Producer
+from ottla.errors import OttlaError
+from ottla.transactions import PreparedTransaction
+from ottla_spark.exactly_once.brokers import Brokers
+from ottla_spark.exactly_once.committing import Attempt, commit
+from ottla_spark.exactly_once.ids import task_id
+from ottla_spark.exactly_once.ledger import Status, Step
+from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.options import read_options
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import go_without
+from ottla_testkit.security import Security
+from secure_broker import PASSWORD, USERS
+from transactions_kit import WAIT, committed, new_id, send
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+PROCESS = "0" * 32
+
+
+@attrs.frozen
+class Right:
+    """One line of an access list."""
+
+    operation: AclOperation
+    kind: Kind
+    name: str
+    pattern: PatternType = PatternType.LITERAL
+
+    def binding(self) -> AclBinding:
+        """The same for alice, wherever she comes from."""
+        allow = PermissionType.ALLOW
+        return AclBinding(self.kind, self.name, self.pattern, "User:alice", "*", self.operation, allow)
+
+
+@attrs.frozen
+class Query:
+    """A query of alice's: its prefix, its ledger and its topic are nobody else's."""
+
+    kafka: KafkaCluster
+    security: Security
+    prefix: str = attrs.Factory(new_id)
+    ledger: str = attrs.Factory(new_id)
+    topic: str = attrs.Factory(new_id)
+
+    def rights(self) -> dict[str, Right]:
+        """Those that the page names."""
+        prefixed, topic = PatternType.PREFIXED, Kind.TOPIC
+        return {
+            "transactions": Right(AclOperation.WRITE, Kind.TRANSACTIONAL_ID, f"{self.prefix}/", prefixed),
+            "reading the ledger": Right(AclOperation.READ, topic, self.ledger),
+            "writing the ledger": Right(AclOperation.WRITE, topic, self.ledger),
+            "making the ledger": Right(AclOperation.CREATE, topic, self.ledger),
+            "writing the topic": Right(AclOperation.WRITE, topic, self.topic),
+        }
+
+    def grant(self, *rights: Right) -> None:
+        """Let alice do this."""
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
+        for granted in admin.create_acls([right.binding() for right in rights]).values():
+            granted.result(WAIT)
+
+    @property
+    def settings(self) -> Settings:
+        """What Spark would be told."""
+        login = {
+            "bootstrap.servers": self.kafka.listener("SASL_SSL"),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "alice",
+            "sasl.password": PASSWORD,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.security.certificates.authority),
+        }
+        problems: list[str] = []
+        own = {"guarantee": "exactly-once", "transactional.id.prefix": self.prefix, "ledger.topic": self.ledger}
+        found = read_options({**{f"kafka.{key}": value for key, value in login.items()}, **own}, problems=problems)
+        assert problems == []
+        return read_settings(found)
+
+    def write(self) -> Status | None:
+        """One batch with one task; what the ledger says of it to the next start."""
+        driver = Brokers(self.settings)
+        try:
+            timeout_ms = driver.timeout_ms()
+            given = plan(driver, self.prefix)
+            attempt = Attempt(
+                lease=given.lease,
+                query="q",
+                batch=0,
+                partition=0,
+                step=Step.WRITE,
+                prepared=self._prepared(timeout_ms),
+                records=3,
+            )
+            commit(driver, [attempt], batch=0)
+            last = plan(driver, self.prefix).last
+            return last.status if last is not None else None
+        finally:
+            driver.close()
+
+    def _prepared(self, timeout_ms: int) -> PreparedTransaction:
+        name = task_id(self.prefix, process=PROCESS, number=0)
+        with Producer(self.settings.for_task(name, timeout_ms=timeout_ms)) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            send(producer, self.topic, [b"alice's"])
+            return producer.prepare_transaction()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaCluster, Security]]:
+    """A broker that asks who may do what; those who come in plain text, as its own controller does, may do all."""
+    security = Security(folder=tmp_path_factory.mktemp("guarded"), users=USERS)
+    config = {"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    kafka = KafkaCluster(security=security, config=config)
+    try:
+        kafka.__enter__()
+    except KafkaUnavailable as error:
+        go_without(error)
+    try:
+        yield kafka, security
+    finally:
+        kafka.close()
+
+
+@pytest.fixture
+def query(guarded: tuple[KafkaCluster, Security]) -> Query:
+    query = Query(*guarded)
+    query.kafka.create_topic(query.topic, partitions=3)
+    return query
+
+
+def test_the_rights_that_the_page_names_are_enough(query: Query, caplog: pytest.LogCaptureFixture) -> None:
+    query.grant(*query.rights().values())
+
+    assert query.write() is Status.DONE
+    assert committed(query.kafka, query.topic) == [[b"alice's"]] * 3
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert any("transaction.max.timeout.ms of 1 cannot be looked at" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("missing", "why"),
+    [
+        ("transactions", r"TRANSACTIONAL_ID_AUTHORIZATION_FAILED.*right Write for transactional ids .* '{prefix}/'"),
+        ("reading the ledger", r"TOPIC_AUTHORIZATION_FAILED.*right Read for topic '{ledger}'"),
+        ("writing the ledger", r"TOPIC_AUTHORIZATION_FAILED.*right Write for topic '{ledger}'"),
+        ("making the ledger", r"TOPIC_AUTHORIZATION_FAILED.*right Create for topic '{ledger}'"),
+        ("writing the topic", r"topic '{topic}'.*TOPIC_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_each_right_that_is_missing_is_named(query: Query, missing: str, why: str) -> None:
+    query.grant(*(right for name, right in query.rights().items() if name != missing))
+    with pytest.raises(OttlaError) as refused:
+        query.write()
+
+    names = {"prefix": query.prefix, "ledger": query.ledger, "topic": query.topic}
+    assert re.search(why.format(**names), f"{refused.value} {refused.value.__cause__}")
