@@ -63,6 +63,22 @@ NEVER_OPENS = """
     def ottla_transport(config):
         return Closed()
 """
+TALKS_FIRST = """
+    from ottla.hookspecs import hookimpl
+    from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+
+    class Reserved(PlaintextLayer):
+        def handshake(self):
+            return False
+
+    class Shy(PlaintextTransport):
+        def open(self, sock, host, port):
+            return Reserved(sock)
+
+    @hookimpl
+    def ottla_transport(config):
+        return Shy()
+"""
 STRANGER = "from ottla.hookspecs import hookimpl\nottla_spec = 2\n"
 ITS_OWN_SUITE = """
     from ottla_testkit.conformance import PartitionerConformance
@@ -75,6 +91,47 @@ ITS_OWN_SUITE = """
 
     class NoSuite:
         pass
+"""
+SETTLES = """
+    from ottla_testkit.conformance import PartitionerConformance
+
+    class Own(PartitionerConformance):
+        @staticmethod
+        def settings_for(given):
+            return {**given, "acme.password": "of the other end"}
+
+        def test_both_ways_are_known(self, partitioner):
+            assert self.settings == {"acme.constant": "2", "acme.password": "of the other end"}
+            assert partitioner._constant == 2
+"""
+TALKATIVE = """
+    from ottla.errors import AuthenticationFailed
+    from ottla.hookspecs import hookimpl
+    from ottla.interfaces import ConfigKey
+
+    class Exchange:
+        def start(self):
+            return b"hello"
+
+        def challenge(self, data):
+            raise AuthenticationFailed("not you")
+
+    class Talkative:
+        name, blocking, remedy = "ACME", False, ""
+
+        def __init__(self, password):
+            self.identity = f"alice, by {password}"
+
+        def authenticator(self, host, port):
+            return Exchange()
+
+    @hookimpl
+    def ottla_config_keys():
+        return [ConfigKey(name="acme.password", type=str, default="", meaning="a secret", secret=True)]
+
+    @hookimpl
+    def ottla_authenticator(config):
+        return Talkative(config["acme.password"])
 """
 
 Install = Callable[..., None]
@@ -240,6 +297,47 @@ def test_a_plugin_brings_what_its_suite_needs(install: Install, capfd: pytest.Ca
     assert "test_the_setting_has_arrived PASSED" in capfd.readouterr().out
 
 
+def test_the_other_end_knows_what_was_given(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(SETTLES, module="acme_settles", name="")
+    install(f'{textwrap.dedent(GOOD)}\nottla_conformance = "acme_settles:Own"\n')
+
+    assert run("check", "acme", "-c", "acme.constant=2", "--verbose").exit_code == FINE
+    assert "test_both_ways_are_known PASSED" in capfd.readouterr().out
+
+
+def test_secrets_that_were_given_are_looked_for(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(TALKATIVE, group="ottla.authenticators", name="ACME")
+
+    assert run("check", "ACME").exit_code == FINE
+    assert run("check", "ACME", "-c", f"acme.password={SECRET}").exit_code == BROKEN
+    told = capfd.readouterr().out
+    assert "secrets[0] is seen in `identity`" in told
+    assert SECRET not in told
+
+
+def test_several_are_checked_at_once_and_each_is_told_by_its_name(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install(GOOD)
+    install(OUT_OF_RANGE, dist="rival", name="rival")
+    result = run("check", "acme", "ACME", "rival", "string", "-c", "acme.constant=1")
+
+    assert result.exit_code == BROKEN
+    told = capfd.readouterr().out
+    assert "test_1_partitioner_rival.py" in told
+    assert "test_0_partitioner_acme.py::" not in told
+    assert "test_2_serializer_string.py::" not in told
+
+
+def test_one_that_cannot_be_made_stops_no_other(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(GOOD)
+    result = run("check", "acme", "string", "-c", "acme.constant=-1")
+
+    assert result.exit_code == BROKEN
+    assert "acme.constant must not be negative" in result.output
+    assert "passed" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("stated", "told"),
     [
@@ -258,8 +356,9 @@ def test_a_suite_that_is_none_is_told(install: Install, stated: str, told: str, 
     assert told in result.output
 
 
-def test_a_transport_that_talks_first_must_say_how_its_peer_answers() -> None:
-    result = run("check", "transport:ssl")
+def test_a_transport_that_talks_first_must_say_how_its_peer_answers(install: Install) -> None:
+    install(TALKS_FIRST, group="ottla.transports")
+    result = run("check", "acme")
 
     assert result.exit_code == BROKEN
     assert "to be checked it must state ottla_conformance" in result.output

@@ -42,7 +42,7 @@ def plugins(context: click.Context, as_json: bool) -> None:
 
 
 @plugins.command()
-@click.argument("name", metavar="[KIND:]NAME")
+@click.argument("names", metavar="[KIND:]NAME...", nargs=-1, required=True)
 @click.option("--config", "-c", "pairs", metavar="KEY=VALUE", multiple=True, help="A setting for the plugin.")
 @click.option(
     "--command-config",
@@ -51,23 +51,26 @@ def plugins(context: click.Context, as_json: bool) -> None:
     help="Settings as Java properties; the place for secrets, which a command line shows to everybody.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Name every promise, not only the broken ones.")
-def check(name: str, pairs: tuple[str, ...], command_config: Path | None, verbose: bool) -> None:
-    """Run the conformance suite of an installed plugin, such as `transport:plaintext`.
+def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path | None, verbose: bool) -> None:
+    """Run the conformance suites of installed plugins, such as `transport:plaintext`.
 
-    The plugin is made as a producer makes it, from --config. The exit code is 0 when it keeps every promise, 1 when it
-    breaks one or cannot be made, 2 for wrong usage.
+    A plugin is made as a producer makes it, from --config. The exit code is 0 when all promises are kept, 1 when one
+    is broken or a plugin cannot be made, 2 for wrong usage.
     """
     settings = {**_read(command_config), **dict(_pair(pair) for pair in pairs)}
     registry = Registry()
-    info = _named(name, registry)
+    infos = dict.fromkeys(_named(name, registry) for name in names)
     testkit = _testkit("plugin_check", wanted="the conformance suites")
-    try:
-        plugin: Plugin = registry.plugin(info.kind.name, info.name)
-        kept = testkit.check(plugin, settings, verbose=verbose)
-    except (PluginError, ConfigError) as error:
-        click.echo(str(error), err=True)
-        raise click.exceptions.Exit(_PROMISE_BROKEN) from None
-    if not kept:
+    prepared: list[Plugin] = []
+    for info in infos:
+        try:
+            plugin = registry.plugin(info.kind.name, info.name)
+            testkit.prepare(plugin, settings)
+            prepared.append(plugin)
+        except (PluginError, ConfigError) as error:
+            click.echo(str(error), err=True)
+    kept = not prepared or testkit.check(prepared, settings, verbose=verbose)
+    if len(prepared) < len(infos) or not kept:
         raise click.exceptions.Exit(_PROMISE_BROKEN)
 
 
