@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli.commands import ottla
-from ottla.registry import KINDS
+from ottla.cli.plugin_commands import told_when_slow
+from ottla.registry import KINDS, Registry
 
 FINE, BROKEN, USAGE = 0, 1, 2
 SECRET = "hunter2-and-more"
@@ -198,6 +200,7 @@ def test_the_table_says_the_same(install: Install) -> None:
     ("source", "told"),
     [
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("import sys; sys.exit()", "cannot be imported: SystemExit"),
         (STRANGER, "is made for hook specs 2, this ottla speaks 1; upgrade ottla, or install an older acme"),
         (GOOD.replace("return Constant(config", "return (config"), "is no Partitioner: it lacks partition"),
         (
@@ -212,6 +215,38 @@ def test_one_that_cannot_be_used_says_why_and_disturbs_no_other(install: Install
     entries = listed()
     assert told in entries["partitioner", "acme"]["problem"]
     assert entries["partitioner", "murmur2"]["problem"] is None
+
+
+def test_list_is_a_command_of_its_own_too(install: Install) -> None:
+    install(GOOD)
+
+    assert run("list").stdout == run().stdout
+    assert run("list", "--json").stdout == run("--json").stdout
+
+
+def test_what_a_package_prints_when_it_is_imported_is_no_part_of_the_list(install: Install) -> None:
+    install(f"print('good morning')\n{textwrap.dedent(GOOD)}".replace("return Constant(", "print('hm') or Constant("))
+    result = run("--json")
+
+    assert json.loads(result.stdout)
+    assert "good morning" in result.stderr
+
+
+def test_a_name_that_would_draw_on_the_terminal_is_shown_as_what_it_is(install: Install) -> None:
+    install('raise RuntimeError("\\x1b[2J[bold]gone[/bold]")')
+
+    assert "\\x1b[2J[bold]gone[/bold]" in run().stdout
+
+
+def test_whoever_waits_for_a_plugin_learns_for_which(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    install(GOOD)
+    [info] = [info for info in Registry().installed("partitioner") if info.name == "acme"]
+    told, deadline = "", time.monotonic() + 30
+
+    with told_when_slow(info, patience=0.0):
+        while not told and time.monotonic() < deadline:
+            told = capsys.readouterr().err
+    assert told == f"still waiting for the {info}; Ctrl-C ends it\n"
 
 
 def test_two_of_one_name_are_both_told_of(install: Install) -> None:
@@ -396,6 +431,13 @@ def test_a_name_of_two_kinds_needs_its_kind(install: Install) -> None:
 
     assert result.exit_code == USAGE
     assert "say compressor:gzip or partitioner:gzip" in result.output
+
+
+@pytest.mark.parametrize("name", ["of:acme", "OF:Acme", "partitioner:of:acme"])
+def test_a_name_may_have_a_colon(install: Install, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    install(GOOD, name="of:acme")
+
+    assert run("check", name).exit_code == FINE
 
 
 @pytest.mark.parametrize("command", [["check", "gzip"], ["new", "transport", "acme"]])
