@@ -94,7 +94,7 @@ def relinked(
 ) -> str:
     """The text of the file *source*, its links leading to *pages* (by file) or into the *repository*.
 
-    A link that is called by its file's name is called by the page's title, of *titles* (by page), where nobody sees files.
+    Nobody sees files on the site: a link that is called by its file is called by the page's title, of *titles* by page.
     """
 
     def lead(link: re.Match[str]) -> str:
