@@ -226,10 +226,11 @@ def test_list_is_a_command_of_its_own_too(install: Install) -> None:
 
 def test_what_a_package_prints_when_it_is_imported_is_no_part_of_the_list(install: Install) -> None:
     install(f"print('good morning')\n{textwrap.dedent(GOOD)}".replace("return Constant(", "print('hm') or Constant("))
-    result = run("--json")
+    command = [sys.executable, "-m", "ottla", "plugins", "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
 
-    assert json.loads(result.stdout)
-    assert "good morning" in result.stderr
+    assert json.loads(ended.stdout)
+    assert "good morning" in ended.stderr
 
 
 def test_a_name_that_would_draw_on_the_terminal_is_shown_as_what_it_is(install: Install) -> None:
