@@ -128,3 +128,4 @@ def test_a_kind_without_a_template_says_which_have_one(tmp_path: Path) -> None:
 
     assert result.exit_code == USAGE
     assert f"there is no template for an encoder; the kinds that have one are {', '.join(WRITTEN)}" in result.output
+    assert "begin with ottla.recordbatch.objects" in result.output
