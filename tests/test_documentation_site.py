@@ -24,7 +24,7 @@ CODE = re.compile(r"(?ms)^ *```.*?^ *```$|`[^`\n]*`")
 
 
 def led(text: str, *, source: str, repository: str | None = None) -> str:
-    return relinked(text, source=source, pages=PAGES, repository=repository)
+    return relinked(text, source=source, pages=PAGES, repository=repository, titles={"tables.md": "Tables"})
 
 
 def reference(*options: str) -> subprocess.CompletedProcess[str]:
@@ -36,6 +36,16 @@ def test_a_link_between_documents_becomes_one_between_pages() -> None:
     assert led("see [the tables](docs/tables.md#memory)", source="README.md") == "see [the tables](tables.md#memory)"
     assert led("[core](../packages/core/README.md)", source="docs/tables.md") == "[core](packages/core.md)"
     assert led("[all of\nit](../../README.md)", source="packages/core/README.md") == "[all of\nit](../index.md)"
+
+
+def test_a_link_that_is_called_by_its_file_is_called_by_the_page() -> None:
+    assert led("[docs/tables.md](docs/tables.md)", source="README.md") == "[Tables](tables.md)"
+    assert (
+        led("[docs/tables.md](../../docs/tables.md#a)", source="packages/core/README.md") == "[Tables](../tables.md#a)"
+    )
+    assert led("[packages/core/README.md](packages/core/README.md)", source="README.md") == (
+        "[packages/core/README.md](packages/core.md)"
+    )
 
 
 def test_a_link_to_another_file_leads_into_the_repository_or_leaves_its_text() -> None:

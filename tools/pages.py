@@ -35,6 +35,7 @@ _FENCE: Final = re.compile(
     r"^(?P<indent> *)(?P<fence>```+)[^\n]*\n.*?^(?P=indent)(?P=fence) *$", re.MULTILINE | re.DOTALL
 )
 _LINK: Final = re.compile(r"(?<!!)\[(?P<text>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
+_TITLE: Final = re.compile(r"^# (?P<title>[^\n]+)$", re.MULTILINE)
 _ABROAD: Final = re.compile(r"[a-z]+:|#|/")
 
 
@@ -83,8 +84,18 @@ def _sentence(test: str) -> str:
     return test.removeprefix("test_").replace("_s_", "'s ").replace("_", " ")
 
 
-def relinked(text: str, *, source: str, pages: Mapping[str, str], repository: str | None) -> str:
-    """The text of the file *source*, its links leading to *pages* (by file) or into the *repository*."""
+def relinked(
+    text: str,
+    *,
+    source: str,
+    pages: Mapping[str, str],
+    repository: str | None,
+    titles: Mapping[str, str | None] | None = None,
+) -> str:
+    """The text of the file *source*, its links leading to *pages* (by file) or into the *repository*.
+
+    Nobody sees files on the site: a link that is called by its file is called by the page's title, of *titles* by page.
+    """
 
     def lead(link: re.Match[str]) -> str:
         target, hash_, anchor = link["target"].partition("#")
@@ -93,7 +104,8 @@ def relinked(text: str, *, source: str, pages: Mapping[str, str], repository: st
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         if file in pages:
             way = posixpath.relpath(pages[file], posixpath.dirname(pages[source]) or ".")
-            return f"[{link['text']}]({way}{hash_}{anchor})"
+            title = (titles or {}).get(pages[file]) if link["text"] in (target, file) else None
+            return f"[{title or link['text']}]({way}{hash_}{anchor})"
         return f"[{link['text']}]({repository.rstrip('/')}/blob/HEAD/{file})" if repository else link["text"]
 
     parts: list[str] = []
@@ -155,7 +167,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     sources = {name: uri for name, uri in outside(_root(config)).items()}
     sources |= {f"docs/{file.src_uri}": file.src_uri for file in files if file.src_uri not in set(sources.values())}
     here = next(name for name, uri in sources.items() if uri == page.file.src_uri)
-    return relinked(markdown, source=here, pages=sources, repository=config.repo_url)
+    titles = {file.src_uri: _title(file.content_string) for file in files.documentation_pages()}
+    return relinked(markdown, source=here, pages=sources, repository=config.repo_url, titles=titles)
+
+
+def _title(text: str) -> str | None:
+    found = _TITLE.search(text)
+    return found["title"] if found else None
 
 
 def _root(config: Any) -> Path:

@@ -103,7 +103,9 @@ def test_everything_together_is_all_there(environment: Environment) -> None:
         )
         == "made"
     )
-    done(environment.run("-m", "ottla", "plugins", "check", "transport:plaintext"))
+    done(environment.run("-m", "ottla", "plugins", "check", "transport:plaintext", "PLAIN", "SCRAM-SHA-512", "gzip"))
+    encrypted = environment.run("-m", "ottla", "plugins", "check", "transport:ssl")
+    assert (encrypted.returncode, "try: pip install 'ottla-testkit[tls]'" in encrypted.stderr) == (1, True)
 
 
 def test_a_stranger_s_transport_works_beside_ours(environment: Environment) -> None:
@@ -160,4 +162,4 @@ def test_what_the_template_writes_is_a_package_like_any_other(
         done(run(sys.executable, "-m", "ruff", "format", "--no-cache", "--check", ".", cwd=folder))
         types = ("--python-executable", environment.python, "--cache-dir", tmp_path / "mypy")
         done(run(sys.executable, "-m", "mypy", *types, cwd=folder))
-    done(environment.run("-m", "ottla", "plugins", "check", f"transport:{name}"))
+    done(environment.run("-m", "ottla", "plugins", "check", *(f"{kind}:{name}" for kind in KINDS_WITH_A_TEMPLATE)))

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from ottla.interfaces import Transport
-from ottla_testkit.conformance import PlainFarEnd, TransportConformance
 from ottla_transport_plaintext import PlaintextTransport
 from ottla_transport_unix_example import UnixTransport
+from ottla_transport_unix_example.conformance import UnixConformance
 
 
-class TestUnix(TransportConformance):
-    def socket_pair(self) -> tuple[socket.socket, socket.socket]:
-        return socket.socketpair()
-
+class TestUnix(UnixConformance):
     @pytest.fixture
     def transport(self) -> Transport:
-        return UnixTransport("/run/kafka.sock", inner=PlaintextTransport())
-
-    @pytest.fixture
-    def far_end(self) -> type[PlainFarEnd]:
-        return PlainFarEnd
+        return UnixTransport(self.settings["unix.path"], inner=PlaintextTransport())

@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from kerberos_stand_in import Context, GSSError, RequirementFlag, library_of_kerberos, recorded
 from ottla.errors import AuthenticationFailed, PluginMissing
 from ottla.interfaces import Authenticator, Mechanism, Step
+from ottla_authenticator_sasl.conformance.kerberos_library import (
+    Context,
+    GSSError,
+    RequirementFlag,
+    library_of_kerberos,
+    recorded,
+)
 from sasl_plugins import mechanism, problem, refusal
 
 SERVICE = {"sasl.kerberos.service.name": "kafka"}

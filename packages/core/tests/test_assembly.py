@@ -71,6 +71,18 @@ def test_a_mechanism_that_nobody_named_is_javas_default_and_that_is_said() -> No
         assembly.build({**SERVERS, "security.protocol": "SASL_PLAINTEXT"}, {}, registry=without("GSSAPI"))
 
 
+@pytest.mark.parametrize("gone", ["acme", "Acme", "acme-corp", "acme_corp"])
+def test_keys_of_a_plugin_that_is_gone_are_excused_and_others_are_not(gone: str) -> None:
+    begin = gone.lower().replace("-", ".").replace("_", ".")
+    settings = {**SERVERS, "connection.via": gone, f"{begin}.address": "gateway:1", f"{begin}.token": "secret"}
+
+    with pytest.raises(PluginMissing, match=f"no transport is named '{gone.lower()}'"):
+        assembly.build(settings, {})
+    with pytest.raises(ConfigError, match=r"'acmer\.address' is not a known key") as caught:
+        assembly.build({**settings, "acmer.address": "gateway:1"}, {})
+    assert f"'{begin}.address'" not in str(caught.value)
+
+
 def test_a_mechanism_is_a_name_away_in_any_case_also_a_strangers(built: list[assembly.Engine]) -> None:
     settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "x-Plain", "x.plain.password": "p"}
     stranger = EntryPoint("X-PLAIN", "stranger_mechanism", "ottla.authenticators")

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli.commands import ottla
-from ottla.registry import KINDS, KindName
+from ottla.cli.plugin_commands import told_when_slow
+from ottla.registry import KINDS, KindName, Registry
 
 FINE, BROKEN, USAGE = 0, 1, 2
 SECRET = "hunter2-and-more"
@@ -63,6 +65,22 @@ NEVER_OPENS = """
     def ottla_transport(config):
         return Closed()
 """
+TALKS_FIRST = """
+    from ottla.hookspecs import hookimpl
+    from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
+
+    class Reserved(PlaintextLayer):
+        def handshake(self):
+            return False
+
+    class Shy(PlaintextTransport):
+        def open(self, sock, host, port):
+            return Reserved(sock)
+
+    @hookimpl
+    def ottla_transport(config):
+        return Shy()
+"""
 STRANGER = "from ottla.hookspecs import hookimpl\nottla_spec = 2\n"
 ITS_OWN_SUITE = """
     from ottla_testkit.conformance import PartitionerConformance
@@ -75,6 +93,47 @@ ITS_OWN_SUITE = """
 
     class NoSuite:
         pass
+"""
+SETTLES = """
+    from ottla_testkit.conformance import PartitionerConformance
+
+    class Own(PartitionerConformance):
+        @staticmethod
+        def settings_for(given):
+            return {**given, "acme.password": "of the other end"}
+
+        def test_both_ways_are_known(self, partitioner):
+            assert self.settings == {"acme.constant": "2", "acme.password": "of the other end"}
+            assert partitioner._constant == 2
+"""
+TALKATIVE = """
+    from ottla.errors import AuthenticationFailed
+    from ottla.hookspecs import hookimpl
+    from ottla.interfaces import ConfigKey
+
+    class Exchange:
+        def start(self):
+            return b"hello"
+
+        def challenge(self, data):
+            raise AuthenticationFailed("not you")
+
+    class Talkative:
+        name, blocking, remedy = "ACME", False, ""
+
+        def __init__(self, password):
+            self.identity = f"alice, by {password}"
+
+        def authenticator(self, host, port):
+            return Exchange()
+
+    @hookimpl
+    def ottla_config_keys():
+        return [ConfigKey(name="acme.password", type=str, default="", meaning="a secret", secret=True)]
+
+    @hookimpl
+    def ottla_authenticator(config):
+        return Talkative(config["acme.password"])
 """
 
 Install = Callable[..., None]
@@ -141,6 +200,7 @@ def test_the_table_says_the_same(install: Install) -> None:
     ("source", "told"),
     [
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("import sys; sys.exit()", "cannot be imported: SystemExit"),
         (STRANGER, "is made for hook specs 2, this ottla speaks 1; upgrade ottla, or install an older acme"),
         (GOOD.replace("return Constant(config", "return (config"), "is no Partitioner: it lacks partition"),
         (
@@ -155,6 +215,39 @@ def test_one_that_cannot_be_used_says_why_and_disturbs_no_other(install: Install
     entries = listed()
     assert told in entries["partitioner", "acme"]["problem"]
     assert entries["partitioner", "murmur2"]["problem"] is None
+
+
+def test_list_is_a_command_of_its_own_too(install: Install) -> None:
+    install(GOOD)
+
+    assert run("list").stdout == run().stdout
+    assert run("list", "--json").stdout == run("--json").stdout
+
+
+def test_what_a_package_prints_when_it_is_imported_is_no_part_of_the_list(install: Install) -> None:
+    install(f"print('good morning')\n{textwrap.dedent(GOOD)}".replace("return Constant(", "print('hm') or Constant("))
+    command = [sys.executable, "-m", "ottla", "plugins", "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert json.loads(ended.stdout)
+    assert "good morning" in ended.stderr
+
+
+def test_a_name_that_would_draw_on_the_terminal_is_shown_as_what_it_is(install: Install) -> None:
+    install('raise RuntimeError("\\x1b[2J[bold]gone[/bold]")')
+
+    assert "\\x1b[2J[bold]gone[/bold]" in run().stdout
+
+
+def test_whoever_waits_for_a_plugin_learns_for_which(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    install(GOOD)
+    [info] = [info for info in Registry().installed("partitioner") if info.name == "acme"]
+    told, deadline = "", time.monotonic() + 30
+
+    with told_when_slow(info, patience=0.0):
+        while not told and time.monotonic() < deadline:
+            told = capsys.readouterr().err
+    assert told == f"still waiting for the {info}; Ctrl-C ends it\n"
 
 
 def test_two_of_one_name_are_both_told_of(install: Install) -> None:
@@ -241,6 +334,47 @@ def test_a_plugin_brings_what_its_suite_needs(install: Install, capfd: pytest.Ca
     assert "test_the_setting_has_arrived PASSED" in capfd.readouterr().out
 
 
+def test_the_other_end_knows_what_was_given(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(SETTLES, module="acme_settles", name="")
+    install(f'{textwrap.dedent(GOOD)}\nottla_conformance = "acme_settles:Own"\n')
+
+    assert run("check", "acme", "-c", "acme.constant=2", "--verbose").exit_code == FINE
+    assert "test_both_ways_are_known PASSED" in capfd.readouterr().out
+
+
+def test_secrets_that_were_given_are_looked_for(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(TALKATIVE, group="ottla.authenticators", name="ACME")
+
+    assert run("check", "ACME").exit_code == FINE
+    assert run("check", "ACME", "-c", f"acme.password={SECRET}").exit_code == BROKEN
+    told = capfd.readouterr().out
+    assert "secrets[0] is seen in `identity`" in told
+    assert SECRET not in told
+
+
+def test_several_are_checked_at_once_and_each_is_told_by_its_name(
+    install: Install, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install(GOOD)
+    install(OUT_OF_RANGE, dist="rival", name="rival")
+    result = run("check", "acme", "ACME", "rival", "string", "-c", "acme.constant=1")
+
+    assert result.exit_code == BROKEN
+    told = capfd.readouterr().out
+    assert "test_1_partitioner_rival.py" in told
+    assert "test_0_partitioner_acme.py::" not in told
+    assert "test_2_serializer_string.py::" not in told
+
+
+def test_one_that_cannot_be_made_stops_no_other(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
+    install(GOOD)
+    result = run("check", "acme", "string", "-c", "acme.constant=-1")
+
+    assert result.exit_code == BROKEN
+    assert "acme.constant must not be negative" in result.output
+    assert "passed" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("stated", "told"),
     [
@@ -259,8 +393,9 @@ def test_a_suite_that_is_none_is_told(install: Install, stated: str, told: str, 
     assert told in result.output
 
 
-def test_a_transport_that_talks_first_must_say_how_its_peer_answers() -> None:
-    result = run("check", "transport:ssl")
+def test_a_transport_that_talks_first_must_say_how_its_peer_answers(install: Install) -> None:
+    install(TALKS_FIRST, group="ottla.transports")
+    result = run("check", "acme")
 
     assert result.exit_code == BROKEN
     assert "to be checked it must state ottla_conformance" in result.output
@@ -298,6 +433,13 @@ def test_a_name_of_two_kinds_needs_its_kind(install: Install) -> None:
 
     assert result.exit_code == USAGE
     assert "say compressor:gzip or partitioner:gzip" in result.output
+
+
+@pytest.mark.parametrize("name", ["of:acme", "OF:Acme", "partitioner:of:acme"])
+def test_a_name_may_have_a_colon(install: Install, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    install(GOOD, name="of:acme")
+
+    assert run("check", name).exit_code == FINE
 
 
 @pytest.mark.parametrize("command", [["check", "gzip"], ["new", "transport", "acme"]])

@@ -49,8 +49,8 @@ def test_each_kind_passes_its_tests_and_its_suite_as_it_was_written(
     sites = [announced(folder) for folder in written]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*sites, os.environ.get("PYTHONPATH", "")]))
     tests = ["pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "--import-mode=importlib", "--rootdir", "."]
-    suites = [["ottla", "plugins", "check", f"{kind}:acme-2"] for kind in WRITTEN[:2]]  # those that bring a far end
-    for command in ([*tests, *map(str, written)], *suites):
+    suites = ["ottla", "plugins", "check", *(f"{kind}:acme-2" for kind in WRITTEN)]
+    for command in ([*tests, *map(str, written)], suites):
         ended = subprocess.run(
             [sys.executable, "-m", *command],
             cwd=written[0].parent,
@@ -128,3 +128,4 @@ def test_a_kind_without_a_template_says_which_have_one(tmp_path: Path) -> None:
 
     assert result.exit_code == USAGE
     assert f"there is no template for an encoder; the kinds that have one are {', '.join(WRITTEN)}" in result.output
+    assert "begin with ottla.recordbatch.objects" in result.output

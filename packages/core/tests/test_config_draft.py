@@ -99,6 +99,26 @@ def test_two_plugins_that_read_the_same_wrong_key_report_it_once() -> None:
     assert len(finish_refused(draft)) == 1
 
 
+def test_what_a_type_should_not_raise_is_told_without_its_words() -> None:
+    draft = ConfigDraft.read({**SERVERS, "acme.port": "80"})
+    draft.claim([key("acme.port", type={}.__getitem__)], plugin="transport 'acme'")
+
+    [problem] = finish_refused(draft)
+    assert problem.startswith(
+        "acme.port='80': its type raised KeyError, where ValueError or TypeError say what is wrong"
+    )
+    assert "transport 'acme'" in problem
+
+
+def test_what_one_plugin_calls_secret_another_one_does_not_show() -> None:
+    draft = ConfigDraft.read({**SERVERS, "acme.port": "hunter2"})
+    draft.claim([key("acme.port", type=str, secret=True)], plugin="transport 'acme'")
+    draft.claim([key("acme.port", type=int)], plugin="partitioner 'acme'")
+
+    [problem] = finish_refused(draft)
+    assert problem.startswith("acme.port=[hidden]: not accepted by partitioner 'acme'")
+
+
 def test_a_problem_found_by_somebody_else_is_raised_with_the_others() -> None:
     draft = ConfigDraft.read({**SERVERS, "acks": 7})
     draft.object_to("the moon is full")

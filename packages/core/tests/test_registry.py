@@ -271,6 +271,27 @@ def test_a_failing_import_names_distribution_entry_point_and_cause(site: Site) -
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 
 
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import sys; sys.exit(3)", "cannot be imported: SystemExit: 3"),
+        (GOOD.replace("made = First()", "raise SystemExit"), "ottla_partitioner raised SystemExit"),
+    ],
+)
+def test_a_plugin_that_would_end_the_program_is_only_broken(site: Site, source: str, told: str) -> None:
+    site.install(source)
+
+    assert told in broken()
+    assert "linger.ms" not in Registry().declared_keys()
+
+
+@pytest.mark.parametrize("attr", [":", ":First()", " of mine"])
+def test_what_is_no_entry_point_is_told(site: Site, attr: str) -> None:
+    site.install(GOOD, attr=attr)
+
+    assert "is no entry point; write 'module' or 'module:object'" in broken()
+
+
 @pytest.mark.parametrize("attr", [":Nobody", ":hookimpl.x.y"])
 def test_an_entry_point_to_nothing_is_told(site: Site, attr: str) -> None:
     site.install(GOOD, attr=attr)
@@ -360,6 +381,16 @@ def test_a_method_that_is_none_is_lacking(site: Site) -> None:
     assert "it lacks partition" in broken()
 
 
+def test_an_object_that_cannot_even_be_looked_at_is_told(site: Site) -> None:
+    site.install(
+        GOOD.replace(
+            "def partition(self, topic, key, view):", "@property\n        def partition(self):\n            1 / 0"
+        )
+    )
+
+    assert "a look at what ottla_partitioner returned raised ZeroDivisionError: division by zero" in broken()
+
+
 def test_every_lacking_attribute_is_named_data_included(site: Site) -> None:
     source = """
         from ottla.hookspecs import hookimpl
@@ -376,6 +407,30 @@ def test_keys_that_are_no_keys_are_told(site: Site, returned: str) -> None:
     site.install(GOOD.replace("return [ConfigKey", f"return {returned} or [ConfigKey"))
 
     with pytest.raises(PluginBroken, match="ottla_config_keys must return a sequence of ConfigKey"):
+        Registry().plugin("partitioner", "first").config_keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("name=5, type=int", "the name of a key is 5; write one such as acme.port"),
+        ('name="", type=int', "the name of a key is ''"),
+        ('name="first.bias ", type=int', "the name of a key is 'first.bias '"),
+        ('name="first.bias", type="int"', "the type of first.bias is 'int', which cannot be called"),
+    ],
+)
+def test_a_key_that_nobody_could_set_is_told(site: Site, key: str, told: str) -> None:
+    site.install(GOOD.replace('name="first.bias", type=int', key))
+
+    with pytest.raises(PluginBroken) as caught:
+        Registry().plugin("partitioner", "first").config_keys()
+    assert told in str(caught.value)
+
+
+def test_a_key_that_is_declared_twice_by_one_plugin_is_told(site: Site) -> None:
+    site.install(GOOD.replace("return [", "return 2 * ["))
+
+    with pytest.raises(PluginBroken, match=r"first\.bias is declared 2 times"):
         Registry().plugin("partitioner", "first").config_keys()
 
 

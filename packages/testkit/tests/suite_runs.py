@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pathlib
 import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
+import attrs
 import pytest
 
 _SOURCE: Final = """
@@ -42,6 +44,37 @@ def run_suite(
     source = _SOURCE.format(module=module, suite=suite, subject=subject, made=made, more=more, patience=patience)
     pytester.makepyfile(test_it=source)
     return pytester.runpytest_inprocess(*QUICKLY, *arguments)
+
+
+@attrs.frozen(kw_only=True)
+class Suite:
+    """A suite, and where the tests have plugins that break it. *more* are lines of the class, given the patience."""
+
+    name: str
+    subject: str
+    module: str
+    more: Callable[[float], str] = lambda _patience: ""
+
+    def run(
+        self, pytester: pytest.Pytester, plugin: str, *arguments: str, more: str | None = None, patience: float = 30.0
+    ) -> pytest.RunResult:
+        """As an author would run it on *plugin*, an expression of the module."""
+        given = self.more(patience) if more is None else more
+        made = f"{self.module}.{plugin}"
+        return run_suite(pytester, self.name, self.subject, made, *arguments, more=given, patience=patience)
+
+    def assert_catches(self, pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
+        """Assert that this test finds what is wrong, and says so."""
+        assert_caught(self.run(pytester, plugin, "-x", "-k", test, patience=patience_for(said)), said)
+
+    def assert_passes(self, pytester: pytest.Pytester, plugin: str, *, more: str | None = None) -> None:
+        """Assert that there is nothing to say of it."""
+        assert_passed(self.run(pytester, plugin, more=more))
+
+
+def each_of(wrong: Sequence[tuple[str, str, str]]) -> pytest.MarkDecorator:
+    """A test for each plugin that breaks a promise: its name, the test that finds it, and what is said."""
+    return pytest.mark.parametrize(("plugin", "test", "said"), wrong, ids=[f"{one}-{test}" for one, test, _ in wrong])
 
 
 def patience_for(said: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, patience_for, run_suite
+from suite_runs import Suite, assert_passed, each_of
 from wrong_mechanisms import PASSWORD
 
 pytest_plugins = ["pytester"]
@@ -49,36 +49,28 @@ WRONG = [
 ]
 
 
-def run(
-    pytester: pytest.Pytester, mechanism: str, *arguments: str, more: str = MORE, patience: float = 30.0
-) -> pytest.RunResult:
-    return run_suite(
-        pytester,
-        "AuthenticatorConformance",
-        "mechanism",
-        f"wrong_mechanisms.{mechanism}()",
-        *arguments,
-        more=more.format(password=PASSWORD, at_once=patience / 2),
-        patience=patience,
-    )
+SUITE = Suite(
+    name="AuthenticatorConformance",
+    subject="mechanism",
+    module="wrong_mechanisms",
+    more=lambda patience: MORE.format(password=PASSWORD, at_once=patience / 2),
+)
 
 
-@pytest.mark.parametrize(("mechanism", "test", "said"), WRONG, ids=[f"{wrong}-{test}" for wrong, test, _said in WRONG])
+@each_of(WRONG)
 def test_a_mechanism_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, mechanism: str, test: str, said: str
+    pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
-    result = run(pytester, mechanism, "-x", "-k", test, patience=patience_for(said))
-
-    assert_caught(result, said)
+    SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
-@pytest.mark.parametrize("mechanism", ["Right", "EndsItsThread"])
+@pytest.mark.parametrize("mechanism", ["Right()", "EndsItsThread()"])
 def test_a_mechanism_that_keeps_all_promises_passes(pytester: pytest.Pytester, mechanism: str) -> None:
-    assert_passed(run(pytester, mechanism))
+    SUITE.assert_passes(pytester, mechanism)
 
 
 def test_without_a_broker_it_is_told_what_was_not_tested(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "Right", "-rs", more="")
+    result = SUITE.run(pytester, "Right()", "-rs", more="")
 
     assert_passed(result)
     result.stdout.fnmatch_lines(["*no fixture `broker` makes the other half of a login*", "*`secrets` is empty*"])

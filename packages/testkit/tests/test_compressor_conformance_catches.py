@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, patience_for, run_suite
+from suite_runs import Suite, each_of
 
 pytest_plugins = ["pytester"]
+
+SUITE = Suite(
+    name="CompressorConformance",
+    subject="compressor",
+    module="wrong_compressors",
+    more=lambda _patience: "levels = (1, 9)",
+)
 
 WRONG = [
     ("IsNoCodecOfKafkas", "everything_of_the_contract", "codec_id is 7, and none of Kafka's: 1 gzip, 2 snappy"),
@@ -38,28 +45,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("compressor", "test", "said"), WRONG, ids=[f"{wrong}-{test}" for wrong, test, _said in WRONG])
+@each_of(WRONG)
 def test_a_compressor_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, compressor: str, test: str, said: str
+    pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
-    result = run_suite(
-        pytester,
-        "CompressorConformance",
-        "compressor",
-        f"wrong_compressors.{compressor}()",
-        "-x",
-        "-k",
-        test,
-        patience=patience_for(said),
-        more="levels = (1, 9)",
-    )
-
-    assert_caught(result, said)
+    SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
 def test_a_compressor_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
-    result = run_suite(
-        pytester, "CompressorConformance", "compressor", "wrong_compressors.Right()", more="levels = (-1, 1, 9)"
-    )
-
-    assert_passed(result)
+    SUITE.assert_passes(pytester, "Right()", more="levels = (-1, 1, 9)")

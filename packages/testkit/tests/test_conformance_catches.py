@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import pathlib
-import re
-
 import pytest
-from suite_runs import QUICKLY
+from suite_runs import Suite, assert_caught, each_of
 
 pytest_plugins = ["pytester"]
 
-SUITE = """
-import pytest
-import wrong_transports
-from ottla_testkit.conformance import PlainFarEnd, TransportConformance
-
-class TestIt(TransportConformance):
-    patience = 1.0
-
-    @pytest.fixture
-    def transport(self):
-        return wrong_transports.{transport}
-
+FAR_END = """
     @pytest.fixture
     def far_end(self):
-        return PlainFarEnd
-"""
-
+        from ottla_testkit.conformance import PlainFarEnd
+        return PlainFarEnd"""
+SUITE = Suite(
+    name="TransportConformance",
+    subject="transport",
+    module="wrong_transports",
+    more=lambda _patience: FAR_END,
+)
 WRONG = [
     ("IgnoresShortWrites", "arrive_in_order", "nothing goes on: .* bytes were taken by write"),
     ("IgnoresShortWrites", "flush_is_true", r"flush\(\) said that everything has left, and \d+ of \d+ bytes are still"),
@@ -60,38 +51,26 @@ WRONG = [
 ]
 
 
-def outcome(pytester: pytest.Pytester, transport: str, *arguments: str) -> pytest.RunResult:
-    """The suite run on one transport."""
-    pytester.syspathinsert(pathlib.Path(__file__).parent)
-    pytester.makepyfile(test_it=SUITE.format(transport=transport))
-    return pytester.runpytest_inprocess(*QUICKLY, *arguments)
-
-
-@pytest.mark.parametrize(("layer", "test", "said"), WRONG)
+@each_of(WRONG)
 def test_a_layer_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, layer: str, test: str, said: str
+    pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
-    result = outcome(pytester, f"WrongTransport(wrong_transports.{layer})", "-x", "-k", test)
+    result = SUITE.run(pytester, f"WrongTransport(wrong_transports.{plugin})", "-x", "-k", test, patience=1.0)
 
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert re.search(said, result.stdout.str())
+    assert_caught(result, said)
 
 
 def test_connections_that_share_what_they_should_not_are_caught(pytester: pytest.Pytester) -> None:
-    result = outcome(pytester, "Shared()", "-x", "-k", "two_connections")
+    result = SUITE.run(pytester, "Shared()", "-x", "-k", "two_connections", patience=1.0)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
 def test_targets_that_are_none_are_caught(pytester: pytest.Pytester) -> None:
-    result = outcome(pytester, "WrongTargets()", "-x", "-k", "targets")
-
-    assert "it must be None or a sequence of Target" in result.stdout.str()
+    SUITE.assert_catches(pytester, "WrongTargets()", "targets", "it must be None or a sequence of Target")
 
 
 # `may_read` is an offer: who may always read is asked again only after the socket, and costs a read for each answer.
 @pytest.mark.parametrize("layer", ["Right", "MayAlwaysRead"])
 def test_a_layer_that_keeps_all_promises_passes(pytester: pytest.Pytester, layer: str) -> None:
-    result = outcome(pytester, f"WrongTransport(wrong_transports.{layer})")
-
-    assert result.ret == pytest.ExitCode.OK, result.stdout.str()
+    SUITE.assert_passes(pytester, f"WrongTransport(wrong_transports.{layer})")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, run_suite
+from suite_runs import Suite, each_of
 
 pytest_plugins = ["pytester"]
+
+SUITE = Suite(name="RecordEncoderConformance", subject="encoder", module="wrong_encoders")
 
 WRONG_COLUMNS = [
     ("SecondsForMilliseconds", "bytes_are_those", r"they part at byte \d+|(first|max)_timestamp of"),
@@ -48,32 +50,19 @@ WRONG_ENCODERS = [
 ]
 
 
-def names(wrong: list[tuple[str, str, str]]) -> list[str]:
-    return [name for name, _test, _said in wrong]
-
-
-def caught(pytester: pytest.Pytester, encoder: str, test: str, said: str) -> None:
-    """Assert that this test of the suite finds it."""
-    result = run_suite(pytester, "RecordEncoderConformance", "encoder", f"wrong_encoders.{encoder}", "-x", "-k", test)
-
-    assert_caught(result, said)
-
-
-@pytest.mark.parametrize(("columns", "test", "said"), WRONG_COLUMNS, ids=names(WRONG_COLUMNS))
+@each_of(WRONG_COLUMNS)
 def test_columns_that_break_a_promise_are_told_which(
-    pytester: pytest.Pytester, columns: str, test: str, said: str
+    pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
-    caught(pytester, f"WrongEncoder(wrong_encoders.{columns})", test, said)
+    SUITE.assert_catches(pytester, f"WrongEncoder(wrong_encoders.{plugin})", test, said)
 
 
-@pytest.mark.parametrize(("encoder", "test", "said"), WRONG_ENCODERS, ids=names(WRONG_ENCODERS))
+@each_of(WRONG_ENCODERS)
 def test_an_encoder_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, encoder: str, test: str, said: str
+    pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
-    caught(pytester, f"{encoder}()", test, said)
+    SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
 def test_an_encoder_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
-    result = run_suite(pytester, "RecordEncoderConformance", "encoder", "wrong_encoders.WrongEncoder()")
-
-    assert_passed(result)
+    SUITE.assert_passes(pytester, "WrongEncoder()")

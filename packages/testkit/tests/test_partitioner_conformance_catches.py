@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, patience_for, run_suite
+from suite_runs import Suite, assert_caught, each_of
 
 pytest_plugins = ["pytester"]
+
+SUITE = Suite(
+    name="PartitionerConformance",
+    subject="partitioner",
+    module="wrong_partitioners",
+    more=lambda _patience: "heeds_availability = True",
+)
 
 WRONG = [
     ("OneTooMany", "in_range", r"chose partition \d+ of a topic that has \d+"),
@@ -51,46 +58,18 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("partitioner", "test", "said"), WRONG, ids=[wrong for wrong, _test, _said in WRONG])
+@each_of(WRONG)
 def test_a_partitioner_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, partitioner: str, test: str, said: str
+    pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
-    result = run_suite(
-        pytester,
-        "PartitionerConformance",
-        "partitioner",
-        f"wrong_partitioners.{partitioner}()",
-        "-x",
-        "-k",
-        test,
-        patience=patience_for(said),
-        more="heeds_availability = True",
-    )
-
-    assert_caught(result, said)
+    SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
 def test_a_key_that_is_not_where_it_belongs_is_caught(pytester: pytest.Pytester) -> None:
-    result = run_suite(
-        pytester,
-        "PartitionerConformance",
-        "partitioner",
-        "wrong_partitioners.Right()",
-        "-k",
-        "others_look",
-        more="places = {(b'a', 100): 11}",
-    )
+    result = SUITE.run(pytester, "Right()", "-k", "others_look", more="places = {(b'a', 100): 11}")
 
     assert_caught(result, "the key b'a' went to partition 7 of 100; it belongs on 11")
 
 
 def test_a_partitioner_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
-    result = run_suite(
-        pytester,
-        "PartitionerConformance",
-        "partitioner",
-        "wrong_partitioners.Right()",
-        more="heeds_availability = True",
-    )
-
-    assert_passed(result)
+    SUITE.assert_passes(pytester, "Right()")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, patience_for, run_suite
+from suite_runs import Suite, each_of
 
 pytest_plugins = ["pytester"]
 
@@ -12,6 +12,9 @@ SAMPLES = """import pyarrow as pa
     refused = (1, "text", object())
     columns = (pa.array([{"a": 1}, None, {"a": 2}, {"a": None}]),)
     refused_columns = (pa.array([1, 2]),)"""
+SUITE = Suite(
+    name="SerializerConformance", subject="serializer", module="wrong_serializers", more=lambda _patience: SAMPLES
+)
 WRONG = [
     ("HasAnotherName", "contract", "lacks a method of ottla.interfaces.Serializer"),
     ("NullIsAText", "null", "None became b'null'; it must stay None"),
@@ -45,26 +48,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("serializer", "test", "said"), WRONG, ids=[wrong for wrong, _test, _said in WRONG])
+@each_of(WRONG)
 def test_a_serializer_that_breaks_a_promise_is_told_which(
-    pytester: pytest.Pytester, serializer: str, test: str, said: str
+    pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
-    result = run_suite(
-        pytester,
-        "SerializerConformance",
-        "serializer",
-        f"wrong_serializers.{serializer}()",
-        "-x",
-        "-k",
-        test,
-        patience=patience_for(said),
-        more=SAMPLES,
-    )
-
-    assert_caught(result, said)
+    SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
 def test_a_serializer_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
-    result = run_suite(pytester, "SerializerConformance", "serializer", "wrong_serializers.Right()", more=SAMPLES)
-
-    assert_passed(result)
+    SUITE.assert_passes(pytester, "Right()")

@@ -20,6 +20,8 @@ from ottla_authenticator_msk_iam_example.credentials import (
 from ottla_authenticator_msk_iam_example.exchange import MskIamExchange
 from ottla_authenticator_msk_iam_example.signature import Credentials
 
+ottla_conformance = "ottla_authenticator_msk_iam_example.conformance:MskIamConformance"
+
 NAME: Final = "AWS_MSK_IAM"
 REGION: Final = "aws.msk.region"
 

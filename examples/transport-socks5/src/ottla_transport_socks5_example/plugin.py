@@ -15,6 +15,8 @@ from ottla_transport_socks5_example.negotiation import MAX_LENGTH, Login, negoti
 
 HostAndPort: TypeAlias = tuple[str, int]
 
+ottla_conformance = "ottla_transport_socks5_example.conformance:Socks5Conformance"
+
 _HOST_AND_PORT: Final = re.compile(r"(?:(?P<name>[^\s:/@\[\]]+)|\[(?P<digits>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})")
 
 

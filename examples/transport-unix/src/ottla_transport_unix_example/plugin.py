@@ -14,6 +14,8 @@ from ottla.errors import ConfigError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
 
+ottla_conformance = "ottla_transport_unix_example.conformance:UnixConformance"
+
 MAX_PATH: Final = 103
 """What every system has room for beside the zero at the end; Linux takes four bytes more."""
 

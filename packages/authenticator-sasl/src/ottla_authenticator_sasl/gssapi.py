@@ -26,6 +26,8 @@ from ottla_authenticator_sasl.login import (
 )
 from ottla_authenticator_sasl.quoting import quoted
 
+ottla_conformance = "ottla_authenticator_sasl.conformance:GssapiConformance"
+
 NAME: Final = "GSSAPI"
 SERVICE: Final = "sasl.kerberos.service.name"
 PRINCIPAL: Final = "sasl.kerberos.principal"

@@ -12,6 +12,8 @@ from ottla_authenticator_sasl.quoting import quoted
 from ottla_authenticator_sasl.token_choice import TokenChoice, Tokens, token_choice
 from ottla_authenticator_sasl.token_keys import NAME, OAUTH_KEYS
 
+ottla_conformance = "ottla_authenticator_sasl.conformance:OAuthBearerConformance"
+
 _SEPARATOR = "\x01"
 _END_OF_REFUSAL = b"\x01"
 

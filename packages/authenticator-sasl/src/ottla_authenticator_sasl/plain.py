@@ -10,6 +10,8 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.login import LOGIN_KEYS, Login, login
 
+ottla_conformance = "ottla_authenticator_sasl.conformance:PlainConformance"
+
 NAME: Final = "PLAIN"
 
 

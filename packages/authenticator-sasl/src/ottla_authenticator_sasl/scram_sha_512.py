@@ -8,6 +8,8 @@ from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, Mechanism, PluginConfig
 from ottla_authenticator_sasl.scram import scram_keys, scram_mechanism
 
+ottla_conformance = "ottla_authenticator_sasl.conformance:ScramSha512Conformance"
+
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:

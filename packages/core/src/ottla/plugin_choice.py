@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -59,16 +60,16 @@ class _Claims:
     def plugin(self, kind: KindName, name: str, *, family: str = "", note: str = "") -> Callable[..., Any]:
         """A function that makes the plugin's object once the whole configuration has been found good.
 
-        *family* is how the names of its keys begin, where that is known without the plugin; *note* is added to what is
-        said of one that is missing.
+        *family* is how the names of its keys begin, where that is not the plugin's own name; *note* is added to what
+        is said of one that is missing.
         """
         try:
             plugin = self._registry.plugin(kind, name)
             return _noting(self.of(plugin), note)
         except PluginError as error:
             self.errors.append(_noted(error, note))
-            if family:
-                self.unclaimable.update(key for key in self._draft.config.plugin_values if key.startswith(family))
+            begins = (family,) if family else _families(name)
+            self.unclaimable.update(key for key in self._draft.config.plugin_values if key.startswith(begins))
             return _never
 
     def plugins(self, kind: KindName, names: Sequence[str]) -> Callable[[], Mapping[str, Any]]:
@@ -211,6 +212,12 @@ def _noting(make: Callable[..., Any], note: str) -> Callable[..., Any]:
             raise _noted(error, note) from error.__cause__
 
     return made
+
+
+def _families(name: str) -> tuple[str, ...]:
+    """How the keys of a plugin that is not there begin: with its name, as plugins are asked to have it."""
+    plain = name.strip().lower()
+    return f"{plain}.", f"{re.sub('[-_]', '.', plain)}."
 
 
 def _noted(error: PluginError, note: str) -> PluginError:

@@ -5,7 +5,8 @@ more, such as the other end of its connections, states where its own subclass is
 
     ottla_conformance = "my_package.conformance:MyConformance"
 
-That class gives the fixtures which are missing; `settings`, where it has them, are the plugin's own for the check.
+That class gives the fixtures which are missing. `settings`, where it has them, are what the check adds to those that it
+was given; or `settings_for(given)` returns them all. Its fixtures find in `self.settings` what they came to.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import pytest
 
-from ottla.errors import PluginBroken
+from ottla.errors import OttlaError, PluginBroken
 from ottla.registry import KindName, Plugin, Registry, make_alone
 
 _OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib", "--no-header", "-ra")
@@ -37,6 +39,7 @@ from ottla_testkit.plugin_check import suite
 
 TestInstalled = suite({kind!r}, {name!r}, json.loads(Path(__file__).with_name("settings.json").read_text()))
 """
+_SHORTEST_SECRET: Final = 8
 _WITHOUT_A_FAR_END: Final = (
     "{plugin} talks with its peer before bytes may flow, and only its author knows how that peer answers; to be "
     'checked it must state ottla_conformance = "module:class", a suite with a far end of its own'
@@ -63,29 +66,36 @@ _SUITES: Final[Mapping[KindName, _Suite]] = {
 }
 
 
-def check(plugin: Plugin, settings: Mapping[str, str], *, verbose: bool = False) -> bool:
-    """Whether the plugin keeps every promise; pytest tells on the standard output.
+def prepare(plugin: Plugin, settings: Mapping[str, str]) -> None:
+    """Make it once, so that what cannot even be made is told in a sentence and not by a suite.
 
     Raises ConfigError or PluginError when it cannot be made from these settings.
     """
     kind, name = plugin.info.kind.name, plugin.name
     tested = suite(kind, name, settings)
     if _is_made_here(tested, kind):
-        made = _made(kind, name, {**getattr(tested, "settings", {}), **settings})
+        made = _made(kind, name, tested.settings)
         if kind == "transport" and plugin.conformance is None and not _ready_at_once(made):
             raise PluginBroken(_WITHOUT_A_FAR_END.format(plugin=plugin))
+
+
+def check(plugins: Sequence[Plugin], settings: Mapping[str, str], *, verbose: bool = False) -> bool:
+    """Whether these plugins, which were prepared, keep every promise; pytest tells on the standard output."""
     with tempfile.TemporaryDirectory(prefix="ottla-check-") as folder:
-        ended = _run(Path(folder), _SOURCE.format(kind=kind, name=name), settings, verbose=verbose)
-    return ended == pytest.ExitCode.OK
+        return _run(Path(folder), plugins, settings, verbose=verbose) == pytest.ExitCode.OK
 
 
 def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
     """A class of tests for the installed plugin of this name."""
     plugin = Registry().plugin(kind, name)
     base = _base(kind)
-    installed = _installed(kind, name, base, settings)
     own = () if plugin.conformance is None else (_stated(plugin, base),)
-    return type("TestInstalled", (*own, installed), {})
+    bases = (*own, _installed(kind, name, base))
+    settled = _settled(bases[0], settings)
+    members: dict[str, Any] = {"settings": settled}
+    if kind == "authenticator":
+        members["secrets"] = (*bases[0].secrets, *_secrets(plugin, settled))
+    return type("TestInstalled", bases, members)
 
 
 def _base(kind: KindName) -> type[Any]:
@@ -98,6 +108,8 @@ def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
     module, _, attribute = str(plugin.conformance).partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
+    except OttlaError:
+        raise
     except Exception as error:
         raise PluginBroken(
             f"{plugin} states ottla_conformance = {plugin.conformance!r}, which cannot be imported: "
@@ -110,11 +122,25 @@ def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
     return found
 
 
-def _installed(kind: KindName, name: str, base: type[Any], settings: Mapping[str, str]) -> type[Any]:
+def _settled(tested: type[Any], given: Mapping[str, str]) -> Mapping[str, Any]:
+    """What the plugin is made with: what was given, and what the plugin's own class adds to it."""
+    settings_for = getattr(tested, "settings_for", None)
+    if settings_for is not None:
+        return dict(settings_for(given))
+    return {**getattr(tested, "settings", {}), **given}
+
+
+def _secrets(plugin: Plugin, settings: Mapping[str, Any]) -> Sequence[str]:
+    """Which of the settings nobody may see; short ones are seen by chance."""
+    declared = [settings.get(key.name) for key in plugin.config_keys() if key.secret]
+    return [value for value in declared if isinstance(value, str) and len(value) >= _SHORTEST_SECRET]
+
+
+def _installed(kind: KindName, name: str, base: type[Any]) -> type[Any]:
     """The suite whose subject comes out of the installed plugin, for a class that does not say otherwise."""
 
     def subject(self: Any) -> object:
-        return _made(kind, name, {**getattr(self, "settings", {}), **settings})
+        return _made(kind, name, self.settings)
 
     members: dict[str, Any] = {_SUITES[kind].subject: pytest.fixture(subject), "made_here": True}
     if kind == "transport":
@@ -149,17 +175,20 @@ def _is_made_here(tested: type[Any], kind: KindName) -> bool:
     return "made_here" in vars(giver)
 
 
-def _made(kind: KindName, name: str, settings: Mapping[str, str]) -> object:
+def _made(kind: KindName, name: str, settings: Mapping[str, Any]) -> object:
     registry = Registry()
     return make_alone(registry.plugin(kind, name), settings, registry=registry)
 
 
-def _run(folder: Path, source: str, settings: Mapping[str, str], *, verbose: bool) -> int:
+def _run(folder: Path, plugins: Sequence[Plugin], settings: Mapping[str, str], *, verbose: bool) -> int:
     # Settings travel in a file that only this user reads: an argument would show secrets to everybody.
     (folder / "settings.json").write_text(json.dumps(dict(settings)))
     (folder / "pytest.ini").write_text("[pytest]\n")
-    test = folder / "test_installed.py"
-    test.write_text(source)
+    tests = []
+    for number, plugin in enumerate(plugins):
+        kind, name = plugin.info.kind.name, plugin.name
+        tests.append(folder / f"test_{number}_{kind}_{re.sub(r'[^a-z0-9]', '_', name.lower())}.py")
+        tests[-1].write_text(_SOURCE.format(kind=kind, name=name), encoding="utf-8")
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
-    asked = [*_OPTIONS, "-v" if verbose else "-q", f"--rootdir={folder}", str(test)]
+    asked = [*_OPTIONS, "-v" if verbose else "-q", f"--rootdir={folder}", *map(str, tests)]
     return subprocess.run([sys.executable, "-m", "pytest", *asked], env=environment, check=False).returncode

@@ -14,6 +14,8 @@ from ottla_transport_ssl.keys import KEYS, read
 from ottla_transport_ssl.layer import TlsLayer
 from ottla_transport_ssl.setups import Setups
 
+ottla_conformance = "ottla_transport_ssl.conformance:TlsConformance"
+
 logger = logging.getLogger(__name__)
 
 

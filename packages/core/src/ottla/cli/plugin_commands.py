@@ -5,7 +5,11 @@ The last two come with the testkit, which is looked up only when it is asked for
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +23,7 @@ from ottla.registry.installed import misplaced
 
 _PROMISE_BROKEN: Final = 1
 _TESTKIT: Final = "ottla_testkit"
+_PATIENCE: Final = 5.0
 
 
 @click.group(invoke_without_command=True)
@@ -29,12 +34,26 @@ def plugins(context: click.Context, as_json: bool) -> None:
 
     Each is loaded, and made without settings, as far as that goes. The exit code is 0 whatever is found.
     """
-    if context.invoked_subcommand is not None:
-        if as_json:
-            raise click.UsageError(f"--json is for the list, not for {context.invoked_subcommand!r}")
-        return
+    if context.invoked_subcommand is None:
+        _list(as_json=as_json)
+    elif as_json:
+        raise click.UsageError(f"--json is for the list, not for {context.invoked_subcommand!r}")
+
+
+@plugins.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of a table.")
+def list_(as_json: bool) -> None:
+    """The same as `ottla plugins` alone."""
+    _list(as_json=as_json)
+
+
+def _list(*, as_json: bool) -> None:
     registry = Registry()
-    standings = [standing(info, registry=registry) for info in _installed(registry)]
+    standings = []
+    for info in _installed(registry):
+        # What is printed by a package that is imported is no part of the list, which programs read.
+        with contextlib.redirect_stdout(sys.stderr), told_when_slow(info):
+            standings.append(standing(info, registry=registry))
     if as_json:
         click.echo(document(standings, misplaced()))
     else:
@@ -42,7 +61,7 @@ def plugins(context: click.Context, as_json: bool) -> None:
 
 
 @plugins.command()
-@click.argument("name", metavar="[KIND:]NAME")
+@click.argument("names", metavar="[KIND:]NAME...", nargs=-1, required=True)
 @click.option("--config", "-c", "pairs", metavar="KEY=VALUE", multiple=True, help="A setting for the plugin.")
 @click.option(
     "--command-config",
@@ -51,23 +70,27 @@ def plugins(context: click.Context, as_json: bool) -> None:
     help="Settings as Java properties; the place for secrets, which a command line shows to everybody.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Name every promise, not only the broken ones.")
-def check(name: str, pairs: tuple[str, ...], command_config: Path | None, verbose: bool) -> None:
-    """Run the conformance suite of an installed plugin, such as `transport:plaintext`.
+def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path | None, verbose: bool) -> None:
+    """Run the conformance suites of installed plugins, such as `transport:plaintext`.
 
-    The plugin is made as a producer makes it, from --config. The exit code is 0 when it keeps every promise, 1 when it
-    breaks one or cannot be made, 2 for wrong usage.
+    A plugin is made as a producer makes it, from --config. The exit code is 0 when all promises are kept, 1 when one
+    is broken or a plugin cannot be made, 2 for wrong usage.
     """
     settings = {**_read(command_config), **dict(_pair(pair) for pair in pairs)}
     registry = Registry()
-    info = _named(name, registry)
+    infos = dict.fromkeys(_named(name, registry) for name in names)
     testkit = _testkit("plugin_check", wanted="the conformance suites")
-    try:
-        plugin: Plugin = registry.plugin(info.kind.name, info.name)
-        kept = testkit.check(plugin, settings, verbose=verbose)
-    except (PluginError, ConfigError) as error:
-        click.echo(str(error), err=True)
-        raise click.exceptions.Exit(_PROMISE_BROKEN) from None
-    if not kept:
+    prepared: list[Plugin] = []
+    for info in infos:
+        try:
+            with told_when_slow(info):
+                plugin = registry.plugin(info.kind.name, info.name)
+                testkit.prepare(plugin, settings)
+            prepared.append(plugin)
+        except (PluginError, ConfigError) as error:
+            click.echo(str(error), err=True)
+    kept = not prepared or testkit.check(prepared, settings, verbose=verbose)
+    if len(prepared) < len(infos) or not kept:
         raise click.exceptions.Exit(_PROMISE_BROKEN)
 
 
@@ -95,20 +118,35 @@ def new(kind: KindName, name: str, directory: Path | None) -> None:
     click.echo(f"    pip install -e '{folder}[test]'\n    pytest {folder}\n    ottla plugins check {kind}:{name}\n")
 
 
+@contextlib.contextmanager
+def told_when_slow(info: EntryInfo, *, patience: float = _PATIENCE) -> Iterator[None]:
+    """Whoever waits for a plugin learns which one it is; a call that hangs in foreign code cannot be ended."""
+    notice = threading.Timer(patience, lambda: click.echo(f"still waiting for the {info}; Ctrl-C ends it", err=True))
+    notice.daemon = True
+    notice.start()
+    try:
+        yield
+    finally:
+        notice.cancel()
+
+
 def _installed(registry: Registry) -> list[EntryInfo]:
     return [info for kind in KINDS for info in registry.installed(kind)]
 
 
 def _named(name: str, registry: Registry) -> EntryInfo:
     """The plugin that *name* means, with its kind before a colon, or without where only one kind has it."""
-    kind, _, rest = name.rpartition(":")
-    if kind and kind not in KINDS:
-        raise click.UsageError(f"{kind!r} is no kind of plugin; the kinds are {', '.join(KINDS)}")
+    kind, colon, rest = name.partition(":")
+    if kind not in KINDS:
+        kind, rest = "", name
     found = [
         info
         for info in _installed(registry)
         if info.name.lower() == rest.strip().lower() and kind in ("", info.kind.name)
     ]
+    if not (found or kind) and colon:
+        before = name.partition(":")[0]
+        raise click.UsageError(f"{before!r} is no kind of plugin; the kinds are {', '.join(KINDS)}")
     kinds = sorted({info.kind.name for info in found})
     if not found:
         raise click.UsageError(f"no {kind or 'plugin'} named {rest!r} is installed; `ottla plugins` lists what is")

@@ -53,12 +53,19 @@ def _table(standings: Sequence[Standing]) -> Table:
         table.add_row(
             # Text, not str: names in brackets are no markup.
             Text(info.kind.name),
-            Text(info.name),
-            Text(info.distribution),
-            Text(info.version),
-            Text(_FINE, style="green") if standing.problem is None else Text(standing.problem, style="bold red"),
+            Text(_harmless(info.name)),
+            Text(_harmless(info.distribution)),
+            Text(_harmless(info.version)),
+            Text(_FINE, style="green")
+            if standing.problem is None
+            else Text(_harmless(standing.problem), style="bold red"),
         )
     return table
+
+
+def _harmless(text: str) -> str:
+    """What would move the cursor or colour the terminal is spelt out."""
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
 
 def _note(entry: EntryPoint) -> str:

@@ -103,8 +103,20 @@ class ConfigDraft:
         try:
             return key.type(raw)
         except (TypeError, ValueError) as error:
-            self._reading.problems.append(_refusal(key, raw, error, plugin=plugin))
+            self._refuse(key, raw, str(error), plugin=plugin)
             return key.default
+        except Exception as error:
+            fault = f"its type raised {type(error).__name__}, where ValueError or TypeError say what is wrong"
+            self._refuse(key, raw, fault, plugin=plugin)
+            return key.default
+
+    def _refuse(self, key: ConfigKey, raw: object, why: str, *, plugin: str) -> None:
+        # The error of a secret's type may well quote the secret.
+        if key.name in self._secrets or is_secret(key.name):
+            problem = f"{key.name}={HIDDEN}: not accepted by {plugin}; {key.meaning}"
+        else:
+            problem = f"{key.name}={brief(raw)}: {why} ({plugin}: {key.meaning})"
+        self._reading.problems.append(problem)
 
     def _raw(self, name: str) -> object:
         reading = self._reading
@@ -117,10 +129,3 @@ class ConfigDraft:
             _log.info("%s", note)
         if unused:
             _log.warning("these keys are known, but nothing here uses them: %s", ", ".join(sorted(unused)))
-
-
-def _refusal(key: ConfigKey, raw: object, error: Exception, *, plugin: str) -> str:
-    # The error of a secret's type may well quote the secret.
-    if key.secret or is_secret(key.name):
-        return f"{key.name}={HIDDEN}: not accepted by {plugin}; {key.meaning}"
-    return f"{key.name}={brief(raw)}: {error} ({plugin}: {key.meaning})"

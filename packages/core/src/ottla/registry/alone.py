@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import ConfigDraft
-from ottla.errors import ConfigError, OttlaError, PluginError, PluginMissing
+from ottla.errors import ConfigError, PluginError, PluginMissing
 from ottla.registry.installed import EntryInfo
 from ottla.registry.lookup import Registry
 from ottla.registry.plugin import Plugin
@@ -51,7 +51,7 @@ def standing(info: EntryInfo, *, registry: Registry) -> Standing:
     except ConfigError:
         # It wants settings, and says so: it is there.
         return Standing(info=info)
-    except OttlaError as error:
+    except Exception as error:
         return Standing(info=info, problem=f"{type(error).__name__}: {error}")
     return Standing(info=info)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import pluggy
 
@@ -15,6 +15,9 @@ from ottla.hookspecs import PROJECT
 from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig
 from ottla.registry.installed import EntryInfo
 from ottla.registry.kinds import missing_attributes
+
+_FAULTS: Final = (Exception, SystemExit)
+"""What a plugin may raise, and nobody else shall suffer from: a script that was made a plugin may end the program."""
 
 
 class Plugin:
@@ -60,7 +63,11 @@ class Plugin:
             raise PluginBroken(f"{self} cannot be used: {hook} returned nothing; it must return an object")
         if isinstance(made, type):
             raise PluginBroken(f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object")
-        lacking = missing_attributes(made, self.info.kind.protocol)
+        try:
+            lacking = missing_attributes(made, self.info.kind.protocol)
+        except _FAULTS as error:
+            broken, cause = self._broken(f"a look at what {hook} returned raised", error, config)
+            raise broken from cause
         if lacking:
             raise PluginBroken(
                 f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is no "
@@ -74,6 +81,9 @@ class Plugin:
             return ()
         if not isinstance(declared, Sequence) or not all(isinstance(key, ConfigKey) for key in declared):
             raise PluginBroken(f"{self} cannot be used: ottla_config_keys must return a sequence of ConfigKey")
+        faults = list(_faults(declared))
+        if faults:
+            raise PluginBroken(f"{self} cannot be used: {'; '.join(faults)}")
         return tuple(declared)
 
     def _call(self, hook: str, **arguments: object) -> Any:
@@ -81,19 +91,36 @@ class Plugin:
             return getattr(self._hooks, hook)(**arguments)
         except OttlaError:
             raise
-        except Exception as error:
-            said, told = _said(error), f"{self} cannot be used: {hook} raised "
-            config = arguments.get("config")
-            harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
-            # The traceback of the cause would say it all the same.
-            raise PluginBroken(told + harmless) from (error if harmless == said else None)
+        except _FAULTS as error:
+            broken, cause = self._broken(f"{hook} raised", error, arguments.get("config"))
+            raise broken from cause
+
+    def _broken(self, what: str, error: BaseException, config: object) -> tuple[PluginBroken, BaseException | None]:
+        """What is said of a fault without the plugin's secrets, and its cause, whose traceback would tell one."""
+        said = _said(error)
+        harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
+        return PluginBroken(f"{self} cannot be used: {what} {harmless}"), error if harmless == said else None
+
+
+def _faults(keys: Sequence[ConfigKey]) -> Iterator[str]:
+    """What is wrong with the keys that a plugin declares."""
+    names = [key.name for key in keys]
+    for key in keys:
+        if not isinstance(key.name, str) or not key.name or key.name != key.name.strip():
+            yield f"the name of a key is {key.name!r}; write one such as acme.port"
+        if not callable(key.type):
+            yield f"the type of {key.name} is {key.type!r}, which cannot be called"
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield f"{name} is declared {names.count(name)} times"
 
 
 def _load(info: EntryInfo) -> object:
+    _module(info)
     try:
         loaded = info.entry_point.load()
         return loaded() if isinstance(loaded, type) else loaded
-    except Exception as error:
+    except _FAULTS as error:
         raise PluginBroken(f"{info} cannot be imported: {_said(error)}") from error
 
 
@@ -104,7 +131,7 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
     try:
         manager.register(loaded, name=info.name)
         manager.check_pending()
-    except Exception as error:
+    except _FAULTS as error:
         raise PluginBroken(f"{info} does not fit the hook specs: {_said(error)}") from error
     hook = info.kind.hook
     if not getattr(manager.hook, hook).get_hookimpls():
@@ -125,9 +152,18 @@ def _check_spec(info: EntryInfo, loaded: object) -> None:
 
 def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
     """What the plugin says of itself, or else its module."""
-    module = sys.modules.get(info.entry_point.module)
+    module = sys.modules.get(_module(info))
     return getattr(loaded, attribute, getattr(module, attribute, default))
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _module(info: EntryInfo) -> str:
+    try:
+        return info.entry_point.module
+    except AttributeError:  # as the library says that it cannot be read
+        raise PluginBroken(
+            f"{info} cannot be imported: {info.value!r} is no entry point; write 'module' or 'module:object'"
+        ) from None
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -32,7 +32,7 @@ def _size(batch: Any) -> int:
 
 def _column_size(column: Any) -> int:
     if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-        column.validate()
+        column.validate(full=True)  # what it points at is read
         pieces = (column.slice(start, _MEASURED_AT_ONCE) for start in range(0, len(column), _MEASURED_AT_ONCE))
         return sum(piece.cast(pa.large_binary()).nbytes for piece in pieces)
     try:

@@ -19,7 +19,6 @@ Without a `broker` only what needs no login is tested: what the mechanism says f
 
 from __future__ import annotations
 
-import base64
 import itertools
 import logging
 import random
@@ -27,15 +26,17 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import pytest
 
 from ottla.authentication.exchange import MAX_TOKEN, MAX_TURNS
 from ottla.errors import OttlaError
-from ottla.interfaces import Authenticator, Mechanism, Step
+from ottla.interfaces import Authenticator, Mechanism
 from ottla_testkit.conformance.crew import within
+from ottla_testkit.conformance.login import Login, MechanismCalls, kind, shown
 from ottla_testkit.conformance.sasl_broker import SaslBroker
+from ottla_testkit.conformance.secrets_seen import Secrets
 from ottla_testkit.conformance.witness import check, fail
 
 HOSTS: Final = ("localhost", "127.0.0.1", "::1", "b-1.a-rather-long-name.of.some.cluster.example.com", "KAFKA")
@@ -64,7 +65,7 @@ _DAMAGED: Final = 30
 MakeBroker: TypeAlias = Callable[[], SaslBroker]
 
 
-class AuthenticatorConformance:
+class AuthenticatorConformance(MechanismCalls):
     """Subclass it as `Test...`, and give the fixture `mechanism`; better `broker` and `secrets`, too."""
 
     secrets: ClassVar[Sequence[str]] = ()
@@ -109,7 +110,7 @@ class AuthenticatorConformance:
             self._close(mechanism)
 
     def test_it_has_everything_of_the_contract(self, mechanism: Mechanism) -> None:
-        check(isinstance(mechanism, Mechanism), f"{_kind(mechanism)} lacks something of ottla.interfaces.Mechanism")
+        check(isinstance(mechanism, Mechanism), f"{kind(mechanism)} lacks something of ottla.interfaces.Mechanism")
         name: object = mechanism.name
         check(
             isinstance(name, str) and _NAME.fullmatch(name) is not None,
@@ -118,20 +119,20 @@ class AuthenticatorConformance:
         blocking: object = mechanism.blocking
         check(isinstance(blocking, bool), f"blocking is {blocking!r}, which is neither True nor False")
         identity: object = getattr(mechanism, "identity", None)
-        check(identity is None or isinstance(identity, str), f"identity is a {_kind(identity)}; it is a name, or None")
+        check(identity is None or isinstance(identity, str), f"identity is a {kind(identity)}; it is a name, or None")
         remedy: object = getattr(mechanism, "remedy", "")
-        check(isinstance(remedy, str), f"remedy is a {_kind(remedy)}; it is what helps, in words")
+        check(isinstance(remedy, str), f"remedy is a {kind(remedy)}; it is what helps, in words")
         close = getattr(mechanism, "close", None)
-        check(close is None or callable(close), f"close is a {_kind(close)}, which cannot be called")
+        check(close is None or callable(close), f"close is a {kind(close)}, which cannot be called")
 
     def test_every_connection_has_an_exchange_of_its_own(self, mechanism: Mechanism) -> None:
-        one, other = self._exchange(mechanism), self._exchange(mechanism)
+        one, other = self._begun(mechanism), self._begun(mechanism)
         check(one is not other, "authenticator() returned the same exchange twice; each connection needs a new one")
 
     def test_any_broker_s_name_will_do_or_is_refused_in_words(self, mechanism: Mechanism) -> None:
         for host, port in itertools.product(HOSTS, (1, 9092, 65535)):
             try:
-                self._start(mechanism, self._exchange(mechanism, host=host, port=port))
+                self._start(mechanism, self._begun(mechanism, host=host, port=port))
             except OttlaError as error:
                 check(bool(str(error).strip()), f"start() for the host {host} raised {error!r}, which has no words")
 
@@ -150,7 +151,7 @@ class AuthenticatorConformance:
         self, mechanism: Mechanism, broker: MakeBroker | None
     ) -> None:
         make = _needed(broker)
-        logins = [_Login(self, mechanism, make()) for _ in range(3)]
+        logins = [Login(self, mechanism, make()) for _ in range(3)]
         for _ in range(MAX_TURNS):
             for login in logins:
                 login.advance()
@@ -160,7 +161,7 @@ class AuthenticatorConformance:
     def test_a_login_that_was_broken_off_is_begun_anew(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         make = _needed(broker)
         for turns in range(len(self._log_in(mechanism, make))):
-            given_up = _Login(self, mechanism, make())
+            given_up = Login(self, mechanism, make())
             for _ in range(turns):
                 given_up.advance()
             self._log_in(mechanism, make)
@@ -220,23 +221,24 @@ class AuthenticatorConformance:
         if not self.secrets:
             pytest.skip("`secrets` is empty: there is nothing to look for")
         caplog.set_level(logging.DEBUG)
-        self._check_silent("the mechanism", mechanism)
+        secrets = Secrets(self.secrets)
+        secrets.check_silent("the mechanism", mechanism)
         for ability in ("identity", "remedy"):
-            self._check_text(f"`{ability}`", str(getattr(mechanism, ability, "")))
+            secrets.check_text(f"`{ability}`", str(getattr(mechanism, ability, "")))
         for stage, data in itertools.product(range(self._stages(mechanism, broker)), _HOSTILE):
             login = self._at(stage, mechanism, broker)
-            self._check_silent("an exchange", login.exchange)
+            secrets.check_silent("an exchange", login.exchange)
             for _ in range(3):
                 outcome = self._outcome(mechanism, login.exchange, data)
                 if isinstance(outcome, OttlaError):
-                    self._check_error(outcome)
+                    secrets.check_error(outcome)
                     break
-            self._check_silent("an exchange", login.exchange)
+            secrets.check_silent("an exchange", login.exchange)
         if broker is not None:
             self._log_in(mechanism, broker)
-        self._check_silent("the mechanism", mechanism)
-        self._check_text("the log", caplog.text)
-        self._check_text("what is printed", "".join(capsys.readouterr()))
+        secrets.check_silent("the mechanism", mechanism)
+        secrets.check_text("the log", caplog.text)
+        secrets.check_text("what is printed", "".join(capsys.readouterr()))
 
     # Its end
 
@@ -254,66 +256,9 @@ class AuthenticatorConformance:
 
     # What the tests share
 
-    def _exchange(self, mechanism: Mechanism, *, host: str | None = None, port: int | None = None) -> Authenticator:
-        host, port = host or self.host, port or self.port
-        made: object = self._called(
-            "authenticator()", mechanism, lambda: mechanism.authenticator(host, port), raises="nothing"
-        )
-        check(
-            isinstance(made, Authenticator),
-            f"authenticator() returned a {_kind(made)}, which lacks a method of ottla.interfaces.Authenticator",
-        )
-        assert isinstance(made, Authenticator)
-        return made
-
-    def _start(self, mechanism: Mechanism, exchange: Authenticator) -> bytes:
-        said: Any = self._called("start()", mechanism, exchange.start)
-        check(isinstance(said, bytes), f"start() returned a {_kind(said)}; it must be bytes")
-        self._check_size("start()", said)
-        return bytes(said)
-
-    def _challenge(self, mechanism: Mechanism, exchange: Authenticator, data: bytes) -> Step:
-        step: Any = self._called(_shown(data), mechanism, lambda: exchange.challenge(data))
-        check(isinstance(step, Step), f"{_shown(data)} returned a {_kind(step)}, which is no Step")
-        assert isinstance(step, Step)
-        reply: object = step.reply
-        check(reply is None or isinstance(reply, bytes), f"{_shown(data)} replied with a {_kind(reply)}, not bytes")
-        check(isinstance(step.done, bool), f"{_shown(data)} said done={step.done!r}, which is neither True nor False")
-        check(
-            step.done or reply is not None,
-            f"{_shown(data)} has nothing to reply and is not done either: both sides would wait for each other",
-        )
-        self._check_size(_shown(data), step.reply or b"")
-        return step
-
-    def _outcome(self, mechanism: Mechanism, exchange: Authenticator, data: bytes) -> Step | OttlaError:
-        try:
-            return self._challenge(mechanism, exchange, data)
-        except OttlaError as error:
-            check(bool(str(error).strip()), f"{_shown(data)} raised {error!r}, which has no words")
-            return error
-
-    def _called(self, call: str, mechanism: Mechanism, work: Callable[[], Any], *, raises: str = "") -> Any:
-        """What it returns; every call is on another thread, as the core may do it, too."""
-        limit, remedy = self.patience, "nobody can log in meanwhile"
-        if not mechanism.blocking:
-            limit = self.at_once
-            remedy = "the I/O thread waits for it, and with it every connection: do not wait, or say blocking = True"
-        try:
-            return within(limit, call, work, remedy=remedy)
-        except OttlaError as error:
-            if raises == "nothing":
-                fail(f"{call} raised {error!r}; what can fail belongs into start() or challenge()", error)
-            raise
-        except Exception as error:
-            fail(f"{call} raised {type(error).__name__}; what it refuses must be an AuthenticationFailed", error)
-
-    def _check_size(self, call: str, said: bytes) -> None:
-        check(len(said) <= MAX_TOKEN, f"{call} gave {len(said)} bytes to send; no broker takes more than {MAX_TOKEN}")
-
     def _log_in(self, mechanism: Mechanism, make: MakeBroker) -> list[bytes]:
         """A login at an honest broker, to its end; what the broker said."""
-        login = _Login(self, mechanism, make())
+        login = Login(self, mechanism, make())
         for _ in range(MAX_TURNS):
             login.advance()
             if login.over:
@@ -323,14 +268,14 @@ class AuthenticatorConformance:
     def _stages(self, mechanism: Mechanism, broker: MakeBroker | None) -> int:
         return 1 if broker is None else len(self._log_in(mechanism, broker))
 
-    def _at(self, stage: int, mechanism: Mechanism, broker: MakeBroker | None) -> _Login:
+    def _at(self, stage: int, mechanism: Mechanism, broker: MakeBroker | None) -> Login:
         """A login after so many of an honest broker's messages."""
-        login = _Login(self, mechanism, None if broker is None else broker())
+        login = Login(self, mechanism, None if broker is None else broker())
         for _ in range(stage):
             login.advance()
         return login
 
-    def _run_out(self, login: _Login, mechanism: Mechanism, data: bytes) -> None:
+    def _run_out(self, login: Login, mechanism: Mechanism, data: bytes) -> None:
         """Say the same until it has had enough."""
         for _ in range(MAX_TURNS):
             outcome = self._outcome(mechanism, login.exchange, data)
@@ -339,12 +284,12 @@ class AuthenticatorConformance:
             if outcome.done:
                 check(
                     not self.mutual,
-                    f"{_shown(data)} ended the login well; a broker that proves nothing could be anybody",
+                    f"{shown(data)} ended the login well; a broker that proves nothing could be anybody",
                 )
                 return
 
     def _expect_no_end(self, mechanism: Mechanism, messages: Sequence[bytes], what: str) -> None:
-        exchange = self._exchange(mechanism)
+        exchange = self._begun(mechanism)
         self._start(mechanism, exchange)
         for data in messages:
             if self._check_not_done(mechanism, exchange, data, what):
@@ -361,25 +306,6 @@ class AuthenticatorConformance:
         )
         return outcome.done
 
-    def _check_silent(self, what: str, thing: object) -> None:
-        self._check_text(f"the repr of {what}", f"{thing!r} {thing!s}")
-
-    def _check_error(self, error: BaseException) -> None:
-        seen: BaseException | None = error
-        while seen is not None:
-            notes = " ".join(getattr(seen, "__notes__", ()))
-            self._check_text(f"a {_kind(seen)} that it raised", f"{seen} {seen!r} {notes}")
-            seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
-
-    def _check_text(self, where: str, text: str) -> None:
-        for number, secret in enumerate(self.secrets):
-            encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
-            # It must not be quoted here either.
-            check(
-                secret not in text and encoded not in text and secret.encode().hex() not in text,
-                f"secrets[{number}] is seen in {where}",
-            )
-
     def _close(self, mechanism: Mechanism) -> None:
         self._closed = True
         close = getattr(mechanism, "close", None)
@@ -391,62 +317,7 @@ class AuthenticatorConformance:
             fail(f"close() raised {error!r}; it ends what runs in the background, and that is all", error)
 
 
-class _Login:
-    """One exchange with one broker, a turn at a time. `said` is what the broker has said."""
-
-    def __init__(self, suite: AuthenticatorConformance, mechanism: Mechanism, broker: SaslBroker | None) -> None:
-        self._suite = suite
-        self._mechanism = mechanism
-        self._broker = broker
-        self.exchange = suite._exchange(mechanism)
-        self._message = suite._start(mechanism, self.exchange)
-        self.said: list[bytes] = []
-        self.over = False
-
-    def heard(self) -> bytes:
-        """The broker's answer to what the mechanism said last."""
-        assert self._broker is not None, "nobody is there to be asked"
-        try:
-            return self._broker.answer(self._message)
-        except ValueError as error:
-            fail(f"an honest broker refused message {len(self.said) + 1} of {self._mechanism.name}: {error}")
-
-    def advance(self) -> None:
-        """A message of the mechanism to the broker, and one back."""
-        if self.over:
-            return
-        heard = self.heard()
-        self.said.append(heard)
-        try:
-            step = self._suite._challenge(self._mechanism, self.exchange, heard)
-        except OttlaError as error:
-            fail(f"message {len(self.said)} of an honest broker was refused: {error}", error)
-        if step.reply is not None:
-            self._message = step.reply
-        if step.done:
-            self._end(step)
-
-    def _end(self, step: Step) -> None:
-        assert self._broker is not None, "nobody is there to be asked"
-        self.over = True
-        if step.reply is not None:
-            self.heard()
-        check(
-            self._broker.satisfied,
-            f"the mechanism is done after {len(self.said)} messages of the broker, which does not know yet who it is",
-        )
-
-
 def _needed(broker: MakeBroker | None) -> MakeBroker:
     if broker is None:
         pytest.skip("no fixture `broker` makes the other half of a login")
     return broker
-
-
-def _kind(thing: object) -> str:
-    """Its type alone: what it is made of may be secret."""
-    return type(thing).__name__
-
-
-def _shown(data: bytes) -> str:
-    return f"challenge() with {data[:24]!r}{'...' if len(data) > 24 else ''} ({len(data)} bytes)"

@@ -15,8 +15,9 @@ from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla_testkit.conformance.far_end import FarEnd
 from ottla_testkit.conformance.line import PIECE, Line
-from ottla_testkit.conformance.witness import Witness, fail
+from ottla_testkit.conformance.witness import Witness, check, fail
 
+_NEVER_FULL: Final = 64 * 1024 * 1024
 _MOST_WRITES: Final = 100
 """In one turn: a layer that takes a byte at a time must not keep the test from its end."""
 
@@ -100,6 +101,35 @@ class Conversation:
             if time.monotonic() > deadline:
                 fail(f"{complaint}, and nothing goes on: {self._where()}")
             self.turn()
+
+    def until_over(self, complaint: str) -> None:
+        """Take turns until the layer has told of an end."""
+        self.until(lambda: self.over, complaint, ends=True)
+
+    def run_out(self, what: str) -> None:
+        """Let the layer make of it what it can; when the peer then hangs up, that must be the end."""
+        for _ in range(20):
+            self.turn()
+        self.line.hang_up()
+        self.until_over(f"{what} and hung up, and the layer does not tell")
+
+    def fill(self) -> int:
+        """Write until it is full, nobody reading; how much that was."""
+        piece, taken = bytes(100_000), 0
+        while took := self.layer.write([piece]):
+            taken += took
+            check(
+                taken < _NEVER_FULL, f"{taken} bytes were taken that nobody reads: write() never says that it is full"
+            )
+        return taken
+
+    def arrives_alone(self, written: int) -> None:
+        """What the layer says has left must be on its way, without another call."""
+        if not self.comes_alone(lambda: len(self.far_end.received) >= written):
+            fail(
+                f"flush() said that everything has left, and {written - len(self.far_end.received)} of {written} "
+                "bytes are still in the layer"
+            )
 
     def comes_alone(self, done: Callable[[], bool]) -> bool:
         """Whether it is done at last although the layer is not asked any more."""

@@ -14,33 +14,23 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 import pytest
 
 from ottla.errors import InvalidRecord, UnsupportedVersion
-from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
-from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
+from ottla.interfaces import Columns, ColumnsKind, RecordEncoder
+from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla_testkit.conformance.columns import PLENTY, append, check_bytes, check_facts, columns_of, encode, filled
 from ottla_testkit.conformance.crew import together
+from ottla_testkit.conformance.rows import NOW, Row, drawn
 from ottla_testkit.conformance.witness import check, fail
-
-NOW: Final = 1_700_000_000_000
-PLENTY: Final = 1 << 40
 
 _ROUNDS: Final = 60
 _WIRE_COST: Final = 20
 _THREADS: Final = 6
 _NAMELESS: Final = "\ud800"
-
-
-class Row(NamedTuple):
-    """One record, as `append` takes it."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...] = ()
-    timestamp_ms: int = NOW
 
 
 class RecordEncoderConformance:
@@ -72,44 +62,44 @@ class RecordEncoderConformance:
         check(isinstance(made, Columns), f"{made!r} lacks a method of ottla.interfaces.Columns")
 
     def test_every_call_makes_columns_of_its_own(self, encoder: RecordEncoder) -> None:
-        one, other = _columns(encoder), _columns(encoder)
-        self._append(one, Row(b"of one", b"1"))
+        one, other = columns_of(encoder), columns_of(encoder)
+        append(one, Row(b"of one", b"1"))
         check(len(other) == 0, "a record that was appended to one batch's columns is in another's as well")
-        self._append(other, Row(b"of the other", b"2"))
-        self._same(one, [Row(b"of one", b"1")])
-        self._same(other, [Row(b"of the other", b"2")])
+        append(other, Row(b"of the other", b"2"))
+        check_bytes(one, [Row(b"of one", b"1")])
+        check_bytes(other, [Row(b"of the other", b"2")])
 
     # Bytes
 
     def test_the_bytes_are_those_of_the_core_s_own_encoder(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
-            rows = _rows(chance)
-            self._same(self._filled(encoder, rows), rows)
+            rows = drawn(chance)
+            check_bytes(filled(encoder, rows), rows)
 
     @pytest.mark.parametrize("magic", [0, 1])
     def test_older_formats_are_the_same_as_well(
         self, encoder: RecordEncoder, chance: random.Random, magic: int
     ) -> None:
         for _ in range(_ROUNDS // 3):
-            rows = [row._replace(headers=()) for row in _rows(chance)]
-            self._same(self._filled(encoder, rows), rows, magic=magic)
+            rows = [row._replace(headers=()) for row in drawn(chance)]
+            check_bytes(filled(encoder, rows), rows, magic=magic)
 
     def test_offsets_and_sizes_grow_over_the_bounds_of_their_varints(self, encoder: RecordEncoder) -> None:
         for count in (63, 64, 65, 8191, 8192, 8193):
             rows = [Row(None, b"v", (), NOW + index) for index in range(count)]
-            self._same(self._filled(encoder, rows), rows)
+            check_bytes(filled(encoder, rows), rows)
         rows = [Row(bytes(size), bytes(size)) for size in (0, 62, 63, 64, 8189, 8190, 8191, 8192, 2_000_000)]
-        self._same(self._filled(encoder, rows), rows)
+        check_bytes(filled(encoder, rows), rows)
 
     def test_keys_headers_and_nulls_may_come_late(self, encoder: RecordEncoder) -> None:
         late = [Row(None, b"0"), Row(b"k", None), Row(None, None, (("h", None), ("", b""))), Row(b"", b"")]
         for start in range(len(late)):
             rows = [*late[start:], *late[:start]]
-            self._same(self._filled(encoder, rows), rows)
+            check_bytes(filled(encoder, rows), rows)
 
     def test_an_older_format_refuses_headers_and_the_records_stay(self, encoder: RecordEncoder) -> None:
         rows = [Row(None, b"a"), Row(b"k", b"b", (("name", None),))]
-        columns = self._filled(encoder, rows)
+        columns = filled(encoder, rows)
         for magic in (0, 1):
             try:
                 columns.encode(magic)
@@ -118,31 +108,31 @@ class RecordEncoderConformance:
             except Exception as error:
                 fail(f"encode({magic}) of headers raised {error!r}; it must be UnsupportedVersion", error)
             fail(f"encode({magic}) did not refuse headers, for which the format has no place")
-        self._same(columns, rows)
+        check_bytes(columns, rows)
 
-    def test_the_bytes_outlive_the_columns(self, encoder: RecordEncoder) -> None:
+    def test_the_bytes_outlive_thecolumns_of(self, encoder: RecordEncoder) -> None:
         rows = [Row(b"key", bytes([number]) * 500) for number in range(50)]
-        columns = self._filled(encoder, rows)
-        chunks = self._encode(columns, 2).chunks
+        columns = filled(encoder, rows)
+        chunks = encode(columns, 2).chunks
         before = b"".join(chunks)
         del columns
         gc.collect()
         for number in range(20):
-            self._encode(self._filled(encoder, [Row(b"other", bytes([number]) * 500)] * 60), 2)
+            encode(filled(encoder, [Row(b"other", bytes([number]) * 500)] * 60), 2)
         check(b"".join(chunks) == before, "the encoded bytes changed after the columns were let go of")
 
     # What has room, and what is refused
 
     def test_an_empty_batch_takes_any_record(self, encoder: RecordEncoder) -> None:
         for limit in (0, 1, 100):
-            columns = _columns(encoder, limit)
-            self._append(columns, Row(bytes(50_000), bytes(50_000)), why="the first one has room, whatever the limit")
+            columns = columns_of(encoder, limit)
+            append(columns, Row(bytes(50_000), bytes(50_000)), why="the first one has room, whatever the limit")
             check(len(columns) == 1, f"one record was appended, and len() is {len(columns)}")
 
     def test_the_rest_is_taken_as_long_as_there_is_room(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
-            rows, limit = _rows(chance), chance.randrange(5000)
-            columns, taken = _columns(encoder, limit), []
+            rows, limit = drawn(chance), chance.randrange(5000)
+            columns, taken = columns_of(encoder, limit), []
             for row in rows:
                 before = len(columns), columns.memory(), columns.size_estimate()
                 index = columns.append(*row)
@@ -156,22 +146,22 @@ class RecordEncoderConformance:
                     continue
                 after = len(columns), columns.memory(), columns.size_estimate()
                 check(after == before, "append() returned None, and the columns have changed")
-            self._same(columns, taken)
+            check_bytes(columns, taken)
 
     def test_what_is_allowed_later_makes_room(self, encoder: RecordEncoder) -> None:
         row = Row(b"key", bytes(100))
-        columns = _columns(encoder, 0)
-        self._append(columns, row)
+        columns = columns_of(encoder, 0)
+        append(columns, row)
         check(columns.append(*row) is None, "append() took a second record, with 0 bytes allowed")
         columns.allow(columns.memory() * 2 + 8)
-        self._append(columns, row, why="allow() has made room for two of them")
+        append(columns, row, why="allow() has made room for two of them")
         check(columns.append(*row) is None, "append() took a third record, with room for two")
         columns.allow(0)
-        self._same(columns, [row, row])
+        check_bytes(columns, [row, row])
 
     def test_closed_columns_take_nothing_whatever_is_allowed(self, encoder: RecordEncoder) -> None:
         for how in ("close", "encode", "release"):
-            columns = self._filled(encoder, [Row(None, b"a")])
+            columns = filled(encoder, [Row(None, b"a")])
             columns.close()
             if how != "close":
                 columns.encode(2) if how == "encode" else columns.release()
@@ -183,7 +173,7 @@ class RecordEncoderConformance:
     @pytest.mark.parametrize("earlier", [0, 1, 5])
     def test_what_the_format_cannot_hold_is_refused_alone(self, encoder: RecordEncoder, earlier: int) -> None:
         good = [Row(b"k", b"good", (("h", b"x"),))] * earlier
-        columns = self._filled(encoder, good)
+        columns = filled(encoder, good)
         for bad in (
             Row(None, b"bad", (), -2),
             Row(None, b"bad", (), TIMESTAMP_MAX + 1),
@@ -199,32 +189,32 @@ class RecordEncoderConformance:
                 fail(f"append() of {what} raised {error!r}; it must be InvalidRecord", error)
             fail(f"append() took {what}, which no format can hold")
         good = [*good, Row(b"k", b"after")]
-        self._append(columns, good[-1])
-        self._same(columns, good)
+        append(columns, good[-1])
+        check_bytes(columns, good)
 
     def test_every_timestamp_of_the_format_is_taken(self, encoder: RecordEncoder) -> None:
         for first in (0, NOW, TIMESTAMP_MAX):
             moments = [first, -1, 0, 1, TIMESTAMP_MAX - 1, TIMESTAMP_MAX]
             rows = [Row(None, b"v", (), moment) for moment in moments]
-            self._same(self._filled(encoder, rows), rows)
+            check_bytes(filled(encoder, rows), rows)
 
     def test_a_delta_that_does_not_fit_64_bits_needs_another_batch(self, encoder: RecordEncoder) -> None:
         first, just = Row(None, b"no time", (), -1), Row(None, b"just before", (), TIMESTAMP_MAX - 1)
-        columns = self._filled(encoder, [first])
+        columns = filled(encoder, [first])
         check(
             columns.append(None, b"the end of time", (), TIMESTAMP_MAX) is None,
             f"append() took timestamp {TIMESTAMP_MAX} behind one of -1, from which it is 2**63 away: more than fits",
         )
-        self._append(columns, just)
-        self._same(columns, [first, just])
+        append(columns, just)
+        check_bytes(columns, [first, just])
 
     # Sizes
 
     def test_sizes_are_bounds(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
-            columns = self._filled(encoder, _rows(chance))
+            columns = filled(encoder, drawn(chance))
             estimate, memory, count = columns.size_estimate(), columns.memory(), len(columns)
-            size = sum(map(len, self._encode(columns, 2).chunks))
+            size = sum(map(len, encode(columns, 2).chunks))
             check(
                 size <= estimate,
                 f"{count} records have {size} bytes, and size_estimate() said {estimate}: requests would be too large",
@@ -240,7 +230,7 @@ class RecordEncoderConformance:
         cost = encoder.record_cost
         for size in (0, 1, 100, 10_000):
             rows = [Row(b"k" * 10, chance.randbytes(size), (), NOW + number) for number in range(200)]
-            memory = self._filled(encoder, rows).memory()
+            memory = filled(encoder, rows).memory()
             bare = sum(10 + size for _ in rows)
             check(
                 memory <= bare + len(rows) * cost,
@@ -253,44 +243,44 @@ class RecordEncoderConformance:
     def test_facts_and_number_stay_when_the_records_go(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for how in ("encode", "release"):
             for _ in range(_ROUNDS // 4):
-                rows = _rows(chance)
-                columns = self._filled(encoder, rows)
+                rows = drawn(chance)
+                columns = filled(encoder, rows)
                 columns.close()
-                self._told(columns, rows, "before")
+                check_facts(columns, rows, "before")
                 columns.encode(2) if how == "encode" else columns.release()
                 if how == "encode":
-                    self._told(columns, rows, "after encode()")
+                    check_facts(columns, rows, "after encode()")
                 check(len(columns) == len(rows), f"after {how}(), {len(rows)} records are {len(columns)} by len()")
 
     def test_keys_are_those_that_were_appended(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS // 4):
-            rows = _rows(chance)
-            keys, appended = list(self._filled(encoder, rows).keys()), [row.key for row in rows]
+            rows = drawn(chance)
+            keys, appended = list(filled(encoder, rows).keys()), [row.key for row in rows]
             check(keys == appended, f"keys() of {len(rows)} records gave other keys than were appended")
 
     # Records that move
 
     def test_records_move_to_other_columns_as_they_are(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
-            before, rows = _rows(chance)[: chance.choice((0, 3))], _rows(chance)
+            before, rows = drawn(chance)[: chance.choice((0, 3))], drawn(chance)
             chosen = sorted(chance.sample(range(len(rows)), chance.randrange(1, len(rows) + 1)))
-            source, target = self._filled(encoder, rows), self._filled(encoder, before)
+            source, target = filled(encoder, rows), filled(encoder, before)
             taken = target.extend(source, chosen)
             check(taken == len(chosen), f"extend() with {len(chosen)} records and all the room took {taken!r}")
             moved = [*before, *(rows[index] for index in chosen)]
-            self._told(target, moved, "after extend()")
+            check_facts(target, moved, "after extend()")
             if chance.random() < 0.5:
-                self._same(source, rows)
+                check_bytes(source, rows)
             else:
                 source.release()
                 del source
                 gc.collect()
-            self._same(target, moved)
+            check_bytes(target, moved)
 
     def test_records_move_only_as_far_as_there_is_room(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
-            rows, limit = _rows(chance), chance.randrange(3000)
-            source, target = self._filled(encoder, rows), _columns(encoder, limit)
+            rows, limit = drawn(chance), chance.randrange(3000)
+            source, target = filled(encoder, rows), columns_of(encoder, limit)
             taken = target.extend(source, range(len(rows)))
             check(
                 isinstance(taken, int) and 1 <= taken <= len(rows),
@@ -301,14 +291,14 @@ class RecordEncoderConformance:
                 f"extend() took {taken} records, and memory() is {target.memory()} with {limit} allowed",
             )
             check(len(target) == taken, f"extend() took {taken} records, and len() is {len(target)}")
-            self._same(target, rows[:taken])
+            check_bytes(target, rows[:taken])
 
     def test_full_columns_take_nothing_over(self, encoder: RecordEncoder) -> None:
-        source, target = self._filled(encoder, [Row(b"k", bytes(100))] * 3), _columns(encoder, 0)
-        self._append(target, Row(None, b"first"))
+        source, target = filled(encoder, [Row(b"k", bytes(100))] * 3), columns_of(encoder, 0)
+        append(target, Row(None, b"first"))
         taken = target.extend(source, [0, 1, 2])
         check(taken == 0, f"extend() took {taken!r} records, with no room for any")
-        self._same(target, [Row(None, b"first")])
+        check_bytes(target, [Row(None, b"first")])
 
     # Threads
 
@@ -318,116 +308,8 @@ class RecordEncoderConformance:
         def work(seed: int) -> None:
             mine = random.Random(seed)
             for _ in range(10):
-                rows = _rows(mine)
-                self._same(self._filled(encoder, rows), rows)
+                rows = drawn(mine)
+                check_bytes(filled(encoder, rows), rows)
 
         works: list[Callable[[], object]] = [lambda seed=seed: work(seed) for seed in seeds]  # type: ignore[misc]
         together(self.patience * 3, works, call="filling and encoding")
-
-    # What the tests share
-
-    def _filled(self, encoder: RecordEncoder, rows: Sequence[Row]) -> Columns:
-        columns = _columns(encoder)
-        for number, row in enumerate(rows):
-            index = self._append(columns, row)
-            check(index == number, f"append() returned index {index!r} for record {number}")
-        return columns
-
-    def _append(self, columns: Columns, row: Row, *, why: str = "there was all the room") -> int:
-        try:
-            index: Any = columns.append(*row)
-        except Exception as error:
-            fail(f"append() raised {error!r} for {_shown(row)}", error)
-        check(index is not None, f"append() returned None for {_shown(row)}, although {why}")
-        check(type(index) is int, f"append() returned {index!r}; it must be the record's index, or None")
-        return int(index)
-
-    def _encode(self, columns: Columns, magic: int) -> Encoded:
-        try:
-            encoded: Any = columns.encode(magic)
-        except Exception as error:
-            fail(f"encode({magic}) of {len(columns)} records raised {error!r}", error)
-        check(isinstance(encoded, Encoded), f"encode() returned {encoded!r}, which is no Encoded")
-        assert isinstance(encoded, Encoded)
-        return encoded
-
-    def _same(self, columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> None:
-        """Encode, and compare with what the core's own columns make of the same records."""
-        reference = ObjectColumns(PLENTY)
-        for row in rows:
-            assert reference.append(*row) is not None, "the suite appends nothing that the format cannot hold"
-        expected, encoded = reference.encode(magic), self._encode(columns, magic)
-        got, wanted = b"".join(encoded.chunks), b"".join(expected.chunks)
-        if got != wanted:
-            shorter = min(len(got), len(wanted))
-            parted = next((at for at in range(shorter) if got[at] != wanted[at]), shorter)
-            fail(
-                f"{len(rows)} records became {len(got)} bytes in format v{magic}, and {len(wanted)} by the core's own "
-                f"encoder; they part at byte {parted}: {got[parted : parted + 12]!r} for "
-                f"{wanted[parted : parted + 12]!r}. First record: {_shown(rows[0])}"
-            )
-        for field in ("first_timestamp", "max_timestamp", "count"):
-            mine, theirs = getattr(encoded, field), getattr(expected, field)
-            check(mine == theirs, f"{field} of {len(rows)} records in format v{magic} is {mine!r}, for {theirs}")
-
-    def _told(self, columns: Columns, rows: Sequence[Row], when: str) -> None:
-        facts: Any = columns.facts()
-        check(isinstance(facts, Facts), f"facts() returned {facts!r}, which is no Facts")
-        times, keys, values = facts
-        check(
-            list(times) == [row.timestamp_ms for row in rows],
-            f"facts() {when} has other timestamps than were appended",
-        )
-        told = [-1] * len(rows) if keys is None else list(keys)
-        check(told == [_size(row.key) for row in rows], f"facts() {when} has other sizes of keys; null has -1")
-        told = list(values)
-        check(told == [_size(row.value) for row in rows], f"facts() {when} has other sizes of values; null has -1")
-
-
-def _columns(encoder: RecordEncoder, limit: int = PLENTY) -> Columns:
-    columns = encoder.columns(ColumnsKind.OBJECTS, limit)
-    if columns is None:
-        fail("columns(OBJECTS) returned None: no producer asks for any other kind")
-    return columns
-
-
-def _rows(chance: random.Random) -> list[Row]:
-    """Records as programs send them, and as only a test would."""
-    sort = chance.randrange(4)
-    if sort == 0:
-        return [Row(None, _bytes(chance), (), NOW + number) for number in range(chance.randrange(1, 200))]
-    if sort == 1:
-        return [Row(_bytes(chance), _bytes(chance), (), _moment(chance, 9000)) for _ in range(chance.randrange(1, 100))]
-    return [
-        Row(_part(chance), _part(chance), _headers(chance), _moment(chance, chance.choice((70, 1 << 21, NOW))))
-        for _ in range(chance.randrange(1, 30))
-    ]
-
-
-def _bytes(chance: random.Random) -> bytes:
-    return chance.randbytes(chance.randrange(40))
-
-
-def _part(chance: random.Random) -> bytes | None:
-    size = chance.choice((-1, 0, 1, 7, 62, 63, 64, 200, 4090, 8191, 8192, 20_000))
-    return None if size < 0 else chance.randbytes(size)
-
-
-def _headers(chance: random.Random) -> tuple[Header, ...]:
-    names = ("", "a", "trace-id", "\u00e9\u4e2d\U0001f600", "x" * 70)
-    return tuple((chance.choice(names), _part(chance)) for _ in range(chance.choice((0, 0, 1, 3))))
-
-
-def _moment(chance: random.Random, around: int) -> int:
-    return NOW + chance.randrange(-around, around)
-
-
-def _size(part: bytes | None) -> int:
-    return -1 if part is None else len(part)
-
-
-def _shown(row: Row) -> str:
-    return (
-        f"a key of {_size(row.key)} bytes (-1: null), a value of {_size(row.value)}, {len(row.headers)} headers, "
-        f"timestamp {row.timestamp_ms}"
-    )

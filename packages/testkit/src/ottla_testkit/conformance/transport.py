@@ -34,7 +34,6 @@ from ottla_testkit.conformance.witness import check, fail
 AHEAD: Final = 256 * 1024
 _ABOUT: Final = 16 * 1024
 _MANY: Final = 10_000_000
-_NEVER_FULL: Final = 64 * 1024 * 1024
 _CUTS: Final = 12
 _SIP: Final = 512
 _NOT_WRITTEN: Final = "what the far end got is not what was written"
@@ -177,11 +176,11 @@ class TransportConformance:
         check(talk.received == b"early", f"{bytes(talk.received)!r} was read, for b'early'")
 
     def test_a_peer_that_hangs_up_or_crashes_anywhere_is_an_error_or_the_end(self, begin: Begin) -> None:
-        whole = self._length(begin)
+        whole = _length(begin())
         places = sorted({round(whole * step / _CUTS) for step in range(_CUTS + 1)} | {1, 2})
         for place in places:
             for how in (Line.hang_up, Line.reset):
-                self._cut(begin(), place, how)
+                _cut(begin(), place, how)
 
     def test_a_peer_that_says_garbage_for_a_handshake_is_an_error_or_no_concern(
         self, begin: Begin, chance: random.Random
@@ -191,7 +190,7 @@ class TransportConformance:
             talk.turn()
             talk.line.to_layer.allowed = 0  # its far end is not heard any more
             talk.line.say(garbage)
-            self._run_out(talk, f"a peer said {garbage[:24]!r}...")
+            talk.run_out(f"a peer said {garbage[:24]!r}...")
 
     def test_garbage_between_the_peer_s_bytes_is_data_or_an_error(self, begin: Begin, chance: random.Random) -> None:
         for _ in range(20):
@@ -199,7 +198,7 @@ class TransportConformance:
             talk.open()
             talk.exchange(b"ping", b"pong")
             talk.line.say(chance.randbytes(chance.randrange(1, 600)))
-            self._run_out(talk, "a peer said garbage after the handshake")
+            talk.run_out("a peer said garbage after the handshake")
 
     # Writing
 
@@ -225,7 +224,7 @@ class TransportConformance:
     def test_a_peer_that_does_not_read_fills_the_layer_which_takes_at_most_256_kb_ahead(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
-        taken = self._fill(talk)
+        taken = talk.fill()
         check(talk.layer.write([b"more"]) == 0, "write() took bytes although it had just said that it is full")
         gone = talk.line.from_layer.carried
         most = AHEAD + _ABOUT
@@ -252,17 +251,17 @@ class TransportConformance:
         for _ in range(60):
             written += talk.layer.write([chance.randbytes(chance.randrange(1, 100_000))])
             if talk.layer.flush():
-                self._arrives_alone(talk, written)
+                talk.arrives_alone(written)
             else:
                 talk.turn_of_the_line()
 
     def test_a_flush_ends_once_the_peer_reads(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
-        written = self._fill(talk)
+        written = talk.fill()
         talk.send(b"!")
         talk.until(lambda: talk.settled, "flush() never says that everything has left")
-        self._arrives_alone(talk, written + 1)
+        talk.arrives_alone(written + 1)
 
     # Reading
 
@@ -298,7 +297,7 @@ class TransportConformance:
         talk.far_end.finish()
         talk.until(lambda: talk.over or len(talk.received) >= len(last), "the peer's last words were not read")
         compare(bytes(talk.received), last, _NOT_SAID)
-        self._until_over(talk, "the peer has ended its side in order, and read_into() does not return 0")
+        talk.until_over("the peer has ended its side in order, and read_into() does not return 0")
         check(talk.ended, f"a peer that ended in order is 0 from read_into(), and not {talk.failure!r}")
         with contextlib.suppress(OSError, OttlaError):
             check(not talk.read(10), "read_into() gave bytes after the end")
@@ -334,7 +333,7 @@ class TransportConformance:
     @pytest.mark.parametrize("stage", ["opened", "begun", "half-way", "ready", "full", "hung up", "failed"])
     def test_closing_is_possible_at_any_stage_and_more_than_once(self, begin: Begin, stage: str) -> None:
         talk = begin()
-        self._bring_to(stage, talk)
+        _bring_to(stage, talk)
         talk.layer.close()
         check(talk.line.layer_end.fileno() == -1, f"close() left the socket open (stage: {stage})")
         talk.layer.close()
@@ -350,7 +349,7 @@ class TransportConformance:
     def test_what_was_flushed_arrives_although_we_close(self, begin: Begin) -> None:
         talk = begin()
         talk.open()
-        written = self._fill(talk)
+        written = talk.fill()
         talk.send(b"!")
         talk.piece = _SIP  # so that the last bytes have left the layer, and not the system
         talk.until(lambda: talk.settled, "flush() never says that everything has left")
@@ -362,68 +361,40 @@ class TransportConformance:
                 "a reset does that"
             )
 
-    # What the tests share
 
-    def _length(self, begin: Begin) -> int:
-        """How many bytes come to the layer in a handshake and a small exchange."""
-        talk = begin()
-        talk.open()
-        talk.exchange(b"ping", b"pong")
-        return talk.line.to_layer.carried
+def _length(talk: Conversation) -> int:
+    """How many bytes come to the layer in a handshake and a small exchange."""
+    talk.open()
+    talk.exchange(b"ping", b"pong")
+    return talk.line.to_layer.carried
 
-    def _cut(self, talk: Conversation, place: int, how: Callable[[Line], None]) -> None:
-        talk.line.to_layer.allowed = place
-        talk.far_end.write(b"pong")
-        talk.send(b"ping")
-        talk.until(  # a handshake is not always as long: signatures differ by some bytes
-            lambda: talk.over or talk.line.to_layer.carried >= place or talk.received == b"pong",
-            f"the first {place} bytes do not come",
-            ends=True,
-        )
-        how(talk.line)
-        self._until_over(talk, f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not tell")
 
-    def _run_out(self, talk: Conversation, what: str) -> None:
-        """Let it make of it what it can; when the peer then hangs up, that must be the end."""
+def _cut(talk: Conversation, place: int, how: Callable[[Line], None]) -> None:
+    talk.line.to_layer.allowed = place
+    talk.far_end.write(b"pong")
+    talk.send(b"ping")
+    talk.until(  # a handshake is not always as long: signatures differ by some bytes
+        lambda: talk.over or talk.line.to_layer.carried >= place or talk.received == b"pong",
+        f"the first {place} bytes do not come",
+        ends=True,
+    )
+    how(talk.line)
+    talk.until_over(f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not tell")
+
+
+def _bring_to(stage: str, talk: Conversation) -> None:
+    if stage == "begun":
+        talk.turn()
+    elif stage == "half-way":
+        talk.piece = 1
         for _ in range(20):
             talk.turn()
-        talk.line.hang_up()
-        self._until_over(talk, f"{what} and hung up, and the layer does not tell")
-
-    def _until_over(self, talk: Conversation, complaint: str) -> None:
-        talk.until(lambda: talk.over, complaint, ends=True)
-
-    def _fill(self, talk: Conversation) -> int:
-        """Write until it is full, nobody reading."""
-        piece, taken = bytes(100_000), 0
-        while took := talk.layer.write([piece]):
-            taken += took
-            check(
-                taken < _NEVER_FULL, f"{taken} bytes were taken that nobody reads: write() never says that it is full"
-            )
-        return taken
-
-    def _arrives_alone(self, talk: Conversation, written: int) -> None:
-        """What the layer says has left is on its way, without another call."""
-        if not talk.comes_alone(lambda: len(talk.far_end.received) >= written):
-            fail(
-                f"flush() said that everything has left, and {written - len(talk.far_end.received)} of {written} "
-                "bytes are still in the layer"
-            )
-
-    def _bring_to(self, stage: str, talk: Conversation) -> None:
-        if stage == "begun":
-            talk.turn()
-        elif stage == "half-way":
-            talk.piece = 1
-            for _ in range(20):
-                talk.turn()
-        elif stage in ("ready", "full"):
-            talk.open()
-            if stage == "full":
-                self._fill(talk)
-        elif stage in ("hung up", "failed"):
-            talk.turn()
-            talk.line.reset()
-            if stage == "failed":
-                self._until_over(talk, "the peer has crashed, and the layer does not tell")
+    elif stage in ("ready", "full"):
+        talk.open()
+        if stage == "full":
+            talk.fill()
+    elif stage in ("hung up", "failed"):
+        talk.turn()
+        talk.line.reset()
+        if stage == "failed":
+            talk.until_over("the peer has crashed, and the layer does not tell")

@@ -22,6 +22,7 @@ _SUFFIX: Final = ".in"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 _LONGEST: Final = 24
 _LONGEST_MECHANISM: Final = 20
+_INSTEAD: Final[Mapping[str, str]] = {"encoder": " (begin with ottla.recordbatch.objects, which is one in Python)"}
 _WORD: Final = re.compile(r"@[A-Z]+@")
 
 
@@ -38,6 +39,7 @@ class Package:
         if kind not in _kinds():
             raise ValueError(
                 f"there is no template for {_article(kind)}; the kinds that have one are {', '.join(_kinds())}"
+                + _INSTEAD.get(kind, "")
             )
         longest = _LONGEST_MECHANISM if kind == "authenticator" else _LONGEST
         if not _NAME.fullmatch(name) or len(name) > longest:

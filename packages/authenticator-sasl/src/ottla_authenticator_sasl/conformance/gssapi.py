@@ -1,0 +1,52 @@
+"""A broker that takes GSSAPI, and a library in place of the real one, which needs a KDC."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from ottla.interfaces import Mechanism
+from ottla.registry import Registry, make_alone
+from ottla_authenticator_sasl.conformance.kerberos_library import library_of_kerberos
+from ottla_authenticator_sasl.gssapi import NAME, SERVICE
+from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker
+
+
+class KerberosBroker:
+    """The service of that library: a ticket, an offer of no layer, the choice of none."""
+
+    def __init__(self) -> None:
+        self.satisfied = False
+        self._answers = {
+            b"AP-REQ": b"AP-REP",
+            b"": b"wrapped:\1\0\0\0",
+            b"wrapped:\1\0\0\0": b"",
+        }
+
+    def answer(self, data: bytes) -> bytes:
+        """Each message once."""
+        self.satisfied = data.startswith(b"wrapped:")
+        if data not in self._answers:
+            raise ValueError("that is out of place")
+        return self._answers.pop(data)
+
+
+class GssapiConformance(AuthenticatorConformance):
+    """Every promise of a mechanism but those that are the library's business, such as who proves what."""
+
+    settings: ClassVar[Mapping[str, Any]] = {SERVICE: "kafka"}
+
+    @pytest.fixture
+    def mechanism(self, monkeypatch: pytest.MonkeyPatch) -> Mechanism:
+        """As it is installed; the library may be missing."""
+        monkeypatch.setitem(sys.modules, "gssapi", library_of_kerberos())
+        registry = Registry()
+        made: Mechanism = make_alone(registry.plugin("authenticator", NAME), self.settings, registry=registry)
+        return made
+
+    @pytest.fixture
+    def broker(self) -> Callable[[], SaslBroker]:
+        return KerberosBroker

@@ -1,0 +1,39 @@
+"""A broker that takes PLAIN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from ottla_authenticator_sasl.conformance.accounts import ALICE, Account, account, with_a_login
+from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker
+
+
+class PlainBroker:
+    """Knows one name and password, and has nothing to say."""
+
+    satisfied = False
+
+    def __init__(self, known: Account) -> None:
+        self._known = known
+
+    def answer(self, data: bytes) -> bytes:
+        """Nothing, which means yes."""
+        if data != f"\0{self._known.name}\0{self._known.password}".encode():
+            raise ValueError("name or password are wrong")
+        self.satisfied = True
+        return b""
+
+
+class PlainConformance(AuthenticatorConformance):
+    """Every promise of a mechanism, by name and password."""
+
+    secrets = (ALICE.password,)
+    settings: ClassVar[Mapping[str, Any]] = with_a_login({})
+    settings_for = staticmethod(with_a_login)
+
+    @pytest.fixture
+    def broker(self) -> Callable[[], SaslBroker]:
+        return lambda: PlainBroker(account(self.settings))

@@ -1,0 +1,123 @@
+"""What the suite needs to know of this transport, also for `ottla plugins check`: a server's half of TLS.
+
+It needs ottla-testkit[tls], so nothing else may import it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple
+
+import pytest
+
+from ottla.errors import PluginMissing
+from ottla_testkit.conformance import TransportConformance
+
+_TRUST: Final = "ssl.truststore."
+_PIECE: Final = 65536
+
+
+class TlsFarEnd:
+    """A server that takes either version, and encrypts no more than it can soon send."""
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        self.received = bytearray()
+        self.ended = False
+        self._sock = sock
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._shaken = False
+        self._finishing = False
+        self._unsaid = bytearray()
+        self._unsent = b""
+
+    def advance(self) -> None:
+        """Hear, take the handshake's next step or decrypt, and say what there is to be said."""
+        try:
+            self._hear()
+            self._decrypt()
+        except OSError:  # an alert of the layer's, no TLS at all, or a connection that is gone
+            self.ended = True
+        with contextlib.suppress(OSError):
+            self._say()
+
+    def write(self, data: bytes) -> None:
+        """To be said by and by."""
+        self._unsaid += data
+
+    def finish(self) -> None:
+        """TLS has a message for it, which comes after the last byte."""
+        self._finishing = True
+
+    def _hear(self) -> None:
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            while heard := self._sock.recv(_PIECE):
+                self._incoming.write(heard)
+            self._incoming.write_eof()
+
+    def _decrypt(self) -> None:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            if not self._shaken:
+                self._tls.do_handshake()
+                self._shaken = True
+            while data := self._tls.read(_PIECE):
+                self.received += data
+            self.ended = True
+
+    def _say(self) -> None:
+        while self._sent() and self._shaken and self._unsaid:
+            self._tls.write(self._unsaid[:_PIECE])
+            del self._unsaid[:_PIECE]
+        if self._finishing and not (self._unsaid or self._unsent):
+            self._finishing = False
+            with contextlib.suppress(ssl.SSLError):  # we do not wait for the layer's own goodbye
+                self._tls.unwrap()
+            self._sent()
+
+    def _sent(self) -> bool:
+        """Whether everything that is encrypted has left."""
+        self._unsent += self._outgoing.read()
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+        return not self._unsent
+
+
+class TlsConformance(TransportConformance):
+    """Every promise of a transport, at a server whose certificate the settings trust."""
+
+    port = 9093
+    settings: ClassVar[Mapping[str, Any]] = {}
+
+    @staticmethod
+    def settings_for(given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Whomever else they trust, here it is the far end's authority."""
+        others = {key: value for key, value in given.items() if not key.startswith(_TRUST)}
+        return {**others, f"{_TRUST}certificates": _party().authority}
+
+    @pytest.fixture
+    def far_end(self) -> Callable[[socket.socket], TlsFarEnd]:
+        return lambda sock: TlsFarEnd(sock, _party().context)
+
+
+class _Party(NamedTuple):
+    """The far end's side: whom it shows, and who vouches for that, as PEM."""
+
+    context: ssl.SSLContext
+    authority: str
+
+
+@functools.cache
+def _party() -> _Party:
+    try:
+        import trustme
+    except ImportError as error:
+        raise PluginMissing("the far end of TLS needs a certificate; try: pip install 'ottla-testkit[tls]'") from error
+    authority = trustme.CA(organization_name="Ottla's conformance suite")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.num_tickets = 2  # as a broker's
+    authority.issue_cert("localhost", "127.0.0.1", "::1").configure_cert(context)
+    return _Party(context=context, authority=authority.cert_pem.bytes().decode())

@@ -1,0 +1,53 @@
+"""`ottla plugins check` for every plugin of ours and of the examples, as a user has them: by the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+
+OTTLA = [sys.executable, "-m", "ottla"]
+LISTED_WITHOUT_THE_TESTKIT = """
+import contextlib, sys
+from ottla.cli import main
+
+sys.argv = ["ottla", "plugins"]
+with contextlib.suppress(SystemExit):
+    main()
+assert "ottla_transport_ssl.plugin" in sys.modules
+strangers = [name for name in sys.modules if name.partition(".")[0] in ("ottla_testkit", "pytest", "_pytest")]
+assert strangers == [], strangers
+"""
+
+
+def run(*command: str) -> str:
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def installed() -> list[tuple[str, str]]:
+    """Kind and name of everything that can be used."""
+    entries = json.loads(run(*OTTLA, "plugins", "--json"))["plugins"]
+    return [(entry["kind"], entry["name"]) for entry in entries if entry["problem"] is None]
+
+
+def test_every_installed_plugin_keeps_its_promises_without_a_setting() -> None:
+    plugins = installed()
+    told = run(*OTTLA, "plugins", "check", "--verbose", *(f"{kind}:{name}" for kind, name in plugins))
+
+    passed = Counter(re.findall(r"(test_\w+)\.py::TestInstalled::\S+ PASSED", told))
+    assert len(plugins) >= 19
+    assert set(passed) == {
+        f"test_{number}_{kind}_{name.lower().replace('-', '_')}" for number, (kind, name) in enumerate(plugins)
+    }
+    # What a login or a handshake needs is there: nothing is passed over.
+    logins = [name for kind, name in plugins if kind == "authenticator"]
+    assert len(re.findall(r"::test_an_honest_broker_lets_us_in PASSED", told)) == len(logins)
+    assert "SKIPPED" not in "".join(line for line in told.splitlines() if "_transport_" in line)
+
+
+def test_a_producer_never_imports_what_the_check_needs() -> None:
+    run(sys.executable, "-c", LISTED_WITHOUT_THE_TESTKIT)
