@@ -90,7 +90,7 @@ class Bench:
 
     def micro_batches(self, way: Way, *, rows: int, batches: int) -> float | None:
         """Median seconds that one micro-batch takes to be written; None: not all records are there."""
-        topic = self._broker.create_topic(self._partitions)
+        topic = self._broker.create_topic(self._partitions) if way.to_kafka else ""
         with tempfile.TemporaryDirectory(prefix="ottla-bench-", ignore_cleanup_errors=True) as folder:
             source = self.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
             stream = source.option("numPartitions", 1).load().selectExpr("cast(value as string) as value")
@@ -111,10 +111,11 @@ class Bench:
                 query.stop()
             if trouble := query.exception():
                 raise trouble
+        if way.to_kafka:
             held = self._broker.held(topic, self._partitions)
-        self._broker.delete_topic(topic)
-        if held < rows * len(progress):
-            return None
+            self._broker.delete_topic(topic)
+            if held < rows * len(progress):
+                return None
         # The first ones start workers, compile, and connect.
         return median(float(each["durationMs"]["addBatch"]) for each in progress[len(progress) // 3 :]) / 1000
 

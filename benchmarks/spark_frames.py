@@ -8,7 +8,12 @@ from typing import Any, Final
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 WORDS: Final = 500
@@ -45,13 +50,33 @@ class OnlyReads(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer; options mean nothing."""
 
-        class Writer(DataSourceArrowWriter):
-            def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-                for _ in iterator:
-                    pass
-                return WriterCommitMessage()
+        return ReadingWriter()
 
-        return Writer()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """The same for the micro-batches of a stream."""
+        return ReadingStreamWriter()
+
+
+class ReadingWriter(DataSourceArrowWriter):
+    """Reads a task's rows; `commit` and `abort` do nothing."""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Read them."""
+        return _read(iterator)
+
+
+class ReadingStreamWriter(DataSourceStreamArrowWriter):
+    """Reads a task's rows of one micro-batch; `commit` and `abort` do nothing."""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Read them."""
+        return _read(iterator)
+
+
+def _read(batches: Iterator[Any]) -> WriterCommitMessage:
+    for _ in batches:
+        pass
+    return WriterCommitMessage()
 
 
 def keyed(spark: SparkSession, count: int, *, value_size: int, tasks: int) -> DataFrame:
