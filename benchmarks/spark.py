@@ -176,7 +176,7 @@ def main(
             cases += [_plain(bench, ways, frame, records, codec) for codec in codecs.split(",")]
             frame.unpersist()
         if wide_records:
-            cases.append(_wide(bench, to_kafka, wide_records, tasks))
+            cases.append(_wide(bench, ways, wide_records, tasks))
         if micro_batches:
             case = Case(name="10 rows, a micro-batch", records=10)
             cases.append(

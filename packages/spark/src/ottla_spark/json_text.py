@@ -28,6 +28,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+try:
+    from ottla_accel import json_rows as _compiled
+except ImportError:
+    _compiled = None
+
 _BETWEEN: Final = ""
 _LEAST_PRINTABLE: Final = 0x20
 _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -64,6 +69,9 @@ def texts(column: Any) -> Any:
 
 def objects(names: Sequence[str], columns: Sequence[Any], *, count: int) -> Any:
     """Objects of these fields, those that are null left out."""
+    if _compiled is not None:
+        offsets, content = _compiled.objects(names, columns, count=count, text=_bare)
+        return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(content))
     parts: list[Any] = []
     begun = False  # whether a field is sure to stand before the next one
     ending = ""  # of the field before, written together with the next label
