@@ -1,8 +1,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ottla_accel.columns import Bytes
-
 def objects(
     names: Sequence[str], columns: Sequence[Any], *, count: int, text: Callable[[Any], tuple[Any, str]]
-) -> tuple[Bytes, Bytes]: ...
+) -> tuple[Any, Any]: ...

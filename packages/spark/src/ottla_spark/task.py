@@ -65,7 +65,9 @@ def send_rows(
         if batch.num_rows:
             outbox = outbox or Outbox(producer(), task=task)
             place = RowPlace(task=task, rows_before=rows)
-            records = records_of(batch, columns, place=place, value_format=options.value_format)
+            records = records_of(
+                batch, columns, place=place, value_format=options.value_format, encoder=options.encoder
+            )
             for found in by_topic(records, topic=options.topic):
                 outbox.put(found, place)
             rows, bytes_ = rows + batch.num_rows, bytes_ + size(records)
