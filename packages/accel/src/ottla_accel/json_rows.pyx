@@ -7,7 +7,7 @@ a number that needs more than fifteen digits, come as text from whoever asked. L
 import json
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
-from libc.math cimport fabs, nearbyint, signbit
+from libc.math cimport fabs, signbit
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
@@ -422,7 +422,7 @@ cdef bint are_short(const Field* field, Py_ssize_t rows, int64_t* whole, int8_t*
     cdef const double* numbers = <const double*>field.data + field.start
     cdef Py_ssize_t row
     cdef int scale, least = 0
-    cdef double number, nearest
+    cdef double number, scaled
     cdef int64_t digits
     for row in range(rows):
         whole[row] = scales[row] = 0
@@ -435,16 +435,16 @@ cdef bint are_short(const Field* field, Py_ssize_t rows, int64_t* whole, int8_t*
             return False
         scale = least if fabs(number) * POWERS[least] < MOST_DIGITS else 0
         while True:
-            nearest = nearbyint(number * POWERS[scale])
-            if fabs(nearest) >= MOST_DIGITS:
+            scaled = number * POWERS[scale]
+            if fabs(scaled) >= MOST_DIGITS:
                 return False
-            if nearest / POWERS[scale] == number:
+            digits = <int64_t>(scaled + (0.5 if scaled > 0 else -0.5))
+            if <double>digits / POWERS[scale] == number:
                 break
             scale += 1
             if scale > MOST_SCALE:
                 return False
         least = max(scale, least)
-        digits = <int64_t>nearest
         while scale and digits % 10 == 0:
             digits //= 10
             scale -= 1
