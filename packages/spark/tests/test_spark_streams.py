@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import ottla_spark
-from ottla_spark.prompt_rows import local_connections, promptly
+from ottla_spark import prompt_rows
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, arrived, dotted, local_spark, values
@@ -120,12 +120,8 @@ def test_a_row_that_cannot_be_sent_ends_the_query_with_its_place(
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked")
-def test_a_task_acknowledges_rows_on_the_connection_that_they_come_through(spark: SparkSession) -> None:
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = sum(batch.num_rows for batch in promptly(batches))
-        yield pa.record_batch({"rows": [rows], "connections": [len(local_connections())]})
+def test_a_task_finds_the_one_connection_that_its_rows_come_through(spark: SparkSession) -> None:
+    def look(rows: Iterator[int]) -> Iterator[tuple[list[int], int]]:
+        yield list(prompt_rows.promptly(rows)), len(prompt_rows._of_worker[os.getpid()])
 
-    [row] = spark.range(3, numPartitions=1).mapInArrow(look, "rows long, connections long").collect()
-
-    assert row.rows == 3
-    assert row.connections >= 1  # what was found before is a second name of it
+    assert spark.sparkContext.parallelize([1, 2, 3], 1).mapPartitions(look).collect() == [([1, 2, 3], 1)]
