@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def test_a_row_that_cannot_be_sent_ends_the_query_with_its_place(
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked")
 def test_a_task_finds_the_one_connection_that_its_rows_come_through(spark: SparkSession) -> None:
-    def look(rows: Iterator[int]) -> Iterator[tuple[list[int], int]]:
-        yield list(prompt_rows.promptly(rows)), len(prompt_rows._of_worker[os.getpid()])
+    def look(rows: Iterable[int]) -> Iterable[tuple[list[int], int]]:
+        yield list(prompt_rows.promptly(iter(rows))), len(prompt_rows._of_worker[os.getpid()])
 
     assert spark.sparkContext.parallelize([1, 2, 3], 1).mapPartitions(look).collect() == [([1, 2, 3], 1)]
