@@ -26,13 +26,22 @@ import psutil
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from rounds import Broker
-from spark_frames import SINK, WAYS, OnlyReads, Way, keyed, wide
+from spark_aims import Aim, table
+from spark_frames import ACCEL, FLOOR, LATE_FLOOR, PYTHON, SINK, WAYS, OnlyReads, Way, keyed, wide
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.spark_sink import spark_sink_jars
 
 CODECS: Final = ("none", "lz4", "zstd")
 WITHIN: Final = 600.0  # seconds for one query
+
+AIMS: Final = {"none": 2.0, "lz4": 2.0, "zstd": 2.5}
+"""So many times as fast as Spark's sink."""
+
+PYTHON_AIM: Final = 1.2
+JSON_AIM: Final = 1.5
+FLOOR_AIM: Final = 0.5
+SMALL_AIM: Final = 0.04  # seconds more
 
 
 @attrs.frozen(kw_only=True)
@@ -44,6 +53,7 @@ class Case:
 
     name: str
     records: int
+    aims: Sequence[Aim] = ()
     seconds: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
     cpu: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
 
@@ -52,17 +62,25 @@ class Bench:
     """One session and one broker under all runs."""
 
     def __init__(
-        self, spark: SparkSession, broker: Broker, *, broker_pids: Sequence[int], partitions: int, rounds: int
+        self,
+        spark: SparkSession,
+        broker: Broker,
+        *,
+        broker_pids: Sequence[int],
+        partitions: int,
+        rounds: int,
+        warm_up: int = 1,
     ) -> None:
         self.spark = spark
         self._broker = broker
         self._broker_pids = broker_pids
         self._partitions = partitions
         self._rounds = rounds
+        self._warm_up = warm_up
 
     def interleave(self, ways: Sequence[Way], run: Callable[[Way], float | None], case: Case) -> Case:
-        """Run all ways in rounds; the round before those that count warms everything up."""
-        for number in range(self._rounds + 1):
+        """Run all ways in rounds; those before the ones that count warm everything up."""
+        for number in range(1 - self._warm_up, self._rounds + 1):
             first = number % len(ways)
             for way in (*ways[first:], *ways[:first]):
                 before = _cpu_seconds(self._broker_pids)
@@ -70,7 +88,7 @@ class Bench:
                 cpu = _cpu_seconds(self._broker_pids) - before
                 shown = "invalid" if seconds is None else f"{seconds:.3f} s, {cpu:.2f} s of CPU"
                 click.echo(f"{case.name}, round {number}, {way.name}: {shown}", err=True)
-                if number and seconds is not None:
+                if number > 0 and seconds is not None:
                     case.seconds[way.name].append(seconds)
                     case.cpu[way.name].append(cpu)
         return case
@@ -90,7 +108,7 @@ class Bench:
 
     def micro_batches(self, way: Way, *, rows: int, batches: int) -> float | None:
         """Median seconds that one micro-batch takes to be written; None: not all records are there."""
-        topic = self._broker.create_topic(self._partitions)
+        topic = self._broker.create_topic(self._partitions) if way.to_kafka else ""
         with tempfile.TemporaryDirectory(prefix="ottla-bench-", ignore_cleanup_errors=True) as folder:
             source = self.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
             stream = source.option("numPartitions", 1).load().selectExpr("cast(value as string) as value")
@@ -111,16 +129,17 @@ class Bench:
                 query.stop()
             if trouble := query.exception():
                 raise trouble
+        if way.to_kafka:
             held = self._broker.held(topic, self._partitions)
-        self._broker.delete_topic(topic)
-        if held < rows * len(progress):
-            return None
+            self._broker.delete_topic(topic)
+            if held < rows * len(progress):
+                return None
         # The first ones start workers, compile, and connect.
         return median(float(each["durationMs"]["addBatch"]) for each in progress[len(progress) // 3 :]) / 1000
 
     def _options(self, way: Way, topic: str, codec: str) -> Mapping[str, str]:
         if not way.to_kafka:
-            return {}
+            return way.options
         return {
             "kafka.bootstrap.servers": self._broker.servers,
             "topic": topic,
@@ -139,12 +158,14 @@ class Bench:
 @click.option("--tasks", default=4, help="Partitions of the frame.")
 @click.option("--cores", default=2, help="Of the local Spark.")
 @click.option("--driver-memory", default="2g", help="Of the JVM that does all of Spark's work.")
-@click.option("--rounds", default=5, help="Rounds that count; one more goes before them.")
+@click.option("--rounds", default=5, help="Rounds that count.")
+@click.option("--warm-up", default=2, help="Rounds before them: the JVM compiles what runs often.")
 @click.option("--codecs", default=",".join(CODECS), help="By commas; empty: no batch writes.")
 @click.option("--ways", "names", default=",".join(WAYS), help="Who writes batches, by commas.")
 @click.option("--micro-batches", default=30, help="In one run of micro-batches with ten rows; 0: none.")
 @click.option("--wide-records", default=200_000, help="Rows of 50 columns that become JSON; 0: none.")
-@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there, too.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write every figure there.")
+@click.option("--markdown", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the tables there.")
 def main(
     bootstrap_servers: str | None,
     records: int,
@@ -154,36 +175,38 @@ def main(
     cores: int,
     driver_memory: str,
     rounds: int,
+    warm_up: int,
     codecs: str,
     names: str,
     micro_batches: int,
     wide_records: int,
     file: Path | None,
+    page: Path | None,
 ) -> None:
     """Write the same rows with every way, in rounds."""
     ways = [WAYS[name.strip()] for name in names.split(",")]
-    to_kafka = [way for way in ways if way.to_kafka]
     with ExitStack() as stack:
         cluster = None if bootstrap_servers else stack.enter_context(KafkaCluster(heap="512m"))
         servers = cluster.bootstrap_servers if cluster else bootstrap_servers or ""
         pids = [cluster.pid(1)] if cluster else []
         spark = stack.enter_context(_session(cores, driver_memory))
-        bench = Bench(spark, Broker(servers, {}), broker_pids=pids, partitions=partitions, rounds=rounds)
+        bench = Bench(
+            spark, Broker(servers, {}), broker_pids=pids, partitions=partitions, rounds=rounds, warm_up=warm_up
+        )
         cases = []
         if codecs:
             frame = _cached(keyed(spark, records, value_size=value_size, tasks=tasks))
             cases += [_plain(bench, ways, frame, records, codec) for codec in codecs.split(",")]
             frame.unpersist()
         if wide_records:
-            cases.append(_wide(bench, to_kafka, wide_records, tasks))
+            cases.append(_wide(bench, ways, wide_records, tasks))
         if micro_batches:
-            case = Case(name="10 rows, a micro-batch", records=10)
-            cases.append(
-                bench.interleave(to_kafka, lambda way: bench.micro_batches(way, rows=10, batches=micro_batches), case)
-            )
-    click.echo(_environment(cores))
-    for line in markdown(cases):
-        click.echo(line)
+            cases.append(_small(bench, [*ways, LATE_FLOOR] if FLOOR in ways else ways, micro_batches))
+    aims = table([(each.aims, each.seconds) for each in cases])
+    text = "\n".join([_environment(cores), "", *markdown(cases), "", *aims])
+    click.echo(text)
+    if page is not None:
+        page.write_text(text + "\n")
     if file is not None:
         file.write_text(json.dumps({"environment": _environment(cores), "cases": list(map(attrs.asdict, cases))}))
     if any(len(runs) < rounds for case in cases for runs in case.seconds.values()):
@@ -224,21 +247,41 @@ def _plain(bench: Bench, ways: Sequence[Way], frame: DataFrame, records: int, co
     def run(way: Way) -> float | None:
         return bench.batch(frame, way, records=records, codec=codec)
 
-    return bench.interleave(ways, run, Case(name=f"{records:,} rows, {codec}", records=records))
+    name = f"{records:,} rows, {codec}"
+    aims = [
+        Aim(name=name, way=ACCEL.name, beside=SINK.name, times=AIMS.get(codec, PYTHON_AIM)),
+        Aim(name=name, way=PYTHON.name, beside=SINK.name, times=PYTHON_AIM),
+    ]
+    if codec == "none":
+        aims.append(Aim(name=f"{name}: share of the floor", way=ACCEL.name, beside=FLOOR.name, times=FLOOR_AIM))
+    return bench.interleave(ways, run, Case(name=name, records=records, aims=aims))
 
 
 def _wide(bench: Bench, ways: Sequence[Way], records: int, tasks: int) -> Case:
     frame = _cached(wide(bench.spark, records, tasks=tasks))
     as_json = frame.selectExpr("to_json(struct(*)) as value")
-    columnar = frame.selectExpr("struct(*) as value")
 
     def run(way: Way) -> float | None:
         if way is SINK:
             return bench.batch(as_json, way, records=records, codec="lz4")
         chosen = attrs.evolve(way, options={**way.options, "value.format": "json"})
-        return bench.batch(columnar, chosen, records=records, codec="lz4")
+        return bench.batch(frame, chosen, records=records, codec="lz4")
 
-    return bench.interleave(ways, run, Case(name=f"{records:,} rows of 50 columns as JSON, lz4", records=records))
+    name = f"{records:,} rows of 50 columns as JSON, lz4"
+    aims = [Aim(name=name, way=ACCEL.name, beside=SINK.name, times=JSON_AIM)]
+    return bench.interleave(ways, run, Case(name=name, records=records, aims=aims))
+
+
+def _small(bench: Bench, ways: Sequence[Way], batches: int) -> Case:
+    def run(way: Way) -> float | None:
+        return bench.micro_batches(way, rows=10, batches=batches)
+
+    name = "10 rows, a micro-batch"
+    aims = [
+        Aim(name=name, way=way.name, beside=SINK.name, seconds_more=SMALL_AIM)
+        for way in (ACCEL, PYTHON, FLOOR, LATE_FLOOR)
+    ]
+    return bench.interleave(ways, run, Case(name=name, records=10, aims=aims))
 
 
 def _cached(frame: DataFrame) -> DataFrame:

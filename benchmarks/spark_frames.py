@@ -8,8 +8,15 @@ from typing import Any, Final
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
+
+from ottla_spark.prompt_rows import promptly
 
 WORDS: Final = 500
 KEYS: Final = 100_000
@@ -31,11 +38,17 @@ SINK: Final = Way(name="Spark's sink", format="kafka")
 ACCEL: Final = Way(name="ottla", format="ottla", options={"kafka.record.encoder": "native"})
 PYTHON: Final = Way(name="ottla, no accel", format="ottla", options={"kafka.record.encoder": "python"})
 FLOOR: Final = Way(name="only reads", format="only-reads", to_kafka=False)
+LATE_FLOOR: Final = Way(
+    name="only reads, with late acks", format="only-reads", options={"acks": "late"}, to_kafka=False
+)
 WAYS: Final = {"sink": SINK, "accel": ACCEL, "python": PYTHON, "floor": FLOOR}
 
 
 class OnlyReads(DataSource):
-    """A writer in Python that takes all rows and does nothing with them: the floor."""
+    """A sink in Python that takes all rows and does nothing with them: the floor.
+
+    Rows are acknowledged as our sink does it, or with `acks=late` left to the kernel, as in any other sink.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -43,15 +56,43 @@ class OnlyReads(DataSource):
         return FLOOR.format
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """The writer; options mean nothing."""
+        """The writer of a batch."""
+        return ReadingWriter(self._late())
 
-        class Writer(DataSourceArrowWriter):
-            def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-                for _ in iterator:
-                    pass
-                return WriterCommitMessage()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """The writer of a micro-batch."""
+        return ReadingStreamWriter(self._late())
 
-        return Writer()
+    def _late(self) -> bool:
+        return bool(self.options.get("acks") == "late")
+
+
+class ReadingWriter(DataSourceArrowWriter):
+    """Reads a task's rows; `commit` and `abort` do nothing."""
+
+    def __init__(self, late: bool) -> None:
+        self._late = late
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Read them."""
+        return _read(iterator, late=self._late)
+
+
+class ReadingStreamWriter(DataSourceStreamArrowWriter):
+    """Reads a task's rows of one micro-batch; `commit` and `abort` do nothing."""
+
+    def __init__(self, late: bool) -> None:
+        self._late = late
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Read them."""
+        return _read(iterator, late=self._late)
+
+
+def _read(batches: Iterator[Any], *, late: bool) -> WriterCommitMessage:
+    for _ in batches if late else promptly(batches):
+        pass
+    return WriterCommitMessage()
 
 
 def keyed(spark: SparkSession, count: int, *, value_size: int, tasks: int) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 
+import pyarrow as pa
 import pytest
 
 from ottla import assembly, check_config
@@ -12,6 +13,7 @@ from ottla.errors import ConfigError, PluginMissing
 from ottla.partitioners.murmur2 import Murmur2Partitioner
 from ottla.partitioners.round_robin import RoundRobin
 from ottla.registry import Registry
+from ottla_accel.json_rows import objects
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:9"}
 
@@ -161,3 +163,16 @@ def test_a_function_that_gives_no_bytes_is_told_so(built: list[assembly.Engine])
     assert serializer is not None
     with pytest.raises(TypeError, match="returned str, not bytes"):
         serializer.serialize("t", 42, ())
+
+
+@pytest.mark.parametrize("named", ["json", "bytes"])
+def test_json_uses_what_the_encoder_can_do_named_first_or_asked_for_by_a_table(
+    built: list[assembly.Engine], named: str
+) -> None:
+    built.append(assembly.build(SERVERS, {"value_serializer": named, "record_encoder": "native"}))
+    built.append(assembly.build(SERVERS, {"value_serializer": named, "record_encoder": "python"}))
+    column = pa.array([{"a": 1.5, "b": None}, None])
+
+    native, python = (engine.value_formats.of("json") for engine in built)
+    assert (native.__self__._rows is objects, python.__self__._rows) == (True, None)  # type: ignore[attr-defined]
+    assert native("t", column).to_pylist() == python("t", column).to_pylist() == ['{"a":1.5}', None]

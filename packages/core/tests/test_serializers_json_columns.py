@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.serializers.json_columns import objects, texts
+from ottla.serializers.json_columns import JsonRows, objects, texts
+from ottla_accel.json_rows import objects as compiled
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=6)
@@ -27,7 +28,10 @@ LEAVES: list[Kind] = [
     (pa.float64(), st.floats()),
     (pa.bool_(), st.booleans()),
     (pa.binary(), st.binary(max_size=4)),
+    (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    (pa.float64(), st.integers(-(10**11), 10**11).map(lambda cents: cents / 100)),
 ]
+BOTH = pytest.mark.parametrize("rows", [None, compiled], ids=["pyarrow", "compiled"])
 
 
 @st.composite
@@ -68,30 +72,39 @@ def plain(kind: pa.DataType, cell: Any) -> Any:
     return cell
 
 
+@BOTH
 @given(kind=kinds(), data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_every_row_is_the_json_of_its_cell(
-    kind: tuple[pa.DataType, st.SearchStrategy[Any]], data: st.DataObject
+    rows: JsonRows | None, kind: tuple[pa.DataType, st.SearchStrategy[Any]], data: st.DataObject
 ) -> None:
     arrow, cells = kind
-    rows = data.draw(st.lists(cells, max_size=8), "rows")
-    start = data.draw(st.integers(0, len(rows)), "start of a slice")
-    found = texts(pa.array(rows, arrow)[start:]).to_pylist()
+    drawn = data.draw(st.lists(cells, max_size=8), "rows")
+    start = data.draw(st.integers(0, len(drawn)), "start of a slice")
+    found = texts(pa.array(drawn, arrow)[start:], rows=rows).to_pylist()
 
-    assert [None if text is None else json.loads(text) for text in found] == [plain(arrow, row) for row in rows[start:]]
+    assert [None if text is None else json.loads(text) for text in found] == [
+        plain(arrow, row) for row in drawn[start:]
+    ]
 
 
-def test_fields_that_are_null_are_left_out_wherever_they_stand() -> None:
+@BOTH
+def test_fields_that_are_null_are_left_out_wherever_they_stand(rows: JsonRows | None) -> None:
     columns = [pa.array([None, 1, None, 4]), pa.array(["a", None, None, "d"]), pa.array([None] * 4), pa.array([1] * 4)]
 
-    assert objects(["x", "y", "z", "n"], columns, count=4).to_pylist() == [
+    assert objects(["x", "y", "z", "n"], columns, count=4, rows=rows).to_pylist() == [
         '{"y":"a","n":1}',
         '{"x":1,"n":1}',
         '{"n":1}',
         '{"x":4,"y":"d","n":1}',
     ]
-    assert objects(["x", "y"], columns[:2], count=4).to_pylist() == ['{"y":"a"}', '{"x":1}', "{}", '{"x":4,"y":"d"}']
-    assert objects([], [], count=2).to_pylist() == ["{}", "{}"]
+    assert objects(["x", "y"], columns[:2], count=4, rows=rows).to_pylist() == [
+        '{"y":"a"}',
+        '{"x":1}',
+        "{}",
+        '{"x":4,"y":"d"}',
+    ]
+    assert objects([], [], count=2, rows=rows).to_pylist() == ["{}", "{}"]
 
 
 def test_control_characters_are_escaped_as_json_wants() -> None:

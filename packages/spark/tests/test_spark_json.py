@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.serializers.json_columns import objects
+from ottla_accel.json_rows import objects as compiled
+from ottla_spark.compiled_json import json_rows
 from spark_kit import local_spark
 
 OF_ALL_TYPES = """
@@ -35,6 +37,15 @@ def test_readers_find_what_to_json_would_have_written(spark: SparkSession) -> No
     frame = spark.sql(OF_ALL_TYPES)
     theirs = [row[0] for row in frame.selectExpr("to_json(struct(*))").collect()]
     [batch] = frame.toArrow().combine_chunks().to_batches()
-    ours = objects(batch.schema.names, batch.columns, count=batch.num_rows).to_pylist()
 
-    assert [json.loads(text) for text in ours] == [json.loads(text) for text in theirs]
+    for rows in (None, compiled):
+        ours = objects(batch.schema.names, batch.columns, count=batch.num_rows, rows=rows).to_pylist()
+
+        assert [json.loads(text) for text in ours] == [json.loads(text) for text in theirs]
+
+
+def test_the_encoder_that_is_asked_for_writes_rows_if_it_can() -> None:
+    assert json_rows(None) is compiled
+    assert json_rows("Native") is compiled
+    assert json_rows("python") is None
+    assert json_rows("of nobody") is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import socket
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import ottla_spark
+from ottla_spark import prompt_rows
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, arrived, dotted, local_spark, values
@@ -114,3 +117,11 @@ def test_a_row_that_cannot_be_sent_ends_the_query_with_its_place(
 
     with pytest.raises(StreamingQueryException, match="row 2 of Spark partition 0 was refused: column 'topic' is null"):
         stream.run(stream.frame("topic string, value string"))
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked")
+def test_a_task_finds_the_one_connection_that_its_rows_come_through(spark: SparkSession) -> None:
+    def look(rows: Iterable[int]) -> Iterable[tuple[list[int], int]]:
+        yield list(prompt_rows.promptly(iter(rows))), len(prompt_rows._of_worker[os.getpid()])
+
+    assert spark.sparkContext.parallelize([1, 2, 3], 1).mapPartitions(look).collect() == [([1, 2, 3], 1)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Partitioner, RecordEncoder
 from ottla_accel.columns import FACT_SIZE, NativeColumns
+from ottla_accel.json_rows import objects
 from ottla_accel.sending import QuickSend
 from ottla_accel.tables import cut_rows, murmur2_partitions
 
@@ -24,6 +25,7 @@ class NativeEncoder:
     priority = 10
     record_cost = 20 + FACT_SIZE
     cut_rows = staticmethod(cut_rows)
+    json_rows = staticmethod(objects)
     murmur2_partitions = staticmethod(murmur2_partitions)
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:

@@ -337,7 +337,8 @@ class Serializer(Protocol):
 
     Optional ability: `serialize_column(topic, column)`, the same for an Arrow array: gives one of bytes or text, as
     long, null where *column* is null. `send_table` asks for it by `value_format`. A TypeError for a column's type is
-    raised for an empty column, too.
+    raised for an empty column, too. Optional: `use_encoder(encoder)`, called once before that with the producer's record
+    encoder, which may have abilities that help.
     """
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:

@@ -110,18 +110,21 @@ def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plug
     interceptors = claims.plugins("interceptor", wanted.observation.interceptors)
     config = _finish(draft, registry, claims)
     inner = transport(inner=None)
-    value_serializer = value()
+    made = encoder()
+    value_serializer = _told(value(), made)
     return config, Plugins(
         transport=outer(inner=inner) if outer else inner,
         mechanism=authenticator() if authenticator else None,
         partitioner=partitioner(),
         compressor=_compressor(codec, compressor()) if compressor else None,
-        encoder=encoder(),
+        encoder=made,
         key_serializer=key(),
         value_serializer=value_serializer,
         reporters=reporters(),
         interceptors=interceptors(),
-        value_formats=_value_formats(draft, registry, wanted.serialization.value_serializer, value_serializer),
+        value_formats=_value_formats(
+            draft, registry, made, chosen=(wanted.serialization.value_serializer, value_serializer)
+        ),
     )
 
 
@@ -148,8 +151,19 @@ def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> C
     return lambda: make(is_key=is_key)
 
 
+def _told(serializer: Serializer | None, encoder: RecordEncoder) -> Serializer | None:
+    """The serializer, which may want to know whose abilities it can use."""
+    if (use_encoder := getattr(serializer, "use_encoder", None)) is not None:
+        use_encoder(encoder)
+    return serializer
+
+
 def _value_formats(
-    draft: ConfigDraft, registry: Registry, choice: SerializerChoice, chosen: Serializer | None
+    draft: ConfigDraft,
+    registry: Registry,
+    encoder: RecordEncoder,
+    *,
+    chosen: tuple[SerializerChoice, Serializer | None],
 ) -> ValueFormats:
     def make(name: str) -> Serializer:
         plugin = registry.plugin("serializer", name)
@@ -158,9 +172,11 @@ def _value_formats(
         if wrong := draft.problems[before:]:
             raise ConfigError(wrong)
         serializer: Serializer = plugin.create(values, is_key=False)
+        _told(serializer, encoder)
         return serializer
 
-    return ValueFormats(make, named=(choice, chosen) if isinstance(choice, str) and chosen is not None else None)
+    name, serializer = chosen
+    return ValueFormats(make, named=(name, serializer) if isinstance(name, str) and serializer is not None else None)
 
 
 def _compressor(name: str, compressor: Compressor) -> Compressor:

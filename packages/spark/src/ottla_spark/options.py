@@ -69,6 +69,11 @@ class WriteOptions:
     report: bool = False
     exactly_once: Mapping[str, str] = attrs.field(factory=dict)
 
+    @property
+    def encoder(self) -> str | None:
+        """The record encoder that was asked for."""
+        return self.producer.get("record.encoder")
+
 
 def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOptions:
     """The options, with everything that is wrong with them added to *problems*."""

@@ -17,7 +17,7 @@ from ottla import DeliveryFailed, InvalidRecord, OttlaError, Producer, RecordToo
 from ottla_spark.errors import WriteFailed
 from ottla_spark.records import RowPlace, TopicRows
 
-TABLE_BYTES: Final = 4 * 1024 * 1024
+TABLE_BYTES: Final = 8 * 1024 * 1024
 """So much for one topic is sent at once."""
 
 GATHERED_BYTES: Final = 16 * 1024 * 1024

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ottla.serializers import json_columns
 from ottla_spark.columns import ColumnPositions, ValueFormat, other_columns
+from ottla_spark.compiled_json import json_rows
 from ottla_spark.errors import WriteFailed
 
 TOPIC: Final = "topic"
@@ -46,12 +47,20 @@ class TopicRows:
 
 
 def records_of(
-    batch: pa.RecordBatch, columns: ColumnPositions, *, place: RowPlace, value_format: ValueFormat | None = None
+    batch: pa.RecordBatch,
+    columns: ColumnPositions,
+    *,
+    place: RowPlace,
+    value_format: ValueFormat | None = None,
+    encoder: str | None = None,
 ) -> pa.RecordBatch:
-    """The batch with our columns alone, under our names. Raises WriteFailed, which names a row that cannot be sent."""
+    """The batch with our columns alone, under our names. Raises WriteFailed, which names a row that cannot be sent.
+
+    Where values are made of columns, the record *encoder* may be faster at it; None: any that is installed.
+    """
     found = {name: batch.column(position) for name, position in columns.items()}
     if value_format is not None:
-        found["value"] = _json(batch, found.get("value"))
+        found["value"] = _json(batch, found.get("value"), rows=json_rows(encoder))
     for name, column in found.items():
         if name in _WRONG:
             wrong, problem = _WRONG[name](column), _PROBLEMS[name]
@@ -90,12 +99,12 @@ def size(records: pa.RecordBatch) -> int:
     return sum(_as_bytes(column).total_values_length for column in columns)
 
 
-def _json(batch: pa.RecordBatch, value: Any | None) -> Any:
+def _json(batch: pa.RecordBatch, value: Any | None, *, rows: json_columns.JsonRows | None) -> Any:
     if value is not None:
-        return json_columns.texts(value)
+        return json_columns.texts(value, rows=rows)
     positions = other_columns(batch.schema.names)
     names, fields = [batch.schema.names[at] for at in positions], [batch.column(at) for at in positions]
-    return json_columns.objects(names, fields, count=batch.num_rows)
+    return json_columns.objects(names, fields, count=batch.num_rows, rows=rows)
 
 
 def _as_bytes(column: Any) -> Any:

@@ -20,6 +20,7 @@ from ottla_spark.columns import ColumnPositions
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions
 from ottla_spark.outbox import Outbox
+from ottla_spark.prompt_rows import promptly
 from ottla_spark.records import RowPlace, by_topic, records_of, size
 
 
@@ -58,13 +59,15 @@ def send_rows(
     rows = bytes_ = 0
     reading = sending = waiting = 0.0
     started = perf_counter()
-    for batch in batches:
+    for batch in promptly(batches):
         read = perf_counter()
         reading += read - started
         if batch.num_rows:
             outbox = outbox or Outbox(producer(), task=task)
             place = RowPlace(task=task, rows_before=rows)
-            records = records_of(batch, columns, place=place, value_format=options.value_format)
+            records = records_of(
+                batch, columns, place=place, value_format=options.value_format, encoder=options.encoder
+            )
             for found in by_topic(records, topic=options.topic):
                 outbox.put(found, place)
             rows, bytes_ = rows + batch.num_rows, bytes_ + size(records)

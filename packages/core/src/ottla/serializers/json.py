@@ -16,11 +16,18 @@ from typing import Any
 
 from ottla.errors import PluginMissing
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import Header, Serializer
+from ottla.interfaces import Header, RecordEncoder, Serializer
 
 
 class JsonSerializer:
     """Takes mappings, sequences, text, bytes, numbers, booleans, dates, times and None."""
+
+    def __init__(self) -> None:
+        self._rows: Any = None
+
+    def use_encoder(self, encoder: RecordEncoder) -> None:
+        """The record encoder may have `json_rows`, which makes rows of structs faster."""
+        self._rows = getattr(encoder, "json_rows", None)
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
         """None stays None."""
@@ -39,7 +46,7 @@ class JsonSerializer:
                 f"{column.type} has no JSON; it takes text, bytes, numbers, booleans, dates, times, and structs, lists "
                 "and maps of these"
             )
-        return texts(column)
+        return texts(column, rows=self._rows)
 
 
 def _text(data: Any) -> str:

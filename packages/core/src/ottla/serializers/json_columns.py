@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,21 +35,36 @@ def fits(kind: Any) -> bool:
     return _is(kind, *_PLAIN, *_TEXT, *_BINARY)
 
 
-def texts(column: Any) -> Any:
-    """The JSON of each row, null where the row is."""
-    text, quote = _bare(column)
+class JsonRows(Protocol):
+    """An encoder's ability `json_rows`: the offsets and the bytes of *count* objects of these columns.
+
+    For a column of a kind that it does not know it calls *text*, which gives a string column and the quotes to put
+    around its cells.
+    """
+
+    def __call__(
+        self, names: Sequence[str], columns: Sequence[Any], *, count: int, text: Callable[[Any], tuple[Any, str]]
+    ) -> tuple[Any, Any]: ...
+
+
+def texts(column: Any, *, rows: JsonRows | None = None) -> Any:
+    """The JSON of each row, null where the row is; *rows* makes objects of columns faster."""
+    text, quote = _bare(column, rows)
     return _between(quote, text, quote) if quote else text
 
 
-def objects(names: Sequence[str], columns: Sequence[Any], *, count: int) -> Any:
-    """Objects of these fields, those that are null left out."""
+def objects(names: Sequence[str], columns: Sequence[Any], *, count: int, rows: JsonRows | None = None) -> Any:
+    """Objects of these fields, those that are null left out; *rows* makes them faster."""
+    if rows is not None:
+        offsets, content = rows(names, columns, count=count, text=partial(_bare, rows=rows))
+        return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(content))
     parts: list[Any] = []
     begun = False  # whether a field is sure to stand before the next one
     ending = ""  # of the field before, written together with the next label
     for name, column in zip(names, columns, strict=True):
         if column.null_count == len(column):
             continue
-        text, quote = _bare(column)
+        text, quote = _bare(column, None)
         label = json.dumps(name, ensure_ascii=False) + ":" + quote
         if text.null_count:
             parts += [ending, pc.fill_null(_between("," + label, text, quote), "")]
@@ -65,18 +81,18 @@ def objects(names: Sequence[str], columns: Sequence[Any], *, count: int) -> Any:
     return _between("{", pc.utf8_replace_slice(joined, 0, 1, ""), "}")  # without the first comma
 
 
-def _bare(column: Any) -> tuple[Any, str]:
+def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     """The JSON of each row without the quotes around it, and those."""
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(place).name for place in range(kind.num_fields)]
-        return _null_where(column, objects(names, column.flatten(), count=len(column))), ""
+        return _null_where(column, objects(names, column.flatten(), count=len(column), rows=rows)), ""
     if pa.types.is_map(kind):
-        return _map(column), ""
+        return _map(column, rows), ""
     if pa.types.is_dictionary(kind):
-        return _bare(column.dictionary_decode())
+        return _bare(column.dictionary_decode(), rows)
     if _is(kind, *_LISTS):
-        return _between("[", _joined(column, pc.fill_null(texts(column.flatten()), "null")), "]"), ""
+        return _between("[", _joined(column, pc.fill_null(texts(column.flatten(), rows=rows), "null")), "]"), ""
     if _is(kind, *_TEXT):
         return _escaped(column.cast(pa.string())), '"'
     if pa.types.is_timestamp(kind):
@@ -93,14 +109,14 @@ def _bare(column: Any) -> tuple[Any, str]:
     return text, ""
 
 
-def _map(column: Any) -> Any:
+def _map(column: Any, rows: JsonRows | None) -> Any:
     kind = column.type
     pairs = column.cast(pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])))
     keys, values = pairs.flatten().flatten()
-    name, quote = _bare(keys)
+    name, quote = _bare(keys, None)
     if not quote:  # a number that JSON lacks has quotes already
         name = pc.replace_substring(name, '"', "")
-    each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values), "null"), ":")
+    each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values, rows=rows), "null"), ":")
     return _between("{", _joined(pairs, each), "}")
 
 

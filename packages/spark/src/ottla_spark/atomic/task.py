@@ -24,6 +24,7 @@ from ottla_spark.columns import ColumnPositions
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions
 from ottla_spark.outbox import Outbox
+from ottla_spark.prompt_rows import promptly
 from ottla_spark.records import RowPlace, by_topic, records_of
 from ottla_spark.shipped_files import with_shipped_files
 
@@ -70,7 +71,7 @@ class TaskWrite:
         outbox: Outbox | None = None
         ends: Mapping[tuple[str, int], int] = {}
         rows = 0
-        for batch in batches:
+        for batch in promptly(batches):
             if not batch.num_rows:
                 continue
             if outbox is None:

@@ -1,0 +1,52 @@
+"""What the Spark package is to reach, and whether a benchmark's rounds say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Aim:
+    """One way beside another: so many times as fast at least, or so many seconds more at most."""
+
+    name: str
+    way: str
+    beside: str
+    times: float | None = None
+    seconds_more: float | None = None
+
+    def found(self, seconds: Mapping[str, Sequence[float]]) -> Sequence[float]:
+        """The figure of each round, sorted; none where one of the ways did not run."""
+        pairs = zip(seconds.get(self.way, ()), seconds.get(self.beside, ()), strict=False)
+        return sorted(theirs / ours if self.times is not None else ours - theirs for ours, theirs in pairs)
+
+    def line(self, seconds: Mapping[str, Sequence[float]]) -> str | None:
+        """A row of the table; None: there are no figures."""
+        found = self.found(seconds)
+        if not found:
+            return None
+        middle = median(found)
+        if self.times is not None:
+            aim, reached = f"at least {_times(self.times)}", middle >= self.times
+            figures = f"{_times(middle)} ({_times(found[0])} - {_times(found[-1])})"
+        elif self.seconds_more is not None:
+            aim, reached = f"at most {_ms(self.seconds_more)} more", middle <= self.seconds_more
+            figures = f"{_ms(middle)} more ({_ms(found[0])} - {_ms(found[-1])})"
+        return f"| {self.name} | {self.way} beside {self.beside} | {figures} | {aim} | {'yes' if reached else 'no'} |"
+
+
+def table(cases: Sequence[tuple[Sequence[Aim], Mapping[str, Sequence[float]]]]) -> list[str]:
+    """All aims of some cases with their seconds, way by way and round by round, as Markdown."""
+    lines = [line for aims, seconds in cases for aim in aims if (line := aim.line(seconds)) is not None]
+    return ["| what | is | median (lowest - highest) | aim | reached |", "|---|---|---|---|---|", *lines]
+
+
+def _times(figure: float) -> str:
+    return f"{figure:.2f} x"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"

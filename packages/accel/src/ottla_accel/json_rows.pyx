@@ -1,0 +1,483 @@
+"""Rows of columns as JSON objects, from Arrow's buffers to one text for all rows, without an object for a cell.
+
+What a cell looks like is what pyarrow writes when it casts to text. Columns of a kind that is not known here, or with
+a number that needs more than fifteen digits, come as text from whoever asked. Loops over rows run without the GIL.
+"""
+
+import json
+
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from libc.math cimport fabs, signbit
+from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
+
+from ottla_accel.columns cimport Bytes
+
+ctypedef enum Kind:
+    AS_IT_IS  # JSON already
+    QUOTED  # JSON without its quotes
+    ESCAPED
+    BOOLEAN
+    INT8
+    INT16
+    INT32
+    INT64
+    DECIMAL
+    DATE
+    LOCAL_TIME
+    UTC_TIME
+
+cdef struct Field:
+    Kind kind
+    const uint8_t* valid
+    const void* data
+    const int32_t* offsets
+    int8_t* scales
+    Py_ssize_t start
+    const uint8_t* label
+    Py_ssize_t label_size
+
+cdef struct Written:
+    Py_ssize_t row
+    Py_ssize_t size
+
+cdef dict KINDS = {
+    "bool": BOOLEAN,
+    "int8": INT8,
+    "int16": INT16,
+    "int32": INT32,
+    "int64": INT64,
+    "double": DECIMAL,
+    "string": ESCAPED,
+    "date32[day]": DATE,
+    "timestamp[us]": LOCAL_TIME,
+    "timestamp[us, tz=UTC]": UTC_TIME,
+    "timestamp[us, tz=Etc/UTC]": UTC_TIME,
+}
+
+cdef int64_t DAY = 86_400_000_000  # microseconds
+cdef int64_t FIRST_DAY = -354_285, LAST_DAY = 2_932_896  # of the years that have four digits
+cdef Py_ssize_t MOST_PLAIN = 40  # bytes of a cell that is no text
+cdef int MOST_SCALE = 15
+cdef double MOST_DIGITS = 1e15, LEAST = 1e-6, MOST = 1e10  # beyond these numbers are written with an exponent
+cdef double POWERS[16]
+cdef uint8_t DIGITS[200]
+cdef uint8_t SPECIAL[256]  # what has to be escaped
+cdef const uint8_t* HEX = b"0123456789ABCDEF"
+
+
+cdef void fill_tables() noexcept:
+    cdef int number
+    for number in range(100):
+        DIGITS[2 * number] = 48 + number // 10
+        DIGITS[2 * number + 1] = 48 + number % 10
+    for number in range(256):
+        SPECIAL[number] = number < 0x20 or number == 0x22 or number == 0x5C
+    POWERS[0] = 1.0
+    for number in range(1, 16):
+        POWERS[number] = POWERS[number - 1] * 10.0
+
+
+fill_tables()
+
+
+cdef class Rows:
+    """The columns of some rows while they are written."""
+
+    cdef Field* fields
+    cdef Py_ssize_t count
+    cdef list kept  # what the pointers point into
+
+    def __cinit__(self, Py_ssize_t most):
+        self.kept = []
+        self.fields = <Field*>PyMem_Calloc(max(most, 1), sizeof(Field))
+        if self.fields is NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef Py_ssize_t number
+        for number in range(self.count):
+            PyMem_Free(self.fields[number].scales)
+        PyMem_Free(self.fields)
+
+    cdef int add(self, str name, object column, object text) except -1:
+        """Take a column that is not null in all rows; *text* makes JSON of one that is unknown here."""
+        cdef Field* field = &self.fields[self.count]
+        kind = KINDS.get(str(column.type))
+        self.count += 1
+        if kind is None or not self.open(field, kind, column):
+            column, quote = text(column)
+            self.open(field, QUOTED if quote else AS_IT_IS, column)
+        label = b"," + json.dumps(name, ensure_ascii=False).encode() + b":"
+        field.label, field.label_size = label, len(label)
+        self.kept += [column, label]
+        return 0
+
+    cdef bint open(self, Field* field, Kind kind, object column) except -1:
+        """Look into a column; False: it has a cell that cannot be written here."""
+        buffers = column.buffers()
+        field.kind, field.start = kind, column.offset
+        field.valid = NULL
+        if column.null_count:
+            field.valid = <const uint8_t*><uintptr_t>buffers[0].address
+        field.data = address(buffers[2 if kind <= ESCAPED else 1])
+        if kind <= ESCAPED:
+            field.offsets = <const int32_t*>address(buffers[1])
+        elif kind == DECIMAL:
+            return self.scale(field, len(column))
+        elif kind >= DATE:
+            return has_known_years(field, len(column))
+        return True
+
+    cdef bint scale(self, Field* field, Py_ssize_t rows) except -1:
+        """Have numbers as whole ones, each with how many of its digits are behind the point."""
+        cdef int64_t* whole = <int64_t*>PyMem_Malloc(max(rows, 1) * sizeof(int64_t))
+        cdef Bytes numbers = Bytes.__new__(Bytes)
+        if whole is NULL:
+            raise MemoryError
+        numbers._bytes = <uint8_t*>whole
+        field.scales = <int8_t*>PyMem_Malloc(max(rows, 1))
+        if field.scales is NULL:
+            raise MemoryError
+        if not are_short(field, rows, whole, field.scales):
+            return False
+        self.kept.append(numbers)
+        field.data = whole - field.start
+        return True
+
+
+def objects(names, columns, *, Py_ssize_t count, text):
+    """The offsets, as int32, and the bytes of *count* JSON objects with these fields, those that are null left out.
+
+    *text* makes a string column of one that is of no kind known here, and says whether it wants quotes around it.
+    """
+    rows = Rows(len(columns))
+    for name, column in zip(names, columns, strict=True):
+        if len(column) != count:
+            raise ValueError(f"a column of {len(column)} rows where there are {count}")
+        if column.null_count < count:
+            rows.add(name, column, text)
+    return write(rows, count)
+
+
+cdef tuple write(Rows rows, Py_ssize_t count):
+    cdef Bytes offsets = Bytes.__new__(Bytes), content = Bytes.__new__(Bytes)
+    cdef Written written = Written(row=0, size=0)
+    cdef Py_ssize_t room = 64 + count * (2 + 24 * rows.count)
+    cdef uint8_t* larger
+    offsets._bytes = <uint8_t*>PyMem_Malloc((count + 1) * sizeof(int32_t))
+    content._bytes = <uint8_t*>PyMem_Malloc(room)
+    if offsets._bytes is NULL or content._bytes is NULL:
+        raise MemoryError
+    offsets._size = (count + 1) * sizeof(int32_t)
+    (<int32_t*>offsets._bytes)[0] = 0
+    while True:
+        with nogil:
+            written = write_rows(rows.fields, rows.count, written, count, content._bytes, room, <int32_t*>offsets._bytes)
+        if written.row == count:
+            break
+        if room > INT32_MAX:
+            raise OverflowError(f"{count} rows are more than 2 GiB of JSON; let a record batch have fewer")
+        room *= 2
+        larger = <uint8_t*>PyMem_Realloc(content._bytes, room)
+        if larger is NULL:
+            raise MemoryError
+        content._bytes = larger
+    if written.size > INT32_MAX:
+        raise OverflowError(f"{count} rows are more than 2 GiB of JSON; let a record batch have fewer")
+    larger = <uint8_t*>PyMem_Realloc(content._bytes, max(written.size, 1))
+    if larger is not NULL:
+        content._bytes = larger
+    content._size = written.size
+    return offsets, content
+
+
+cdef Written write_rows(
+    const Field* fields,
+    Py_ssize_t columns,
+    Written written,
+    Py_ssize_t count,
+    uint8_t* content,
+    Py_ssize_t room,
+    int32_t* offsets,
+) noexcept nogil:
+    """Write rows until there are no more, or no room: then what is there of the next row counts for nothing."""
+    cdef Py_ssize_t column
+    cdef uint8_t* start
+    cdef uint8_t* to
+    cdef uint8_t* end = content + room
+    cdef const Field* field
+    while written.row < count:
+        start = to = content + written.size
+        for column in range(columns):
+            field = &fields[column]
+            if field.valid is not NULL and not is_set(field.valid, field.start + written.row):
+                continue
+            if end - to < field.label_size + most_of(field, written.row) + 2:
+                return written
+            memcpy(to, field.label, field.label_size)
+            to = write_cell(to + field.label_size, field, field.start + written.row)
+        if to == start:
+            if end - to < 2:
+                return written
+            to += 1
+        start[0] = 0x7B  # in place of the first comma
+        to[0] = 0x7D
+        written.size = to + 1 - content
+        written.row += 1
+        offsets[written.row] = <int32_t>written.size
+    return written
+
+
+cdef inline Py_ssize_t most_of(const Field* field, Py_ssize_t row) noexcept nogil:
+    """The most that a cell takes."""
+    if field.offsets is NULL:
+        return MOST_PLAIN
+    row += field.start
+    cdef Py_ssize_t size = field.offsets[row + 1] - field.offsets[row]
+    return 2 + (6 * size if field.kind == ESCAPED else size)
+
+
+cdef inline uint8_t* write_cell(uint8_t* to, const Field* field, Py_ssize_t at) noexcept nogil:
+    cdef Kind kind = field.kind
+    cdef int64_t moment
+    if kind == ESCAPED:
+        return write_text(to, <const uint8_t*>field.data + field.offsets[at], field.offsets[at + 1] - field.offsets[at])
+    if kind == INT64:
+        return write_integer(to, (<const int64_t*>field.data)[at])
+    if kind == DECIMAL:
+        return write_decimal(to, (<const int64_t*>field.data)[at], field.scales[at - field.start])
+    if kind == BOOLEAN:
+        if is_set(<const uint8_t*>field.data, at):
+            memcpy(to, b"true", 4)
+            return to + 4
+        memcpy(to, b"false", 5)
+        return to + 5
+    if kind == INT32:
+        return write_integer(to, (<const int32_t*>field.data)[at])
+    if kind == INT16:
+        return write_integer(to, (<const int16_t*>field.data)[at])
+    if kind == INT8:
+        return write_integer(to, (<const int8_t*>field.data)[at])
+    if kind == AS_IT_IS:
+        return write_bytes(to, field, at)
+    to[0] = 0x22
+    if kind == QUOTED:
+        to = write_bytes(to + 1, field, at)
+    elif kind == DATE:
+        to = write_date(to + 1, (<const int32_t*>field.data)[at])
+    else:
+        moment = (<const int64_t*>field.data)[at]
+        to = write_time(to + 1, moment)
+        if kind == UTC_TIME:
+            to[0] = 0x5A
+            to += 1
+    to[0] = 0x22
+    return to + 1
+
+
+cdef inline uint8_t* write_bytes(uint8_t* to, const Field* field, Py_ssize_t at) noexcept nogil:
+    cdef Py_ssize_t size = field.offsets[at + 1] - field.offsets[at]
+    if size:
+        memcpy(to, <const uint8_t*>field.data + field.offsets[at], size)
+    return to + size
+
+
+cdef uint8_t* write_text(uint8_t* to, const uint8_t* text, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t place
+    cdef uint8_t code
+    to[0] = 0x22
+    to += 1
+    for place in range(size):
+        code = text[place]
+        if not SPECIAL[code]:
+            to[0] = code
+            to += 1
+        else:
+            to = write_escape(to, code)
+    to[0] = 0x22
+    return to + 1
+
+
+cdef uint8_t* write_escape(uint8_t* to, uint8_t code) noexcept nogil:
+    to[0] = 0x5C
+    if code == 0x22 or code == 0x5C:
+        to[1] = code
+    elif code == 0x08:
+        to[1] = 0x62
+    elif code == 0x0C:
+        to[1] = 0x66
+    elif code == 0x0A:
+        to[1] = 0x6E
+    elif code == 0x0D:
+        to[1] = 0x72
+    elif code == 0x09:
+        to[1] = 0x74
+    else:
+        memcpy(to + 1, b"u00", 3)
+        to[4], to[5] = HEX[code >> 4], HEX[code & 15]
+        return to + 6
+    return to + 2
+
+
+cdef inline uint8_t* write_integer(uint8_t* to, int64_t number) noexcept nogil:
+    if number < 0:
+        to[0] = 0x2D
+        return write_natural(to + 1, -<uint64_t>number)
+    return write_natural(to, <uint64_t>number)
+
+
+cdef inline uint8_t* write_natural(uint8_t* to, uint64_t number) noexcept nogil:
+    cdef uint8_t digits[20]
+    cdef Py_ssize_t place = 20
+    cdef uint64_t rest
+    while number >= 100:
+        rest = number // 100
+        place -= 2
+        memcpy(&digits[place], &DIGITS[2 * (number - 100 * rest)], 2)
+        number = rest
+    if number >= 10:
+        place -= 2
+        memcpy(&digits[place], &DIGITS[2 * number], 2)
+    else:
+        place -= 1
+        digits[place] = 48 + <uint8_t>number
+    memcpy(to, &digits[place], 20 - place)
+    return to + (20 - place)
+
+
+cdef inline uint8_t* write_decimal(uint8_t* to, int64_t number, int scale) noexcept nogil:
+    cdef uint8_t digits[20]
+    cdef uint64_t whole
+    cdef Py_ssize_t size
+    if not scale:
+        return write_integer(to, number)
+    if number < 0:
+        to[0] = 0x2D
+        to += 1
+        number = -number
+    size = write_natural(digits, <uint64_t>number) - digits
+    if size <= scale:
+        memcpy(to, b"0.000000000000000", 2 + scale - size)
+        to += 2 + scale - size
+        memcpy(to, digits, size)
+        return to + size
+    memcpy(to, digits, size - scale)
+    to += size - scale
+    to[0] = 0x2E
+    memcpy(to + 1, &digits[size - scale], scale)
+    return to + 1 + scale
+
+
+cdef inline uint8_t* write_two(uint8_t* to, int number) noexcept nogil:
+    memcpy(to, &DIGITS[2 * number], 2)
+    return to + 2
+
+
+cdef uint8_t* write_date(uint8_t* to, int64_t day) noexcept nogil:
+    """A day since 1970 in the Gregorian calendar, counted in years that begin in March, and eras of 400 of them."""
+    cdef int64_t days = day + 719_468
+    cdef int64_t era = days // 146_097
+    cdef int64_t of_era = days - era * 146_097
+    cdef int64_t year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    cdef int64_t of_year = of_era - (365 * year + year // 4 - year // 100)
+    cdef int64_t month = (5 * of_year + 2) // 153
+    cdef int number = <int>(of_year - (153 * month + 2) // 5 + 1)
+    year += era * 400
+    month = month + 3 if month < 10 else month - 9
+    if month <= 2:
+        year += 1
+    to = write_two(to, <int>(year // 100))
+    to = write_two(to, <int>(year % 100))
+    to[0] = 0x2D
+    to = write_two(to + 1, <int>month)
+    to[0] = 0x2D
+    return write_two(to + 1, number)
+
+
+cdef uint8_t* write_time(uint8_t* to, int64_t moment) noexcept nogil:
+    """Microseconds since 1970, to the millisecond before."""
+    cdef int64_t day = floor_of(moment, DAY)
+    cdef int milliseconds = <int>((moment - day * DAY) // 1000)
+    cdef int seconds = milliseconds // 1000
+    milliseconds -= 1000 * seconds
+    to = write_date(to, day)
+    to[0] = 0x54
+    to = write_two(to + 1, seconds // 3600)
+    to[0] = 0x3A
+    to = write_two(to + 1, seconds // 60 % 60)
+    to[0] = 0x3A
+    to = write_two(to + 1, seconds % 60)
+    to[0] = 0x2E
+    to[1] = 48 + milliseconds // 100
+    return write_two(to + 2, milliseconds % 100)
+
+
+cdef bint are_short(const Field* field, Py_ssize_t rows, int64_t* whole, int8_t* scales) noexcept nogil:
+    """Have each number as a whole one and a scale; False: one needs more digits, or an exponent.
+
+    A whole number below 10**15 divided by a power of ten that is exact gives the double nearest to that decimal, and
+    no other decimal of so few digits is as near: it is the shortest text that reads as the number.
+    """
+    cdef const double* numbers = <const double*>field.data + field.start
+    cdef Py_ssize_t row
+    cdef int scale, least = 0
+    cdef double number, scaled
+    cdef int64_t digits
+    for row in range(rows):
+        whole[row] = scales[row] = 0
+        if field.valid is not NULL and not is_set(field.valid, field.start + row):
+            continue
+        number = numbers[row]
+        if number == 0.0 and not signbit(number):
+            continue
+        if not LEAST <= fabs(number) < MOST:  # nor is one that is not finite
+            return False
+        scale = least if fabs(number) * POWERS[least] < MOST_DIGITS else 0
+        while True:
+            scaled = number * POWERS[scale]
+            if fabs(scaled) >= MOST_DIGITS:
+                return False
+            digits = <int64_t>(scaled + (0.5 if scaled > 0 else -0.5))
+            if <double>digits / POWERS[scale] == number:
+                break
+            scale += 1
+            if scale > MOST_SCALE:
+                return False
+        least = max(scale, least)
+        while scale and digits % 10 == 0:
+            digits //= 10
+            scale -= 1
+        whole[row], scales[row] = digits, scale
+    return True
+
+
+cdef bint has_known_years(const Field* field, Py_ssize_t rows) noexcept nogil:
+    """Whether all years have four digits."""
+    cdef Py_ssize_t row, at
+    cdef int64_t day
+    for row in range(rows):
+        at = field.start + row
+        if field.valid is not NULL and not is_set(field.valid, at):
+            continue
+        if field.kind == DATE:
+            day = (<const int32_t*>field.data)[at]
+        else:
+            day = floor_of((<const int64_t*>field.data)[at], DAY)
+        if not FIRST_DAY <= day <= LAST_DAY:
+            return False
+    return True
+
+
+cdef inline int64_t floor_of(int64_t number, int64_t by) noexcept nogil:
+    """Division in C cuts off."""
+    cdef int64_t found = number // by
+    return found - 1 if found * by > number else found
+
+
+cdef inline bint is_set(const uint8_t* bits, Py_ssize_t place) noexcept nogil:
+    return bits[place >> 3] >> (place & 7) & 1
+
+
+cdef const void* address(buffer):
+    return NULL if buffer is None else <const void*><uintptr_t>buffer.address
