@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 
 from ottla.config import PluginValues, describe
+from ottla.producer import TOPIC_NAME
 from ottla_spark.columns import ValueFormat
 from ottla_spark.producer_settings import problems_of
 from ottla_spark.refused_options import reason_against
@@ -78,6 +79,8 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
         name = key.lower()
         if (reason := reason_against(name)) is not None:
             problems.append(f"option {key} cannot be set: {reason}")
+        elif name.startswith(PREFIX) and (bare := OWN.get(name.removeprefix(PREFIX))) is not None:
+            problems.append(f"option {key} is not the producer's but the sink's own; write it as {bare!r}")
         elif name.startswith(PREFIX):
             settings[name.removeprefix(PREFIX)] = value
         elif name in OWN:
@@ -101,6 +104,8 @@ def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:
     topic = own.get(TOPIC)
     if topic == "":
         problems.append("option topic is empty; name a topic, or leave it out and have a column 'topic'")
+    elif topic is not None and not TOPIC_NAME.fullmatch(topic):
+        problems.append(f"option topic={topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
     return topic
 
 
