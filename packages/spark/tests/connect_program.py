@@ -20,13 +20,14 @@ OURS = ("ottla", "ottla_spark")
 WITHIN = 120  # seconds
 ROWS = 20
 BATCHES = 2
+SECRET = "hunter2"
 
 
 class Program:
     """The steps. Each begins in a state that those before may have left."""
 
     def __init__(self, remote: str, *, folder: Path, options: dict[str, str], topics: dict[str, str]) -> None:
-        self.spark = SparkSession.builder.remote(remote).getOrCreate()
+        self.spark: Any = SparkSession.builder.remote(remote).getOrCreate()
         assert isinstance(self.spark, ConnectSession)
         self.folder = folder
         self.options = options
@@ -157,8 +158,9 @@ class Program:
 def main() -> None:
     given = json.loads(sys.stdin.read())
     program = Program(given["remote"], folder=Path(given["folder"]), options=given["options"], topics=given["topics"])
-    sys.modules.update(dict.fromkeys(OURS))  # as where they are not installed: an import fails
-    for step in (
+    for name in OURS:
+        sys.modules[name] = None  # type: ignore[assignment] # as where they are not installed: an import fails
+    of_pyspark: list[Callable[[], Any]] = [
         program.batch,
         program.batch_of_a_thread,
         program.micro_batches,
@@ -169,11 +171,13 @@ def main() -> None:
         program.exactly_once,
         program.exactly_once_after_a_lost_commit,
         program.each_batch_as_a_frame,
-    ):
+    ]
+    for step in of_pyspark:
         program.run(step)
     for name in OURS:
         del sys.modules[name]
-    for step in (program.once, program.all_or_nothing, program.report, program.registered):
+    of_ottla: list[Callable[[], Any]] = [program.once, program.all_or_nothing, program.report, program.registered]
+    for step in of_ottla:
         program.run(step)
     program.spark.stop()
     print(json.dumps(program.told))
