@@ -224,12 +224,12 @@ def test_a_class_of_javas_is_refused_with_what_to_write_in_its_place() -> None:
     assert "names a class, and Java's classes cannot be loaded here" in problem
 
 
-@pytest.mark.parametrize("written", ["-1", "soon", "1.5", "", "³"])
+@pytest.mark.parametrize("written", ["-1", "soon", "1.5", "", "³", "2147483648", "9" * 5000])
 def test_the_idle_time_of_producers_is_milliseconds(written: str) -> None:
     assert read(producer_idle_ms="1500")[0].idle == 1.5
     assert read()[0].idle == 300.0
     assert read(producer_idle_ms=written)[1] == [
-        f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 on"
+        f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 to 2147483647"
     ]
 
 

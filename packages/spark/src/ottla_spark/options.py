@@ -6,6 +6,7 @@ Read on the driver, where Spark hands over all keys in lower case; the tasks get
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -43,6 +44,8 @@ OWN: Final = {name.lower(): name for name in (TOPIC, GUARANTEE, VALUE_FORMAT, ID
 """Keys as Spark hands them over, and as people write them."""
 
 DEFAULT_IDLE_MS: Final = 300_000
+MOST_IDLE_MS: Final = 2**31 - 1
+"""25 days; a thread cannot wait for any length of time."""
 
 _TRUTH: Final = {"true": True, "false": False}
 
@@ -145,8 +148,8 @@ def _value_format(own: Mapping[str, str], problems: list[str]) -> ValueFormat | 
 
 def _idle(own: Mapping[str, str], problems: list[str]) -> float:
     written = own.get(IDLE_MS, str(DEFAULT_IDLE_MS))
-    if not (written.isascii() and written.isdigit()):
-        problems.append(f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 on")
+    if not re.fullmatch("[0-9]{1,10}", written) or int(written) > MOST_IDLE_MS:
+        problems.append(f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 to {MOST_IDLE_MS}")
         return DEFAULT_IDLE_MS / 1000
     return int(written) / 1000
 
