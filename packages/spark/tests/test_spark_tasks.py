@@ -25,12 +25,13 @@ from ottla_spark.task import TaskWritten, send_rows
 from simulated_producer import Simulated, simulated
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+LARGE_HEADERS = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
 TYPES = {
     "topic": [pa.string(), pa.large_string()],
     "value": [pa.string(), pa.binary(), pa.large_string(), pa.large_binary()],
     "key": [pa.string(), pa.binary(), pa.large_string(), pa.large_binary()],
     "partition": [pa.int32()],
-    "headers": [HEADERS],
+    "headers": [HEADERS, LARGE_HEADERS],
     "timestamp": [pa.timestamp("us", "UTC")],
 }
 TOPICS = ("t", "u", "v")

@@ -6,6 +6,7 @@ Read on the driver, where Spark hands over all keys in lower case; the tasks get
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 import attrs
 
 from ottla.config import PluginValues, describe
+from ottla.producer import TOPIC_NAME
 from ottla_spark.columns import ValueFormat
 from ottla_spark.producer_settings import problems_of
 from ottla_spark.refused_options import reason_against
@@ -42,6 +44,8 @@ OWN: Final = {name.lower(): name for name in (TOPIC, GUARANTEE, VALUE_FORMAT, ID
 """Keys as Spark hands them over, and as people write them."""
 
 DEFAULT_IDLE_MS: Final = 300_000
+MOST_IDLE_MS: Final = 2**31 - 1
+"""25 days; a thread cannot wait for any length of time."""
 
 _TRUTH: Final = {"true": True, "false": False}
 
@@ -83,6 +87,8 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
         name = key.lower()
         if (reason := reason_against(name)) is not None:
             problems.append(f"option {key} cannot be set: {reason}")
+        elif name.startswith(PREFIX) and (bare := OWN.get(name.removeprefix(PREFIX))) is not None:
+            problems.append(f"option {key} is not the producer's but the sink's own; write it as {bare!r}")
         elif name.startswith(PREFIX):
             settings[name.removeprefix(PREFIX)] = value
         elif name in OWN:
@@ -106,6 +112,8 @@ def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:
     topic = own.get(TOPIC)
     if topic == "":
         problems.append("option topic is empty; name a topic, or leave it out and have a column 'topic'")
+    elif topic is not None and not TOPIC_NAME.fullmatch(topic):
+        problems.append(f"option topic={topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
     return topic
 
 
@@ -145,8 +153,8 @@ def _value_format(own: Mapping[str, str], problems: list[str]) -> ValueFormat | 
 
 def _idle(own: Mapping[str, str], problems: list[str]) -> float:
     written = own.get(IDLE_MS, str(DEFAULT_IDLE_MS))
-    if not (written.isascii() and written.isdigit()):
-        problems.append(f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 on")
+    if not re.fullmatch("[0-9]{1,10}", written) or int(written) > MOST_IDLE_MS:
+        problems.append(f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 to {MOST_IDLE_MS}")
         return DEFAULT_IDLE_MS / 1000
     return int(written) / 1000
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final, NoReturn
+
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
+from ottla import OttlaError
 from ottla_spark.columns import ColumnPositions, find_columns
 from ottla_spark.errors import WriteRefused
 from ottla_spark.options import Guarantee, WriteOptions, read_options
 from ottla_spark.writer import OttlaStreamWriter, OttlaWriter
+
+_WRITES_ONLY: Final = (
+    'format("ottla") writes to Kafka and reads nothing; read with Spark\'s own format("kafka"), which may be in the '
+    "same job"
+)
 
 
 def register(spark: SparkSession) -> None:
@@ -59,6 +67,18 @@ class OttlaDataSource(DataSource):
 
             return stream_writer(options, columns)
         return OttlaStreamWriter(options, columns)
+
+    def schema(self) -> NoReturn:
+        """Spark asks for it to read, and for `CREATE TABLE ... USING ottla` without columns. Raises OttlaError."""
+        raise OttlaError(_WRITES_ONLY)
+
+    def reader(self, schema: StructType) -> NoReturn:
+        """Raises OttlaError: there is nothing to read with."""
+        raise OttlaError(_WRITES_ONLY)
+
+    def streamReader(self, schema: StructType) -> NoReturn:
+        """Raises OttlaError: there is nothing to read with."""
+        raise OttlaError(_WRITES_ONLY)
 
     def _checked(self, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
         options = read_options(self.options, problems=problems)

@@ -1,0 +1,186 @@
+"""A program that reaches Spark by Spark Connect only: does one thing after the other, and prints what became of each.
+
+Run by test_spark_connect.py in a process of its own, because a process is of one kind or the other. What is printed
+last is one line of JSON: by name what a step returned, or the words of its error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+OURS = ("ottla", "ottla_spark")
+WITHIN = 120  # seconds
+ROWS = 20
+BATCHES = 2
+SECRET = "hunter2"
+
+
+class Program:
+    """The steps. Each begins in a state that those before may have left."""
+
+    def __init__(self, remote: str, *, folder: Path, options: dict[str, str], topics: dict[str, str]) -> None:
+        self.spark = SparkSession.builder.remote(remote).getOrCreate()
+        assert "connect" in type(self.spark).__module__
+        self.folder = folder
+        self.options = options
+        self.topics = topics
+        self.told: dict[str, Any] = {}
+        self.rows = self.spark.range(0, ROWS, 1, 2).selectExpr(
+            "cast(id as string) as value", "cast(id as string) as key"
+        )
+
+    def run(self, step: Callable[[], Any]) -> None:
+        name = step.__name__
+        try:
+            self.told[name] = step()
+        except Exception as error:
+            self.told[name] = f"{type(error).__name__}: {error}"
+
+    def to(self, name: str, **more: str) -> dict[str, str]:
+        return {**self.options, "topic": self.topics[name], **{key.replace("_", "."): more[key] for key in more}}
+
+    def write(self, frame: DataFrame, name: str, **more: str) -> None:
+        frame.write.format("ottla").options(**self.to(name, **more)).mode("append").save()
+
+    def stream(self, name: str, **more: str) -> int:
+        """Write what there is as micro-batches; returns how many there were."""
+        source = self.spark.readStream.schema("value string, key string").option("maxFilesPerTrigger", 1)
+        writer = source.parquet(str(self.folder / "in")).writeStream.format("ottla").options(**self.to(name, **more))
+        query = writer.option("checkpointLocation", str(self.folder / name)).trigger(availableNow=True).start()
+        assert query.awaitTermination(WITHIN)
+        return len([each for each in query.recentProgress if each["numInputRows"]])
+
+    # The client's Python need not have Ottla for these.
+
+    def batch(self) -> None:
+        self.write(self.rows, "batch")
+
+    def batch_of_a_thread(self) -> None:
+        failed: list[BaseException] = []
+
+        def write() -> None:
+            try:
+                self.write(self.rows, "thread")
+            except Exception as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join(WITHIN)
+        for error in failed:
+            raise error
+
+    def micro_batches(self) -> int:
+        self.rows.repartition(BATCHES).write.parquet(str(self.folder / "in"))
+        return self.stream("stream")
+
+    def micro_batches_again(self) -> int:
+        return self.stream("stream")
+
+    def wrong_columns_and_options(self) -> None:
+        self.write(
+            self.spark.sql("select 1 as value, 'k' as key, 1L as partition"), "batch", kafka_lingerms="1", nonsense="x"
+        )
+
+    def wrong_row(self) -> None:
+        self.write(self.spark.sql("select 'a' as value, -7 as partition"), "batch")
+
+    def secret(self) -> None:
+        secret = {"kafka_security_protocol": "SASL_PLAINTEXT", "kafka_sasl_mechanism": "PLAIN"}
+        self.write(
+            self.rows,
+            "batch",
+            **secret,
+            kafka_sasl_username="alice",
+            kafka_sasl_password="hunter2",
+            kafka_max_block_ms="0",
+        )
+
+    def exactly_once(self) -> int:
+        return self.stream(
+            "exactly-once", guarantee="exactly-once", transactional_id_prefix=self.topics["exactly-once"]
+        )
+
+    def exactly_once_after_a_lost_commit(self) -> int:
+        """As if the driver had died before Spark itself wrote down that the last micro-batch is over."""
+        commits = self.folder / "exactly-once/commits"
+        for path in (commits / f"{BATCHES - 1}", commits / f".{BATCHES - 1}.crc"):
+            path.unlink()
+        return self.exactly_once()
+
+    # The client calls Ottla for these.
+
+    def once(self) -> list[Any]:
+        from ottla_spark import write_once
+
+        options = self.to("once", transactional_id_prefix=self.topics["once"])
+        outcomes = [write_once(self.rows, options, job_id="monday") for _ in range(2)]
+        return [[outcome.written, outcome.records] for outcome in outcomes]
+
+    def all_or_nothing(self) -> None:
+        from ottla_spark.atomic import atomically
+
+        sink = atomically(self.to("batch"), transactional_id="connect")
+        stream = self.spark.readStream.schema("value string, key string").parquet(str(self.folder / "in"))
+        query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.folder / "all")).start()
+        query.awaitTermination(WITHIN)
+
+    def each_batch_as_a_frame(self) -> None:
+        options = self.to("each")
+
+        def write(frame: DataFrame, batch: int) -> None:
+            frame.write.format("ottla").options(**options).mode("append").save()
+
+        stream = self.spark.readStream.schema("value string, key string").parquet(str(self.folder / "in"))
+        writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", str(self.folder / "each"))
+        assert writer.trigger(availableNow=True).start().awaitTermination(WITHIN)
+
+    def report(self) -> None:
+        from ottla_spark import last_report
+
+        last_report()
+
+    def registered(self) -> None:
+        import ottla_spark
+
+        ottla_spark.register(self.spark)
+        self.write(self.rows, "registered")
+
+
+def main() -> None:
+    given = json.loads(sys.stdin.read())
+    program = Program(given["remote"], folder=Path(given["folder"]), options=given["options"], topics=given["topics"])
+    for name in OURS:
+        sys.modules[name] = None  # type: ignore[assignment] # as where they are not installed: an import fails
+    of_pyspark: list[Callable[[], Any]] = [
+        program.batch,
+        program.batch_of_a_thread,
+        program.micro_batches,
+        program.micro_batches_again,
+        program.wrong_columns_and_options,
+        program.wrong_row,
+        program.secret,
+        program.exactly_once,
+        program.exactly_once_after_a_lost_commit,
+        program.each_batch_as_a_frame,
+    ]
+    for step in of_pyspark:
+        program.run(step)
+    for name in OURS:
+        del sys.modules[name]
+    of_ottla: list[Callable[[], Any]] = [program.once, program.all_or_nothing, program.report, program.registered]
+    for step in of_ottla:
+        program.run(step)
+    program.spark.stop()
+    print(json.dumps(program.told))
+
+
+if __name__ == "__main__":
+    main()
