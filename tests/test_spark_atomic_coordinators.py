@@ -21,7 +21,8 @@ from ottla_spark.atomic.course import BatchWritten, Course
 from ottla_spark.atomic.errors import BatchRefused
 from ottla_spark.atomic.ownership import Ownership
 from ottla_spark.atomic.owning import TransactionOwner
-from ottla_spark.atomic.task import SLOT, TaskWrite
+from ottla_spark.atomic.parcels import SLOT
+from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.options import WriteOptions, read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, await_in_sync, chance, coordinator, read
@@ -49,7 +50,7 @@ class Rows:
 
     def write(self, shared: SharedTransaction) -> int:
         ownership = Ownership.of({self.topic: PARTITIONS}, tasks=OWNERS)
-        task = TaskWrite(shared=shared, ownership=ownership, options=self.options, columns={"value": 0, "partition": 1})
+        task = TaskWrite(shared=shared, ownership=ownership, options=self.options)
         return sum(task.write(self._rows(owner), owner=owner, attempt=0) for owner in range(ownership.owners))
 
     def drain(self) -> None:
