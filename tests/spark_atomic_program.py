@@ -222,7 +222,8 @@ def session_with(cores: int, *, master: str = "local[{cores}]", **more: str) -> 
         "spark.sql.shuffle.partitions": str(cores + 1),
         "spark.sql.files.maxPartitionBytes": str(500 * cores),
     }
-    return builder.config(map=settings | more).getOrCreate()
+    settings.update(more)
+    return builder.config(map=settings).getOrCreate()
 
 
 def main(text: str) -> None:

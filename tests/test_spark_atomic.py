@@ -132,7 +132,9 @@ def test_when_a_task_dies_after_it_wrote_the_batch_is_aborted_and_written_anew(
     fault: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sink, "TaskWrite", program.with_fault(fault, tmp_path / "came to grief"))
+    monkeypatch.setattr(
+        sink, "TaskWrite", program.with_fault(program.TaskFault(kind=fault), tmp_path / "came to grief")
+    )
     told = Told(kafka, topic)
     for batch in range(2):
         program.put(tmp_path, batch)

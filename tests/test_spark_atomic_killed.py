@@ -1,128 +1,138 @@
 """Drivers of all-or-nothing batches that are killed with -9: their successors go on, and nothing is lost or doubled.
 
-Each successor has other cores, and so other tasks and other files in them. The long form (OTTLA_SOAK) has every point
-several times in any order, and two drivers on one checkpoint at the same time.
+Each successor has other cores, and so other tasks and other files in them. The long form (OTTLA_SOAK) comes ten times
+to each point, and reads after each kill that every batch is visible as a whole or not at all.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import signal
-import subprocess
-import sys
-import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import spark_atomic_program as program
+from spark_atomic_kit import Checkpoint, Driver, soon, told, wake, written_pid
+from spark_atomic_program import OF_A_TASK, POINTS, ROWS, TaskFault
 
-from ottla import transactions
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from transactions_kit import LONG, chance, read
+from transactions_kit import LONG, chance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-PATIENCE = 400.0
-"""Seconds for a driver, of which a busy machine may need many to start a JVM."""
+TIMES = 10
+ANY_TIME = "any time"
+only_long = pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1")
 
 
-@contextmanager
-def driver(kafka: KafkaCluster, topic: str, folder: Path, *, cores: int, point: str) -> Iterator[subprocess.Popen[str]]:
-    """A driver with its JVM and workers, in a group of its own; killed with all of them at the end."""
-    arguments = [kafka.bootstrap_servers, topic, str(folder), str(cores), point]
-    log = (folder / "log").open("a")
-    child = subprocess.Popen(
-        [sys.executable, "-u", program.__file__, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    with log, child:
-        try:
-            yield child
-        finally:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
+@pytest.fixture
+def checkpoint(kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path) -> Checkpoint:
+    return Checkpoint(kafka=kafka, topic=make_topic(program.PARTITIONS), folder=tmp_path)
 
 
-def reach(child: subprocess.Popen[str], point: str, folder: Path) -> None:
-    """Wait until the driver is at the point."""
-    if point == "mid-task":
-        flag = folder / point
-        deadline = time.monotonic() + PATIENCE
-        while not flag.exists():
-            assert child.poll() is None, (folder / "log").read_text()[-3000:]
-            assert time.monotonic() < deadline, f"no task began within {PATIENCE} s"
-            time.sleep(0.02)
-        flag.unlink()
-        return
-    assert child.stdout is not None
-    seen = []
-    for line in child.stdout:
-        seen.append(line.strip())
-        if seen[-1] == point:
-            return
-    raise AssertionError(f"the driver ended before {point!r}: {seen}\n{(folder / 'log').read_text()[-3000:]}")
+def some_task(rng: random.Random) -> dict[str, TaskFault]:
+    """Which task comes to the point of a task, and when."""
+    return {"": TaskFault(kind="", owner=rng.randrange(4), rows=rng.choice([0, 20, 60, ROWS]))}
 
 
-def finish(child: subprocess.Popen[str], folder: Path) -> list[str]:
-    """What the driver says until its good end."""
-    out, _none = child.communicate(timeout=PATIENCE)
-    assert out.endswith("done\n"), (folder / "log").read_text()[-3000:]
-    return out.splitlines()[:-1]
+def reach_and_kill(driver: Driver, rng: random.Random) -> int | None:
+    """End a driver at its point; the number of its worker's process where one is left behind, stopped."""
+    driver.go()
+    if not driver.point:
+        driver.wait_for("begin")
+        timer = soon(rng.uniform(0, 3), driver.kill)
+        driver.end()
+        timer.join()
+        return None
+    driver.reach()
+    left = written_pid(driver.folder / driver.point) if driver.point in OF_A_TASK else None
+    if driver.point != "late task":
+        left = None
+    driver.kill(leaving=left)
+    return left
 
 
-def committed(kafka: KafkaCluster, topic: str) -> Counter[int]:
-    found = read(kafka.bootstrap_servers, topic, partitions=program.PARTITIONS)
-    return Counter(int(value) for values in found for value in values)
+def kill_drivers(checkpoint: Checkpoint, points: list[str], rng: random.Random, *, mode: str = "append") -> list[str]:
+    """A driver for each point, one after the other, and one that comes through; returns what that one said."""
+    left: list[int] = []
+    for number, point in enumerate(points):
+        passes = rng.randrange(2)
+        checkpoint.put(2 if number else 4)
+        point = "" if point == ANY_TIME else point
+        orders = {"cores": 1 + number % 3, "point": point, "passes": passes, "faults": some_task(rng), "mode": mode}
+        with checkpoint.driver(**orders) as driver:
+            pid = reach_and_kill(driver, rng)
+            seen = checkpoint.wholes() if mode == "append" else "-"
+            print(f"killed {point or ANY_TIME!r} at pass {passes}, {seen} of {checkpoint.batches} batches visible")
+            # Those of the driver before wake up when another has the transactional id.
+            for late in left:
+                wake(late)
+            left = [] if pid is None else [pid]
+    checkpoint.put(1)
+    with checkpoint.driver(cores=2, mode=mode) as driver:
+        lines = driver.go().finish()
+    for late in left:
+        wake(late)
+    return lines
 
 
-def test_whatever_a_driver_does_when_it_is_killed_each_batch_is_there_once(
-    kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    topic = make_topic(program.PARTITIONS)
-    points = ["mid-task", "after the commit"]
-    if LONG:
-        points = list(program.POINTS) * 3
-        chance("driver kills").shuffle(points)
-    batches = 0
-    for cores, point in enumerate(points):
-        for _ in range(2):
-            program.put(tmp_path, batches)
-            batches += 1
-        with driver(kafka, topic, tmp_path, cores=1 + cores % 2, point=point) as child:
-            reach(child, point, tmp_path)
-            os.killpg(child.pid, signal.SIGKILL)
-        print(f"killed {point}")
-    with driver(kafka, topic, tmp_path, cores=2, point="") as child:
-        told = finish(child, tmp_path)
+def test_whatever_a_driver_does_when_it_is_killed_each_batch_is_there_once(checkpoint: Checkpoint) -> None:
+    found = told(kill_drivers(checkpoint, ["mid-task", "after the commit"], chance("driver kills")))
 
-    assert committed(kafka, topic) == Counter(range(batches * program.ROWS))
-    assert not list(transactions.leftovers({"bootstrap.servers": kafka.bootstrap_servers}, topic))
-    if points[-1] == "after the commit":
-        assert any(line.endswith(" None") for line in told), "no batch was found in Kafka: the test tests nothing"
+    checkpoint.check()
+    assert None in found.values(), "no batch was found in Kafka: the test tests nothing"
 
 
-@pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1")
-def test_two_drivers_on_one_checkpoint_write_each_batch_once(
-    kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    topic = make_topic(program.PARTITIONS)
-    for batch in range(6):
-        program.put(tmp_path, batch)
-    with (
-        driver(kafka, topic, tmp_path, cores=1, point="before the commit") as first,
-        driver(kafka, topic, tmp_path, cores=2, point="") as second,
-    ):
-        reach(first, "before the commit", tmp_path)
-        second.communicate(timeout=PATIENCE)
-    with driver(kafka, topic, tmp_path, cores=2, point="") as third:
-        finish(third, tmp_path)
+@only_long
+@pytest.mark.parametrize("point", [*POINTS, ANY_TIME])
+def test_a_driver_killed_ten_times_at_a_point_leaves_each_batch_once(checkpoint: Checkpoint, point: str) -> None:
+    kill_drivers(checkpoint, [point] * TIMES, chance(f"killed {point}"))
 
-    assert committed(kafka, topic) == Counter(range(6 * program.ROWS))
+    checkpoint.check()
+
+
+@only_long
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_a_query_with_a_state_counts_right_however_its_drivers_die(checkpoint: Checkpoint, mode: str) -> None:
+    rng = chance(f"killed {mode}")
+    points = [rng.choice([*POINTS, ANY_TIME]) for _ in range(TIMES)]
+    kill_drivers(checkpoint, points, rng, mode=mode)
+
+    checkpoint.check_counts()
+
+
+@only_long
+def test_two_drivers_on_one_checkpoint_ten_times_write_each_batch_once(checkpoint: Checkpoint) -> None:
+    """Each driver stops somewhere, another goes on from there, and then the first wakes up."""
+    rng = chance("two drivers")
+    points = [rng.choice([*POINTS[1:], ANY_TIME]) for _ in range(TIMES)]
+    checkpoint.put(2)
+    for number, point in enumerate(points):
+        checkpoint.put(3)
+        stop = "" if point == ANY_TIME else point
+        orders = {"cores": 1 + number % 2, "passes": rng.randrange(2), "faults": some_task(rng)}
+        with (
+            checkpoint.driver(**orders, point=stop) as first,
+            checkpoint.driver(cores=2 - number % 2) as second,
+        ):
+            first.go()
+            second.wait_for("up")
+            if stop:
+                first.reach()
+            elif rng.random() < 0.5:
+                first.wait_for("begin")
+            second.go()
+            if rng.random() < 0.7:
+                second.wait_for("batch", "done")
+            if stop in OF_A_TASK:
+                os.kill(written_pid(first.folder / stop), signal.SIGCONT)
+            elif stop:
+                first.go()
+            ends = [second.end(), first.end()]
+            print(f"{point}: the newer came {'through' if ends[0] else 'to nothing'}, the older likewise: {ends[1]}")
+    with checkpoint.driver(cores=2) as last:
+        last.go().finish()
+
+    checkpoint.check()

@@ -68,9 +68,17 @@ def read(
 
     `settled`: wait first until no transaction is open there, since markers follow the answer to a commit.
     """
+    found = read_pairs(bootstrap_servers, topic, partitions=partitions, isolation=isolation, settled=settled)
+    return [[value for _key, value in pairs] for pairs in found]
+
+
+def read_pairs(
+    bootstrap_servers: str, topic: str, *, partitions: int = 1, isolation: str = COMMITTED, settled: bool = True
+) -> list[list[tuple[bytes | None, bytes]]]:
+    """The same with the keys."""
     if settled:
         await_settled(bootstrap_servers, topic, partitions=partitions)
-    found: list[list[bytes]] = [[] for _ in range(partitions)]
+    found: list[list[tuple[bytes | None, bytes]]] = [[] for _ in range(partitions)]
     with consumer(bootstrap_servers, isolation=isolation) as reader:
         places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
         unread = {place.partition: reader.get_watermark_offsets(place, timeout=WAIT)[1] for place in places}
@@ -81,9 +89,10 @@ def read(
             for message in reader.consume(10_000, timeout=0.1):
                 error, partition = message.error(), message.partition() or 0
                 if error is None:
-                    value = message.value()
+                    key, value = message.key(), message.value()
                     assert isinstance(value, bytes)
-                    found[partition].append(value)
+                    assert not isinstance(key, str)
+                    found[partition].append((key, value))
                 elif error.code() != KafkaError._PARTITION_EOF:
                     raise RuntimeError(str(error))
                 elif (message.offset() or 0) >= unread.get(partition, 0):

@@ -1,0 +1,241 @@
+"""Drivers of all-or-nothing batches as processes, and what readers of committed records make of their topic."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+import attrs
+import psutil
+import spark_atomic_program as program
+from spark_atomic_program import ROWS, Orders
+
+from ottla import transactions
+from ottla_testkit.kafka_cluster import KafkaCluster
+from transactions_kit import await_true, read_pairs
+
+PATIENCE = 400.0
+"""Seconds for a driver, of which a busy machine may need many to start a JVM."""
+
+Record = tuple[bytes | None, bytes]
+
+
+class Driver:
+    """A driver with its JVM and workers, in a group of its own; killed with all of them at the end of a `with`."""
+
+    def __init__(self, orders: Orders) -> None:
+        self.folder = Path(orders.folder)
+        self.point = orders.point
+        self.said: list[str] = []
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._log = (self.folder / "log").open("a")
+        self._child = subprocess.Popen(
+            [sys.executable, "-u", program.__file__, orders.text()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.kill()
+        self._thread.join(PATIENCE)
+        for stream in (self._child.stdin, self._child.stdout, self._log):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+    @property
+    def pid(self) -> int:
+        """The process, which is also the number of its group."""
+        return self._child.pid
+
+    def go(self) -> Self:
+        """Have it begin, or go on behind the point where it stopped."""
+        assert self._child.stdin is not None
+        if not self.said:
+            self.wait_for("up")
+        self._child.stdin.write("go\n")
+        self._child.stdin.flush()
+        return self
+
+    def wait_for(self, *beginnings: str) -> str:
+        """The next line that begins so. An error when the driver ends before."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"nothing of {beginnings} within {PATIENCE} s: {self.said[-20:]}") from None
+            if line is None:
+                raise AssertionError(f"the driver ended before it said any of {beginnings}: {self.said}\n{self.log}")
+            self.said.append(line)
+            if line.startswith(beginnings):
+                return line
+
+    def reach(self) -> None:
+        """Wait until it is where it stops."""
+        if self.point in program.OF_A_TASK:
+            self._await_flag()
+        else:
+            self.wait_for(self.point)
+
+    def finish(self) -> list[str]:
+        """What it says until its good end."""
+        self.wait_for("done")
+        return self.said
+
+    def end(self) -> bool:
+        """Wait for its end, good or bad; True: good."""
+        while (line := self._lines.get(timeout=PATIENCE)) is not None:
+            self.said.append(line)
+        return "done" in self.said
+
+    def kill(self, *, leaving: int | None = None) -> None:
+        """-9 for the driver and its JVM, whose workers end with it; *leaving* one of them to be as it is."""
+        if self._child.poll() is None:
+            if leaving is not None:  # who else would end it goes first
+                for process in psutil.Process(self.pid).children(recursive=True):
+                    if process.pid != leaving and "java" not in process.name():
+                        with suppress(psutil.NoSuchProcess):
+                            process.kill()
+            os.killpg(self.pid, signal.SIGKILL)
+        self._child.wait(PATIENCE)
+
+    @property
+    def log(self) -> str:
+        """The end of what all drivers of the folder have logged."""
+        return (self.folder / "log").read_text()[-4000:]
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def _await_flag(self) -> None:
+        flag = self.folder / self.point
+        deadline = time.monotonic() + PATIENCE
+        while not flag.exists():
+            assert self._child.poll() is None, self.log
+            assert time.monotonic() < deadline, f"no task came to {self.point!r} within {PATIENCE} s\n{self.log}"
+            time.sleep(0.02)
+
+
+@attrs.define(kw_only=True)
+class Checkpoint:
+    """One query over all its drivers: where its rows come from, and what its topic should have."""
+
+    kafka: KafkaCluster
+    topic: str
+    folder: Path
+    batches: int = 0
+
+    def put(self, batches: int) -> None:
+        """Rows for so many more."""
+        for _ in range(batches):
+            program.put(self.folder, self.batches)
+            self.batches += 1
+
+    def orders(self, **more: object) -> Orders:
+        """For a driver of this query."""
+        place = {"servers": self.kafka.bootstrap_servers, "topic": self.topic, "folder": str(self.folder)}
+        return Orders(**(place | more))  # type: ignore[arg-type]
+
+    @contextmanager
+    def driver(self, **more: object) -> Iterator[Driver]:
+        """A driver of this query."""
+        with Driver(self.orders(**more)) as driver:
+            yield driver
+
+    def visible(self, *, settled: bool = False) -> Counter[Record]:
+        """What a reader of committed records has now."""
+        servers = self.kafka.bootstrap_servers
+        found = read_pairs(servers, self.topic, partitions=program.PARTITIONS, settled=settled)
+        return Counter(pair for pairs in found for pair in pairs)
+
+    def wholes(self) -> int:
+        """How many batches are visible, each of them as a whole; nobody writes meanwhile.
+
+        Markers follow the answer to a commit, so what is visible may take a moment.
+        """
+        counts: Counter[int] = Counter()
+
+        def whole() -> bool:
+            nonlocal counts
+            counts = Counter()
+            for (_key, value), times in self.visible().items():
+                counts[int(value) // ROWS] += times
+            return set(counts.values()) <= {ROWS}
+
+        await_true(whole, within=30)
+        return len(counts)
+
+    def check(self) -> None:
+        """Every row of every batch is there once, with its key, and nothing is open."""
+        assert self.visible(settled=True) == all_rows(self.batches)
+        assert not list(transactions.leftovers({"bootstrap.servers": self.kafka.bootstrap_servers}, self.topic))
+
+    def check_counts(self) -> None:
+        """What the query with a state should have written is there once."""
+        assert self.visible(settled=True) == all_counts(self.batches)
+
+
+def all_rows(batches: int) -> Counter[Record]:
+    """What `numbers` makes of so many files."""
+    texts = [str(number).encode() for number in range(batches * ROWS)]
+    return Counter((None if number % 3 == 0 else text, text) for number, text in enumerate(texts))
+
+
+def all_counts(batches: int) -> Counter[Record]:
+    """What `counts` makes of so many files, in either mode: every group grows with each."""
+    each = ROWS // program.GROUPS
+    groups = [str(group).encode() for group in range(program.GROUPS)]
+    return Counter((group, str(each * batch).encode()) for batch in range(1, batches + 1) for group in groups)
+
+
+def written_pid(flag: Path) -> int:
+    """The process that came to the point, and the point can be come to again."""
+    pid = int(flag.read_text())
+    flag.unlink()
+    return pid
+
+
+def wake(pid: int) -> None:
+    """Let a process that was stopped go on, and wait for its end; what it could not tell anybody is lost."""
+    with suppress(ProcessLookupError, psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        os.kill(pid, signal.SIGCONT)
+        with suppress(psutil.TimeoutExpired):
+            process.wait(20)
+        process.kill()
+
+
+def soon(seconds: float, act: Callable[[], object]) -> threading.Timer:
+    """Do it in a while, on a thread of its own."""
+    timer = threading.Timer(seconds, act)
+    timer.start()
+    return timer
+
+
+def told(lines: list[str]) -> Mapping[int, int | None]:
+    """What a driver said of its batches: their records, None where they were there before."""
+    found = [line.split() for line in lines if line.startswith("batch ")]
+    return {int(batch): None if records == "None" else int(records) for _word, batch, records, _attempts in found}
