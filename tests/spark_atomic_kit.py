@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -76,26 +75,29 @@ class Driver:
         self._child.stdin.flush()
         return self
 
-    def wait_for(self, *beginnings: str) -> str:
-        """The next line that begins so. An error when the driver ends before."""
-        deadline = time.monotonic() + PATIENCE
+    def next(self, *beginnings: str) -> str | None:
+        """The next line that begins so; None: the driver has ended."""
         while True:
             try:
-                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+                line = self._lines.get(timeout=PATIENCE)
             except queue.Empty:
-                raise AssertionError(f"nothing of {beginnings} within {PATIENCE} s: {self.said[-20:]}") from None
+                raise AssertionError(f"nothing within {PATIENCE} s after {self.said[-20:]}\n{self.log}") from None
             if line is None:
-                raise AssertionError(f"the driver ended before it said any of {beginnings}: {self.said}\n{self.log}")
+                self._lines.put(None)
+                return None
             self.said.append(line)
             if line.startswith(beginnings):
                 return line
 
+    def wait_for(self, *beginnings: str) -> str:
+        """The same, where it must not end before."""
+        line = self.next(*beginnings)
+        assert line is not None, f"the driver ended before it said any of {beginnings}: {self.said}\n{self.log}"
+        return line
+
     def reach(self) -> None:
         """Wait until it is where it stops."""
-        if self.point in program.OF_A_TASK:
-            self._await_flag()
-        else:
-            self.wait_for(self.point)
+        self.wait_for(self.point)
 
     def finish(self) -> list[str]:
         """What it says until its good end."""
@@ -104,9 +106,7 @@ class Driver:
 
     def end(self) -> bool:
         """Wait for its end, good or bad; True: good."""
-        while (line := self._lines.get(timeout=PATIENCE)) is not None:
-            self.said.append(line)
-        return "done" in self.said
+        return self.next("done") is not None
 
     def kill(self, *, leaving: int | None = None) -> None:
         """-9 for the driver and its JVM, whose workers end with it; *leaving* one of them to be as it is."""
@@ -129,14 +129,6 @@ class Driver:
         for line in self._child.stdout:
             self._lines.put(line.rstrip("\n"))
         self._lines.put(None)
-
-    def _await_flag(self) -> None:
-        flag = self.folder / self.point
-        deadline = time.monotonic() + PATIENCE
-        while not flag.exists():
-            assert self._child.poll() is None, self.log
-            assert time.monotonic() < deadline, f"no task came to {self.point!r} within {PATIENCE} s\n{self.log}"
-            time.sleep(0.02)
 
 
 @attrs.define(kw_only=True)

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -115,10 +116,10 @@ def with_fault(fault: TaskFault, flag: Path) -> Any:
 
 @attrs.frozen(kw_only=True)
 class Orders:
-    """What a driver is to do. `point` is where it stops, when it has come there `passes` times before.
+    """What a driver is to do. `point` is where it stops, from batch `since` on, when it came there `passes` times.
 
     It prints `up` and waits for a line; so it does at the point, and goes on if one comes. `faults` are of tasks, by
-    the number of the batch.
+    the number of the batch; that of "" comes to the point of a task.
     """
 
     servers: str
@@ -129,6 +130,7 @@ class Orders:
     mode: str = "append"
     point: str = ""
     passes: int = 0
+    since: int = 0
     faults: Mapping[str, TaskFault] = attrs.field(factory=dict)
     settings: Mapping[str, str] = attrs.field(factory=dict)
 
@@ -150,12 +152,18 @@ class Stop:
     def __init__(self, orders: Orders) -> None:
         self._point = orders.point
         self._passes = orders.passes
+        self._since = orders.since
+        self.batch = -1
+
+    def due(self, point: str) -> bool:
+        """Whether this is the time."""
+        if point != self._point or self.batch < self._since:
+            return False
+        self._passes -= 1
+        return self._passes == -1
 
     def at(self, point: str) -> None:
-        if point != self._point:
-            return
-        self._passes -= 1
-        if self._passes == -1:
+        if self.due(point):
             say_and_wait(point)
 
 
@@ -182,6 +190,13 @@ def say_and_wait(word: str) -> None:
     print(word, flush=True)
     if not sys.stdin.readline():
         time.sleep(600)  # nobody is there to say anything; the end comes from outside
+
+
+def say_when_there(flag: Path) -> None:
+    """A task that comes to its point can only leave a file."""
+    while not flag.exists():
+        time.sleep(0.02)
+    print(flag.name, flush=True)
 
 
 def numbers(session: SparkSession, folder: Path) -> DataFrame:
@@ -243,16 +258,14 @@ def main(text: str) -> None:
     )
     fields = {name: getattr(written._owner, name) for name in attrs.fields_dict(TransactionOwner)}
     written._owner = StoppingOwner(**fields, stop=stop)
-    begun = -1
 
     def with_faults(frame: DataFrame, batch: int) -> None:
-        nonlocal begun
-        begun += 1
+        stop.batch = batch
         fault, flag = orders.faults.get(str(batch)), folder / f"fault in {batch}"
-        if orders.point in OF_A_TASK and begun == orders.passes:
+        if orders.point in OF_A_TASK and stop.due(orders.point):
             kind = "waits" if orders.point == "mid-task" else "stops"
-            fault = orders.faults.get("", TaskFault(kind=kind))
-            fault, flag = attrs.evolve(fault, kind=kind), folder / orders.point
+            fault, flag = attrs.evolve(orders.faults.get("", TaskFault(kind="")), kind=kind), folder / orders.point
+            threading.Thread(target=say_when_there, args=(flag,), daemon=True).start()
         made: Any = TaskWrite if fault is None else with_fault(fault, flag)
         setattr(sink, "TaskWrite", made)  # noqa: B010 - mypy knows its type
         print(f"begin {batch}", flush=True)

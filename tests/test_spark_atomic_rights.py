@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import AclBinding, AdminClient
-from confluent_kafka.admin._acl import AclOperation, AclPermissionType
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from spark_atomic_tasks_kit import Query
 
