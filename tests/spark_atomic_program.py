@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import psutil
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,8 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-u
 class TaskFault:
     """What happens, once, to the task of an owner when it has sent so many rows, or all that it has.
 
-    `raises`, `killed`, `waits` (until its process is killed), or `stops` (until its process is told to go on).
+    `raises`, `killed`, `waits` (until its process is killed), `stops` (until its process is told to go on, whatever
+    became of those above it), or `executor`, which is killed with it.
     """
 
     kind: str
@@ -101,7 +103,11 @@ class FaultyTask(TaskWrite):
                 os.kill(os.getpid(), signal.SIGKILL)
             case "waits":
                 time.sleep(600)
+            case "executor":
+                java = psutil.Process().parents()[1]  # between them is the one that forks workers
+                java.kill()
             case "stops":
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
                 os.kill(os.getpid(), signal.SIGSTOP)
 
 
