@@ -21,6 +21,7 @@ import psutil
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from ottla.transactions import Ended, SharedTransaction
 from ottla_spark import outbox as outboxes
@@ -228,9 +229,13 @@ def put(folder: Path, batch: int) -> None:
 
 def run(frame: DataFrame, written: BatchFunction, folder: Path, *, mode: str = "append") -> None:
     """Everything that is there, and then the end."""
+    started(frame, written, folder, mode=mode).awaitTermination()
+
+
+def started(frame: DataFrame, written: BatchFunction, folder: Path, *, mode: str = "append") -> StreamingQuery:
+    """The same, not waited for."""
     writer = frame.writeStream.foreachBatch(written).outputMode(mode)
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
 
 
 def session_with(cores: int, *, master: str = "local[{cores}]", **more: str) -> SparkSession:

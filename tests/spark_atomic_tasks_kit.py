@@ -20,7 +20,7 @@ TIMEOUT_MS = 120_000
 
 @attrs.frozen(kw_only=True)
 class Query:
-    """One query that writes to one topic, with a marker in it. `servers` None: *settings* name them."""
+    """One query, which writes to one topic; its marker belongs to that too."""
 
     topic: str
     options: WriteOptions
@@ -68,9 +68,9 @@ class Query:
             timeout=self.timeout,
         )
 
-    def course(self, *, attempts: int = 3) -> Course:
+    def course(self, *, attempts: int = 3, begins_with: int | None = None) -> Course:
         """A driver."""
-        return Course(self.owner, query="q", attempts=attempts)
+        return Course(self.owner, query="q", attempts=attempts, begins_with=begins_with)
 
     def batch(self, number: int) -> Rows:
         """The rows of a batch: so many values `number-row`."""
