@@ -21,7 +21,7 @@ import psutil
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.transactions import Ended, SharedTransaction
 from ottla_spark import outbox as outboxes
