@@ -28,7 +28,7 @@ def packing(columns: Sequence[str], *, owners: int, **options: str) -> Packing:
     topics = TOPICS if read.topic is None else {read.topic: TOPICS[read.topic]}
     ownership = Ownership.of(topics, tasks=owners)
     placement = Placement(settings=frozenset({("bootstrap.servers", "127.0.0.1:1")}), ownership=ownership)
-    return Packing(placement=placement, options=read, columns={name: at for at, name in enumerate(columns)})
+    return Packing.of(placement, options=read, columns={name: at for at, name in enumerate(columns)})
 
 
 def delivered(packed: Iterator[pa.RecordBatch]) -> Mapping[int, list[dict[str, Any]]]:

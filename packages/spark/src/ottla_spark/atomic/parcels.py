@@ -26,8 +26,11 @@ SLOT: Final = "partition"
 PARCELS: Final = "owner int, rows binary"
 """What the first stage makes of the frame."""
 
+PARCEL_BYTES: Final = 512 * 1024
+"""About so much is in a parcel, before it is compressed: Java has a long way round for values of a megabyte."""
+
 PACKED_BYTES: Final = 8 * 1024 * 1024
-"""So much is sorted at once; an owner's parcel is its share of that."""
+"""So much is sorted at once at most; with very many owners their parcels are smaller."""
 
 
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -36,11 +39,18 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @attrs.frozen(kw_only=True)
 class Packing:
-    """Packs the rows of one task. Pickled to the executors; `columns` are places in what it is given."""
+    """Packs the rows of a task, `most` bytes at a time. Pickled to the executors; `columns` are places in its rows."""
 
     placement: Placement
     options: WriteOptions
     columns: ColumnPositions
+    most: int
+
+    @classmethod
+    def of(cls, placement: Placement, *, options: WriteOptions, columns: ColumnPositions) -> Packing:
+        """With parcels of a good size."""
+        most = min(PACKED_BYTES, PARCEL_BYTES * placement.ownership.owners)
+        return cls(placement=placement, options=options, columns=columns, most=most)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `mapInArrow`. Raises WriteFailed, which names a row that cannot be sent."""
@@ -58,7 +68,7 @@ class Packing:
             gathered.append(self._slotted(records))
             rows += batch.num_rows
             size += records.nbytes
-            if size >= PACKED_BYTES:
+            if size >= self.most:
                 yield packed(gathered, self.placement.ownership)
                 gathered, size = [], 0
         if gathered:

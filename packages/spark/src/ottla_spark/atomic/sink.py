@@ -168,8 +168,8 @@ class SparkRows:
         """The frame's rows in parcels, each at its owner."""
         if self._options.value_format is None:
             frame = frame.select([name for name in frame.columns if name in COLUMNS])
-        packing = Packing(
-            placement=Placement(settings=self._settings, ownership=self._ownership),
+        packing = Packing.of(
+            Placement(settings=self._settings, ownership=self._ownership),
             options=self._options,
             columns=_columns(frame, self._options),
         )
