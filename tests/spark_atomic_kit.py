@@ -139,6 +139,7 @@ class Checkpoint:
     topic: str
     folder: Path
     batches: int = 0
+    partitions: int = program.PARTITIONS
 
     def put(self, batches: int) -> None:
         """Rows for so many more."""
@@ -160,7 +161,7 @@ class Checkpoint:
     def visible(self, *, settled: bool = False) -> Counter[Record]:
         """What a reader of committed records has now."""
         servers = self.kafka.bootstrap_servers
-        found = read_pairs(servers, self.topic, partitions=program.PARTITIONS, settled=settled)
+        found = read_pairs(servers, self.topic, partitions=self.partitions, settled=settled)
         return Counter(pair for pairs in found for pair in pairs)
 
     def wholes(self) -> int:

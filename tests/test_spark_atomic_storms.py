@@ -26,6 +26,7 @@ pytestmark = [
 ]
 
 TIMES = 10
+MANY = 200
 BATCHES = int(os.environ.get("OTTLA_BATCHES") or 200)
 SOON_MISSED = {"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms": 250}
 KINDS = {"raises": 6, "killed": 6, "broker": 3, "driver": 3, "two drivers": 1}
@@ -58,6 +59,24 @@ def test_brokers_that_go_away_ten_times_at_any_moment_leave_each_batch_once(node
             driver.go().finish()
         print(f"{lost} nodes were killed, {drivers} drivers needed, {checkpoint.batches} batches")
 
+        checkpoint.check()
+
+
+def test_hundreds_of_tasks_and_owners_write_one_batch_and_one_of_them_fails(tmp_path: Path) -> None:
+    with KafkaCluster() as kafka:
+        kafka.create_topic("rows", partitions=MANY)
+        checkpoint = Checkpoint(kafka=kafka, topic="rows", folder=tmp_path, partitions=MANY)
+        checkpoint.put(2)
+        settings = {
+            "spark.default.parallelism": str(MANY),
+            "spark.sql.files.maxPartitionBytes": "4",
+            "spark.sql.files.openCostInBytes": "1",
+        }
+        faults = {"1": TaskFault(kind="raises", owner=MANY - 2)}
+        with checkpoint.driver(settings=settings, faults=faults) as driver:
+            said = driver.go().finish()
+
+        assert [line for line in said if line.startswith("batch")] == [f"batch 0 {ROWS} 1", f"batch 1 {ROWS} 2"]
         checkpoint.check()
 
 
