@@ -16,6 +16,7 @@ import pytest
 from spark_atomic_kit import Checkpoint, Driver, soon, wake, written_pid
 from spark_atomic_program import OF_A_TASK, PARTITIONS, POINTS, ROWS, TaskFault
 
+from ottla.partitioners.murmur2_hash import murmur2
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, await_in_sync, chance, coordinator
 
@@ -72,7 +73,8 @@ def test_hundreds_of_tasks_and_owners_write_one_batch_and_one_of_them_fails(tmp_
             "spark.sql.files.maxPartitionBytes": "4",
             "spark.sql.files.openCostInBytes": "1",
         }
-        faults = {"1": TaskFault(kind="raises", owner=MANY - 2)}
+        owner = (murmur2(b"%d" % (ROWS + 2)) & 0x7FFFFFFF) % MANY  # of a row of the second batch
+        faults = {"1": TaskFault(kind="raises", owner=owner)}
         with checkpoint.driver(settings=settings, faults=faults) as driver:
             said = driver.go().finish()
 
