@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -32,14 +33,14 @@ Record = tuple[bytes | None, bytes]
 class Driver:
     """A driver with its JVM and workers, in a group of its own; killed with all of them at the end of a `with`."""
 
-    def __init__(self, orders: Orders) -> None:
-        self.folder = Path(orders.folder)
-        self.point = orders.point
+    def __init__(self, *orders: Orders) -> None:
+        self.orders = orders
+        self.folder = Path(orders[0].folder)
         self.said: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._log = (self.folder / "log").open("a")
         self._child = subprocess.Popen(
-            [sys.executable, "-u", program.__file__, orders.text()],
+            [sys.executable, "-u", program.__file__, json.dumps([attrs.asdict(each) for each in orders])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -66,13 +67,14 @@ class Driver:
         """The process, which is also the number of its group."""
         return self._child.pid
 
-    def go(self) -> Self:
-        """Have it begin, or go on behind the point where it stopped."""
+    def go(self, *, times: int = 1) -> Self:
+        """Have it begin, or so many of its queries go on behind the points where they stopped."""
         assert self._child.stdin is not None
         if not self.said:
             self.wait_for("up")
-        self._child.stdin.write("go\n")
-        self._child.stdin.flush()
+        with suppress(BrokenPipeError):
+            self._child.stdin.write("go\n" * times)
+            self._child.stdin.flush()
         return self
 
     def next(self, *beginnings: str) -> str | None:
@@ -95,25 +97,43 @@ class Driver:
         assert line is not None, f"the driver ended before it said any of {beginnings}: {self.said}\n{self.log}"
         return line
 
-    def reach(self) -> None:
-        """Wait until it is where it stops."""
-        self.wait_for(self.point)
+    def reach(self, *, or_over: bool = False) -> None:
+        """Wait until all queries that stop somewhere are there; or else, where that may be, have ended."""
+        missing = {each.name: each.point for each in self.orders if each.point}
+        while missing:
+            ends = [name + "over" for name in missing] if or_over else []
+            line = self.wait_for(*(name + point for name, point in missing.items()), *ends)
+            missing = {name: point for name, point in missing.items() if line not in (name + point, f"{name}over")}
+
+    def await_over(self) -> None:
+        """Wait until every query has ended, but for one whose task waits for ever."""
+        missing = {f"{each.name}over" for each in self.orders if each.point != "mid-task"}
+        missing -= set(self.said)
+        while missing:
+            missing.discard(self.wait_for(*missing))
+
+    def stopped_tasks(self) -> Sequence[int]:
+        """The processes of the tasks that were reached and wait to be told to go on."""
+        flags = [Path(each.folder) / each.point for each in self.orders if each.point in program.OF_A_TASK]
+        pids = {flag.name: written_pid(flag) for flag in flags if flag.exists()}
+        return [pid for name, pid in pids.items() if name == "late task"]
 
     def finish(self) -> list[str]:
         """What it says until its good end."""
-        self.wait_for("done")
+        line = self.wait_for("done", "failed")
+        assert line == "done", f"{self.said}\n{self.log}"
         return self.said
 
     def end(self) -> bool:
         """Wait for its end, good or bad; True: good."""
-        return self.next("done") is not None
+        return self.next("done", "failed") == "done"
 
-    def kill(self, *, leaving: int | None = None) -> None:
-        """-9 for the driver and its JVM, whose workers end with it; *leaving* one of them to be as it is."""
+    def kill(self, *, leaving: Collection[int] = ()) -> None:
+        """-9 for the driver and its JVM, whose workers end with it; *leaving* some of them to be as they are."""
         if self._child.poll() is None:
-            if leaving is not None:  # who else would end it goes first
+            if leaving:  # who else would end them goes first
                 for process in psutil.Process(self.pid).children(recursive=True):
-                    if process.pid != leaving and "java" not in process.name():
+                    if process.pid not in leaving and "java" not in process.name():
                         with suppress(psutil.NoSuchProcess):
                             process.kill()
             os.killpg(self.pid, signal.SIGKILL)
@@ -226,9 +246,3 @@ def soon(seconds: float, act: Callable[[], object]) -> threading.Timer:
     timer = threading.Timer(seconds, act)
     timer.start()
     return timer
-
-
-def told(lines: list[str]) -> Mapping[int, int | None]:
-    """What a driver said of its batches: their records, None where they were there before."""
-    found = [line.split() for line in lines if line.startswith("batch ")]
-    return {int(batch): None if records == "None" else int(records) for _word, batch, records, _attempts in found}

@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import attrs
 import psutil
 import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -112,26 +114,38 @@ class FaultyTask(TaskWrite):
                 os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def with_fault(fault: TaskFault, flag: Path) -> Any:
-    """What makes tasks in place of TaskWrite."""
+class Faults:
+    """The faults of tasks that are due, by the transactional id of their query. Makes tasks in place of TaskWrite."""
 
-    def make(**fields: Any) -> FaultyTask:
+    def __init__(self) -> None:
+        self._due: dict[str, tuple[TaskFault, Path]] = {}
+
+    def plan(self, transactional_id: str, fault: TaskFault | None, flag: Path) -> None:
+        """What happens in the query's next tasks; None: nothing."""
+        self._due.pop(transactional_id, None)
+        if fault is not None:
+            self._due[transactional_id] = fault, flag
+
+    def __call__(self, **fields: Any) -> TaskWrite:
+        found = self._due.get(fields["shared"].transactional_id)
+        if found is None:
+            return TaskWrite(**fields)
+        fault, flag = found
         return FaultyTask(**fields, fault=fault, flag=flag)
-
-    return make
 
 
 @attrs.frozen(kw_only=True)
 class Orders:
-    """What a driver is to do. `point` is where it stops, from batch `since` on, when it came there `passes` times.
+    """One query of a driver. `point` is where it stops, from batch `since` on, when it came there `passes` times.
 
-    It prints `up` and waits for a line; so it does at the point, and goes on if one comes. `faults` are of tasks, by
-    the number of the batch; that of "" comes to the point of a task.
+    The driver prints `up` and waits for a line; so does the query at its point, and goes on if one comes. What it
+    prints begins with `name`. `faults` are of tasks, by the number of the batch; that of "" comes to a task's point.
     """
 
     servers: str
     topic: str
     folder: str
+    name: str = ""
     cores: int = 2
     master: str = "local[{cores},4]"
     mode: str = "append"
@@ -141,14 +155,9 @@ class Orders:
     faults: Mapping[str, TaskFault] = attrs.field(factory=dict)
     settings: Mapping[str, str] = attrs.field(factory=dict)
 
-    def text(self) -> str:
-        """For the command line."""
-        return json.dumps(attrs.asdict(self))
-
     @classmethod
-    def of(cls, text: str) -> Orders:
-        """What `text` made."""
-        fields = json.loads(text)
+    def of(cls, fields: dict[str, Any]) -> Orders:
+        """What `attrs.asdict` made of them."""
         fields["faults"] = {batch: TaskFault(**fault) for batch, fault in fields["faults"].items()}
         return cls(**fields)
 
@@ -160,6 +169,7 @@ class Stop:
         self._point = orders.point
         self._passes = orders.passes
         self._since = orders.since
+        self._name = orders.name
         self.batch = -1
 
     def due(self, point: str) -> bool:
@@ -171,7 +181,7 @@ class Stop:
 
     def at(self, point: str) -> None:
         if self.due(point):
-            say_and_wait(point)
+            say_and_wait(self._name + point)
 
 
 @attrs.frozen(kw_only=True)
@@ -199,11 +209,11 @@ def say_and_wait(word: str) -> None:
         time.sleep(600)  # nobody is there to say anything; the end comes from outside
 
 
-def say_when_there(flag: Path) -> None:
+def say_when_there(name: str, flag: Path) -> None:
     """A task that comes to its point can only leave a file."""
     while not flag.exists():
         time.sleep(0.02)
-    print(flag.name, flush=True)
+    print(name + flag.name, flush=True)
 
 
 def numbers(session: SparkSession, folder: Path) -> DataFrame:
@@ -252,16 +262,14 @@ def session_with(cores: int, *, master: str = "local[{cores}]", **more: str) -> 
     return builder.config(map=settings).getOrCreate()
 
 
-def main(text: str) -> None:
-    """Write what is there, or stop at the point."""
-    orders = Orders.of(text)
+def begun(session: SparkSession, orders: Orders, faults: Faults) -> StreamingQuery:
+    """A query, which writes what is there, or stops at its point."""
     folder, stop = Path(orders.folder), Stop(orders)
 
     def tell(batch: BatchWritten) -> None:
-        print(f"batch {batch.batch} {batch.records} {batch.attempts}", flush=True)
+        print(f"{orders.name}batch {batch.batch} {batch.records} {batch.attempts}", flush=True)
         stop.at("before Spark's log")
 
-    session = session_with(orders.cores, master=orders.master, **orders.settings)
     written = atomically(
         {"kafka.bootstrap.servers": orders.servers, "topic": orders.topic},
         transactional_id=orders.topic,
@@ -276,16 +284,40 @@ def main(text: str) -> None:
         if orders.point in OF_A_TASK and stop.due(orders.point):
             kind = "waits" if orders.point == "mid-task" else "stops"
             fault, flag = attrs.evolve(orders.faults.get("", TaskFault(kind="")), kind=kind), folder / orders.point
-            threading.Thread(target=say_when_there, args=(flag,), daemon=True).start()
-        made: Any = TaskWrite if fault is None else with_fault(fault, flag)
-        setattr(sink, "TaskWrite", made)  # noqa: B010 - mypy knows its type
-        print(f"begin {batch}", flush=True)
+            threading.Thread(target=say_when_there, args=(orders.name, flag), daemon=True).start()
+        faults.plan(orders.topic, fault, flag)
+        print(f"{orders.name}begin {batch}", flush=True)
         written(frame, batch)
 
-    say_and_wait("up")
     frame = numbers if orders.mode == "append" else counts
-    run(frame(session, folder), with_faults, folder, mode=orders.mode)
-    print("done", flush=True)
+    return started(frame(session, folder), with_faults, folder, mode=orders.mode)
+
+
+def main(text: str) -> None:
+    """All queries at the same time, to their end; the session is as the first one's orders are."""
+    all_orders = [Orders.of(fields) for fields in json.loads(text)]
+    first = all_orders[0]
+    session = session_with(first.cores, master=first.master, **first.settings)
+    faults = Faults()
+    setattr(sink, "TaskWrite", faults)  # noqa: B010 - mypy knows its type
+    say_and_wait("up")
+    queries = [begun(session, orders, faults) for orders in all_orders]
+    with ThreadPoolExecutor(len(queries)) as pool:
+        names = [orders.name for orders in all_orders]
+        good = all(pool.map(comes_through, queries, names))
+    print("done" if good else "failed", flush=True)
+
+
+def comes_through(query: StreamingQuery, name: str) -> bool:
+    """Wait for a query's end, and say that it is there."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        print(error, file=sys.stderr)
+        return False
+    finally:
+        print(f"{name}over", flush=True)
+    return True
 
 
 if __name__ == "__main__":

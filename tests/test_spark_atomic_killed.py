@@ -1,7 +1,8 @@
 """Drivers of all-or-nothing batches that are killed with -9: their successors go on, and nothing is lost or doubled.
 
-Each successor has other cores, and so other tasks and other files in them. The long form (OTTLA_SOAK) comes ten times
-to each point, and reads after each kill that every batch is visible as a whole or not at all.
+A driver has a query for every point, each with a checkpoint, a topic and an id of its own, and is killed when all of
+them are at their points. Each successor has other cores, and so other tasks and other files in them. The long form
+(OTTLA_SOAK) does it ten times, and has a second driver on the same checkpoints ten times.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import os
 import random
 import signal
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import spark_atomic_program as program
-from spark_atomic_kit import Checkpoint, Driver, soon, told, wake, written_pid
-from spark_atomic_program import OF_A_TASK, POINTS, ROWS, TaskFault
+from spark_atomic_kit import Checkpoint, Driver, soon, wake
+from spark_atomic_program import POINTS, ROWS, Orders, TaskFault
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -22,117 +25,109 @@ from transactions_kit import LONG, chance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-TIMES = 10
-ANY_TIME = "any time"
-only_long = pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1")
+TIMES = 10 if LONG else 1
+MODES = ("update", "complete") if LONG else ("update",)
+
+
+class Queries:
+    """One query for each point, one that comes to none, and one for each mode with a state, which stops anywhere."""
+
+    def __init__(self, kafka: KafkaCluster, make_topic: MakeTopic, folder: Path, rng: random.Random) -> None:
+        self._rng = rng
+        self._checkpoints: dict[str, Checkpoint] = {}
+        for name in (*POINTS, "any time", *MODES):
+            place = folder / name.replace(" ", "-").replace("'", "")
+            place.mkdir()
+            self._checkpoints[name] = Checkpoint(kafka=kafka, topic=make_topic(program.PARTITIONS), folder=place)
+
+    def put(self, batches: int) -> None:
+        """Rows for so many more batches of each."""
+        for checkpoint in self._checkpoints.values():
+            checkpoint.put(batches)
+
+    def driver(self, *, stopping: bool = True) -> Driver:
+        """One that runs all of them."""
+        cores = self._rng.randint(4, 6)  # two may be taken by tasks that wait
+        return Driver(*(self._orders(name, cores, stopping) for name in self._checkpoints))
+
+    def look(self) -> None:
+        """Every batch is visible as a whole or not at all; no driver writes meanwhile."""
+        seen = {name: each.wholes() for name, each in self._checkpoints.items() if name not in MODES}
+        print(f"visible of {self._checkpoints['any time'].batches}: {seen}")
+
+    def check(self) -> None:
+        """Everything is there once."""
+        for name, checkpoint in self._checkpoints.items():
+            (checkpoint.check_counts if name in MODES else checkpoint.check)()
+
+    def _orders(self, name: str, cores: int, stopping: bool) -> Orders:
+        point = name if name in POINTS else ""
+        if name in MODES and self._rng.random() < 0.8:
+            point = self._rng.choice(program.OF_THE_DRIVER)
+        fault = TaskFault(kind="", owner=self._rng.randrange(4), rows=self._rng.choice([0, 20, 60, ROWS]))
+        return self._checkpoints[name].orders(
+            name=f"{name}: ",
+            cores=cores,
+            mode=name if name in MODES else "append",
+            point=point if stopping else "",
+            passes=self._rng.randrange(2),
+            faults={"": fault},
+        )
 
 
 @pytest.fixture
-def checkpoint(kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path) -> Checkpoint:
-    return Checkpoint(kafka=kafka, topic=make_topic(program.PARTITIONS), folder=tmp_path)
+def queries(kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path) -> Queries:
+    return Queries(kafka, make_topic, tmp_path, chance("drivers"))
 
 
-def some_task(rng: random.Random) -> dict[str, TaskFault]:
-    """Which task comes to the point of a task, and when."""
-    return {"": TaskFault(kind="", owner=rng.randrange(4), rows=rng.choice([0, 20, 60, ROWS]))}
+def test_wherever_drivers_are_killed_each_batch_is_there_once(queries: Queries) -> None:
+    late: Sequence[int] = []
+    for _ in range(TIMES):
+        queries.put(3)
+        with queries.driver() as driver:
+            driver.go().reach()
+            woken, late = late, driver.stopped_tasks()
+            for pid in woken:  # of the driver before; this one has its transactional ids
+                wake(pid)
+            driver.kill(leaving=late)
+        queries.look()
+    with queries.driver(stopping=False) as last:
+        said = last.go().finish()
+    for pid in late:
+        wake(pid)
+
+    queries.check()
+    assert any(line.startswith("after the commit: batch") and " None " in line for line in said), (
+        "no batch was found in Kafka: the test tests nothing"
+    )
 
 
-def reach_and_kill(driver: Driver, rng: random.Random) -> int | None:
-    """End a driver at its point; the number of its worker's process where one is left behind, stopped."""
-    driver.go()
-    if not driver.point:
-        driver.wait_for("begin")
-        timer = soon(rng.uniform(0, 3), driver.kill)
-        driver.end()
-        timer.join()
-        return None
-    driver.reach()
-    left = written_pid(driver.folder / driver.point) if driver.point in OF_A_TASK else None
-    if driver.point != "late task":
-        left = None
-    driver.kill(leaving=left)
-    return left
-
-
-def kill_drivers(checkpoint: Checkpoint, points: list[str], rng: random.Random, *, mode: str = "append") -> list[str]:
-    """A driver for each point, one after the other, and one that comes through; returns what that one said."""
-    left: list[int] = []
-    for number, point in enumerate(points):
-        passes = rng.randrange(2)
-        checkpoint.put(2 if number else 4)
-        point = "" if point == ANY_TIME else point
-        orders = {"cores": 1 + number % 3, "point": point, "passes": passes, "faults": some_task(rng), "mode": mode}
-        with checkpoint.driver(**orders) as driver:
-            pid = reach_and_kill(driver, rng)
-            seen = checkpoint.wholes() if mode == "append" else "-"
-            print(f"killed {point or ANY_TIME!r} at pass {passes}, {seen} of {checkpoint.batches} batches visible")
-            # Those of the driver before wake up when another has the transactional id.
-            for late in left:
-                wake(late)
-            left = [] if pid is None else [pid]
-    checkpoint.put(1)
-    with checkpoint.driver(cores=2, mode=mode) as driver:
-        lines = driver.go().finish()
-    for late in left:
-        wake(late)
-    return lines
-
-
-def test_whatever_a_driver_does_when_it_is_killed_each_batch_is_there_once(checkpoint: Checkpoint) -> None:
-    found = told(kill_drivers(checkpoint, ["mid-task", "after the commit"], chance("driver kills")))
-
-    checkpoint.check()
-    assert None in found.values(), "no batch was found in Kafka: the test tests nothing"
-
-
-@only_long
-@pytest.mark.parametrize("point", [*POINTS, ANY_TIME])
-def test_a_driver_killed_ten_times_at_a_point_leaves_each_batch_once(checkpoint: Checkpoint, point: str) -> None:
-    kill_drivers(checkpoint, [point] * TIMES, chance(f"killed {point}"))
-
-    checkpoint.check()
-
-
-@only_long
-@pytest.mark.parametrize("mode", ["update", "complete"])
-def test_a_query_with_a_state_counts_right_however_its_drivers_die(checkpoint: Checkpoint, mode: str) -> None:
-    rng = chance(f"killed {mode}")
-    points = [rng.choice([*POINTS, ANY_TIME]) for _ in range(TIMES)]
-    kill_drivers(checkpoint, points, rng, mode=mode)
-
-    checkpoint.check_counts()
-
-
-@only_long
-def test_two_drivers_on_one_checkpoint_ten_times_write_each_batch_once(checkpoint: Checkpoint) -> None:
-    """Each driver stops somewhere, another goes on from there, and then the first wakes up."""
+@pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1")
+def test_drivers_that_go_on_when_another_has_taken_over_write_nothing_twice(queries: Queries) -> None:
+    """Ten times, from every point; the newer is beginning then, or in its middle, or at the points where it stops."""
     rng = chance("two drivers")
-    points = [rng.choice([*POINTS[1:], ANY_TIME]) for _ in range(TIMES)]
-    checkpoint.put(2)
-    for number, point in enumerate(points):
-        checkpoint.put(3)
-        stop = "" if point == ANY_TIME else point
-        orders = {"cores": 1 + number % 2, "passes": rng.randrange(2), "faults": some_task(rng)}
-        with (
-            checkpoint.driver(**orders, point=stop) as first,
-            checkpoint.driver(cores=2 - number % 2) as second,
-        ):
-            first.go()
-            second.wait_for("up")
-            if stop:
-                first.reach()
-            elif rng.random() < 0.5:
-                first.wait_for("begin")
-            second.go()
-            if rng.random() < 0.7:
-                second.wait_for("batch", "done")
-            if stop in OF_A_TASK:
-                os.kill(written_pid(first.folder / stop), signal.SIGCONT)
-            elif stop:
-                first.go()
-            ends = [second.end(), first.end()]
-            print(f"{point}: the newer came {'through' if ends[0] else 'to nothing'}, the older likewise: {ends[1]}")
-    with checkpoint.driver(cores=2) as last:
+    with ExitStack() as stack:
+        queries.put(3)
+        older = stack.enter_context(queries.driver())
+        older.go().reach()
+        for _ in range(TIMES):
+            queries.put(3)
+            newer = stack.enter_context(queries.driver()).go()
+            when = rng.choice(["at its points", "in its middle", "in its middle", "at once"])
+            if when == "at its points":
+                newer.reach(or_over=True)
+            elif when == "in its middle":
+                soon(rng.uniform(0, 10), lambda: None).join()
+            print(f"the older driver goes on while the newer is {when}")
+            for pid in older.stopped_tasks():
+                os.kill(pid, signal.SIGCONT)
+            older.go(times=len(older.orders)).await_over()
+            older.kill()
+            if when != "at its points":
+                newer.reach(or_over=True)
+            older = newer
+        older.kill()
+    with queries.driver(stopping=False) as last:
         last.go().finish()
 
-    checkpoint.check()
+    queries.check()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from spark_atomic_kit import Checkpoint, Driver, soon, wake, written_pid
+from spark_atomic_kit import Checkpoint, Driver, soon, wake
 from spark_atomic_program import OF_A_TASK, PARTITIONS, POINTS, ROWS, TaskFault
 
 from ottla.partitioners.murmur2_hash import murmur2
@@ -123,17 +123,18 @@ class Storm:
         self.drivers += 1
         ends = [batch for batch, kind in self.faults.items() if kind in ("driver", "two drivers") and batch > self._at]
         orders = {"cores": self.rng.randint(1, 3), "faults": self._of_tasks()}
+        point = self.rng.choice(POINTS) if ends else ""
         if ends:
-            orders |= {"point": self.rng.choice(POINTS), "since": ends[0]}
+            orders |= {"point": point, "since": ends[0]}
         with self.checkpoint.driver(**orders) as driver:
             driver.go()
             for late in self._left:
                 wake(late)
             self._left = []
-            while (line := driver.next("begin", "done", driver.point or "done")) not in (None, "done"):
-                if line == driver.point:
+            while (line := driver.next("begin", "done", point or "done")) not in (None, "done"):
+                if line == point:
                     self._at = ends[0]
-                    self._end(driver, self.faults[ends[0]])
+                    self._end(driver, point, self.faults[ends[0]])
                     return False
                 assert line is not None
                 self._begun(int(line.split()[1]))
@@ -150,21 +151,17 @@ class Storm:
             soon(self.rng.uniform(0, 1), lambda: kafka.kill(1)).join()
             kafka.start(1)
 
-    def _end(self, driver: Driver, kind: str) -> None:
-        self.happened[f"{kind}, {driver.point}"] += 1
-        if kind == "two drivers" and driver.point not in OF_A_TASK:
+    def _end(self, driver: Driver, point: str, kind: str) -> None:
+        self.happened[f"{kind}, {point}"] += 1
+        if kind == "two drivers" and point not in OF_A_TASK:
             with self.checkpoint.driver(cores=2) as second:
                 second.go().wait_for("batch", "done")
                 driver.go()  # it wakes up while the other one is in the middle of its batches
                 driver.end()
                 second.kill()
             return
-        left = written_pid(driver.folder / driver.point) if driver.point in OF_A_TASK else None
-        if driver.point == "late task" and left is not None:
-            self._left.append(left)
-            driver.kill(leaving=left)
-        else:
-            driver.kill()
+        self._left = list(driver.stopped_tasks())
+        driver.kill(leaving=self._left)
 
     def _of_tasks(self) -> Mapping[str, TaskFault]:
         found = {

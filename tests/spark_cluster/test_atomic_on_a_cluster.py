@@ -9,7 +9,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,11 +18,10 @@ import pytest
 import spark_atomic_program as program
 from pyspark.sql import DataFrame, SparkSession
 from spark_atomic_kit import Checkpoint, soon, wake, written_pid
-from spark_atomic_program import OF_A_TASK, POINTS, ROWS, TaskFault
+from spark_atomic_program import POINTS, ROWS, TaskFault
 
 from ottla_spark.atomic import AtomicSink, atomically, sink
 from ottla_spark.atomic.course import BatchWritten
-from ottla_spark.atomic.task import TaskWrite
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_cluster.cluster import SparkCluster
@@ -60,7 +59,8 @@ class FaultyBatches:
         self._cluster = cluster
         self._checkpoint = checkpoint
         self._rng = rng
-        self._patch = patch
+        self._faults = program.Faults()
+        patch.setattr(sink, "TaskWrite", self._faults)
         self._late: list[int] = []
         options = {"kafka.bootstrap.servers": checkpoint.kafka.bootstrap_servers, "topic": checkpoint.topic}
         self._sink: AtomicSink = atomically(options, transactional_id=checkpoint.topic, on_batch=self.told.append)
@@ -72,7 +72,6 @@ class FaultyBatches:
         if batch % 2 and self.to_come:
             self._with_fault(self.to_come.pop(), frame, batch)
         else:
-            self._patch.setattr(sink, "TaskWrite", TaskWrite)
             self._sink(frame, batch)
         for timer, pid in zip(awake, self._late, strict=False):
             timer.join()
@@ -81,18 +80,18 @@ class FaultyBatches:
 
     def _with_fault(self, kind: str, frame: DataFrame, batch: int) -> None:
         if kind == "any time":
-            self._patch.setattr(sink, "TaskWrite", TaskWrite)
             timer = soon(self._rng.uniform(0, 1.5), lambda: self._cluster.kill_executor(self._rng.randrange(2)))
             self._sink(frame, batch)
             timer.join()
             return
         flag = self._checkpoint.folder / f"fault in {batch}"
         fault = TaskFault(kind=kind, owner=self._rng.randrange(2), rows=self._rng.choice([0, 20, 60, ROWS]))
-        self._patch.setattr(sink, "TaskWrite", program.with_fault(fault, flag))
+        self._faults.plan(self._checkpoint.topic, fault, flag)
         if kind == "stops":
             watch = threading.Thread(target=self._kill_above, args=(flag,))
             watch.start()
         self._sink(frame, batch)
+        self._faults.plan(self._checkpoint.topic, None, flag)
         if kind == "stops":
             watch.join()
 
@@ -142,21 +141,21 @@ def test_executor_and_driver_killed_together_leave_each_batch_once(
         "master": spark_cluster.master_url,
         "settings": {"spark.executor.memory": spark_cluster.executor_memory, "spark.executor.cores": "1"},
     }
-    late: list[int] = []
+    late: Sequence[int] = []
     for _ in range(TIMES):
         checkpoint.put(2)
         point = rng.choice(POINTS)
         faults = {"": TaskFault(kind="", owner=rng.randrange(2), rows=rng.choice([0, 20, 60, ROWS]))}
         with checkpoint.driver(**orders, point=point, passes=rng.randrange(2), faults=faults) as driver:
             driver.go().reach()
-            pid = written_pid(driver.folder / point) if point in OF_A_TASK else None
+            stopped = driver.stopped_tasks()
             with suppress(IndexError, psutil.NoSuchProcess):
                 spark_cluster.kill_executor(rng.randrange(2))
             driver.kill()
             print(f"killed {point!r}, {checkpoint.wholes()} of {checkpoint.batches} batches visible")
         for before in late:
             wake(before)
-        late = [pid] if pid is not None and point == "late task" else []
+        late = stopped
     checkpoint.put(1)
     with checkpoint.driver(**orders) as driver:
         driver.go().finish()
