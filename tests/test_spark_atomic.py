@@ -152,9 +152,9 @@ def test_when_a_task_dies_after_it_wrote_the_batch_is_aborted_and_written_anew(
     fault: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        sink, "TaskWrite", program.with_fault(program.TaskFault(kind=fault), tmp_path / "came to grief")
-    )
+    faults = program.Faults()
+    faults.plan(topic, program.TaskFault(kind=fault), tmp_path / "came to grief")
+    monkeypatch.setattr(sink, "TaskWrite", faults)
     told = Told(kafka, topic)
     for batch in range(2):
         program.put(tmp_path, batch)
