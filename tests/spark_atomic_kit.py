@@ -113,10 +113,9 @@ class Driver:
             missing.discard(self.wait_for(*missing))
 
     def stopped_tasks(self) -> Sequence[int]:
-        """The processes of the tasks that were reached and wait to be told to go on."""
-        flags = [Path(each.folder) / each.point for each in self.orders if each.point in program.OF_A_TASK]
-        pids = {flag.name: written_pid(flag) for flag in flags if flag.exists()}
-        return [pid for name, pid in pids.items() if name == "late task"]
+        """The processes of the tasks that came to be late, and wait to be told to go on."""
+        flags = [program.flag_of(each, self.pid) for each in self.orders if each.point == "late task"]
+        return [int(flag.read_text()) for flag in flags if flag.exists()]
 
     def finish(self) -> list[str]:
         """What it says until its good end."""
@@ -222,13 +221,6 @@ def all_counts(batches: int) -> Counter[Record]:
     each = ROWS // program.GROUPS
     groups = [str(group).encode() for group in range(program.GROUPS)]
     return Counter((group, str(each * batch).encode()) for batch in range(1, batches + 1) for group in groups)
-
-
-def written_pid(flag: Path) -> int:
-    """The process that came to the point, and the point can be come to again."""
-    pid = int(flag.read_text())
-    flag.unlink()
-    return pid
 
 
 def wake(pid: int) -> None:

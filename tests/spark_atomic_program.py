@@ -44,6 +44,8 @@ OF_THE_DRIVER = ("before the marker", "before the commit", "after the commit", "
 OF_A_TASK = ("mid-task", "late task")
 POINTS = (*OF_A_TASK, *OF_THE_DRIVER)
 
+READING = threading.Lock()
+
 BatchFunction = Callable[[DataFrame, int], None]
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # executors need not find this file
@@ -203,17 +205,24 @@ class StoppingOwner(TransactionOwner):
 
 
 def say_and_wait(word: str) -> None:
-    """Until a line comes."""
+    """Until somebody says `go`, which is for one of those that wait."""
     print(word, flush=True)
-    if not sys.stdin.readline():
+    with READING:
+        heard = os.read(sys.stdin.fileno(), len("go\n"))
+    if not heard:
         time.sleep(600)  # nobody is there to say anything; the end comes from outside
 
 
-def say_when_there(name: str, flag: Path) -> None:
+def say_when_there(word: str, flag: Path) -> None:
     """A task that comes to its point can only leave a file."""
     while not flag.exists():
         time.sleep(0.02)
-    print(name + flag.name, flush=True)
+    print(word, flush=True)
+
+
+def flag_of(orders: Orders, driver: int) -> Path:
+    """What the task leaves that comes to its point, for this driver."""
+    return Path(orders.folder) / f"{orders.point} of {driver}"
 
 
 def numbers(session: SparkSession, folder: Path) -> DataFrame:
@@ -283,8 +292,9 @@ def begun(session: SparkSession, orders: Orders, faults: Faults) -> StreamingQue
         fault, flag = orders.faults.get(str(batch)), folder / f"fault in {batch}"
         if orders.point in OF_A_TASK and stop.due(orders.point):
             kind = "waits" if orders.point == "mid-task" else "stops"
-            fault, flag = attrs.evolve(orders.faults.get("", TaskFault(kind="")), kind=kind), folder / orders.point
-            threading.Thread(target=say_when_there, args=(orders.name, flag), daemon=True).start()
+            fault = attrs.evolve(orders.faults.get("", TaskFault(kind="")), kind=kind)
+            flag = flag_of(orders, os.getpid())
+            threading.Thread(target=say_when_there, args=(orders.name + orders.point, flag), daemon=True).start()
         faults.plan(orders.topic, fault, flag)
         print(f"{orders.name}begin {batch}", flush=True)
         written(frame, batch)

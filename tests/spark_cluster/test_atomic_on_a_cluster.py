@@ -17,7 +17,7 @@ import psutil
 import pytest
 import spark_atomic_program as program
 from pyspark.sql import DataFrame, SparkSession
-from spark_atomic_kit import Checkpoint, soon, wake, written_pid
+from spark_atomic_kit import Checkpoint, soon, wake
 from spark_atomic_program import POINTS, ROWS, TaskFault
 
 from ottla_spark.atomic import AtomicSink, atomically, sink
@@ -68,15 +68,15 @@ class FaultyBatches:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """For `foreachBatch`."""
         self._cluster.wait_for_executors()
-        awake = [soon(self._rng.uniform(0, 1), lambda pid=pid: os.kill(pid, signal.SIGCONT)) for pid in self._late]  # type: ignore[misc]
+        late, self._late = self._late, []
+        timers = [soon(self._rng.uniform(0, 1), lambda pid=pid: os.kill(pid, signal.SIGCONT)) for pid in late]  # type: ignore[misc]
         if batch % 2 and self.to_come:
             self._with_fault(self.to_come.pop(), frame, batch)
         else:
             self._sink(frame, batch)
-        for timer, pid in zip(awake, self._late, strict=False):
+        for timer, pid in zip(timers, late, strict=True):
             timer.join()
             wake(pid)
-            self._late.remove(pid)
 
     def _with_fault(self, kind: str, frame: DataFrame, batch: int) -> None:
         if kind == "any time":
@@ -98,8 +98,7 @@ class FaultyBatches:
     def _kill_above(self, flag: Path) -> None:
         """Once a task has stopped, its executor is killed, and nobody is above it."""
         await_true(flag.exists)
-        pid = written_pid(flag)
-        flag.touch()
+        pid = int(flag.read_text())
         self._late.append(pid)
         psutil.Process(pid).parents()[1].kill()
 
