@@ -33,6 +33,27 @@ SOON_MISSED = {"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms
 KINDS = {"raises": 6, "killed": 6, "broker": 3, "driver": 3, "two drivers": 1}
 
 
+def test_tasks_that_fail_and_workers_that_are_killed_ten_times_each_leave_each_batch_once(tmp_path: Path) -> None:
+    """Spark tries each task again by itself, four times."""
+    rng = chance("tasks")
+    kinds = ["raises", "killed"] * TIMES
+    rng.shuffle(kinds)
+    faults = {
+        str(2 * number + 1): TaskFault(kind=kind, owner=rng.randrange(2), rows=rng.randrange(0, ROWS, 10))
+        for number, kind in enumerate(kinds)
+    }
+    with KafkaCluster() as kafka:
+        kafka.create_topic("rows", partitions=PARTITIONS)
+        checkpoint = Checkpoint(kafka=kafka, topic="rows", folder=tmp_path)
+        checkpoint.put(2 * len(kinds) + 1)
+        with checkpoint.driver(faults=faults) as driver:
+            said = driver.go().finish()
+        attempts = {line.split()[1]: line.split()[3] for line in said if line.startswith("batch")}
+
+        assert attempts == {str(batch): "2" if str(batch) in faults else "1" for batch in range(checkpoint.batches)}
+        checkpoint.check()
+
+
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_brokers_that_go_away_ten_times_at_any_moment_leave_each_batch_once(nodes: int, tmp_path: Path) -> None:
     """Of three, it is the coordinator of the id or of the marker's group, or a leader."""
