@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -61,10 +61,12 @@ class SecureBroker:
 
 
 @contextmanager
-def secure_broker(folder: Path, *, lifetime_s: int = 3600, reauthentication_ms: int = 0) -> Iterator[SecureBroker]:
-    """A broker of one's own; *folder* takes its certificates."""
+def secure_broker(
+    folder: Path, *, lifetime_s: int = 3600, reauthentication_ms: int = 0, config: Mapping[str, Any] | None = None
+) -> Iterator[SecureBroker]:
+    """A broker of one's own; *folder* takes its certificates, and *config* are settings besides."""
     with ExitStack() as stack:
         identity = stack.enter_context(IdentityServer(lifetime_s=lifetime_s))
         security = Security(folder=folder, users=USERS, identity=identity, reauthentication_ms=reauthentication_ms)
-        kafka = stack.enter_context(KafkaCluster(security=security))
+        kafka = stack.enter_context(KafkaCluster(security=security, config=config))
         yield SecureBroker(kafka=kafka, security=security, identity=identity)

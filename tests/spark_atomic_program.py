@@ -5,21 +5,30 @@ Also the faults that its tasks have, for tests that run the driver themselves.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import attrs
+import psutil
+import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.transactions import Ended, SharedTransaction
-from ottla_spark.atomic import AtomicSink, atomically, sink
+from ottla_spark import outbox as outboxes
+from ottla_spark.atomic import atomically, sink
+from ottla_spark.atomic.course import BatchWritten
 from ottla_spark.atomic.marker import Marker
 from ottla_spark.atomic.owning import TransactionOwner
 from ottla_spark.atomic.task import TaskWrite
@@ -27,66 +36,193 @@ from ottla_spark.outbox import Outbox
 
 ROWS = 200
 PARTITIONS = 4
-POINTS = ("mid-task", "before the marker", "before the commit", "after the commit")
+GROUPS = 10
+PIECE = 10
+"""So many rows at a time are given to a task that comes to grief among them."""
+
+OF_THE_DRIVER = ("before the marker", "before the commit", "after the commit", "before Spark's log")
+OF_A_TASK = ("mid-task", "late task")
+POINTS = (*OF_A_TASK, *OF_THE_DRIVER)
+
+READING = threading.Lock()
+
+BatchFunction = Callable[[DataFrame, int], None]
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # executors need not find this file
 
 
 @attrs.frozen(kw_only=True)
-class FaultyTask(TaskWrite):
-    """Once, the task of one owner comes to grief when all its rows are in Kafka: as *fault* says."""
+class TaskFault:
+    """What happens, once, to the task of an owner when it has sent so many rows, or all that it has.
 
-    fault: str
+    `raises`, `killed`, `waits` (until its process is killed), `stops` (until its process is told to go on, whatever
+    became of those above it), or `executor`, which is killed with it.
+    """
+
+    kind: str
+    owner: int = 0
+    rows: int = ROWS
+
+
+@attrs.frozen(kw_only=True)
+class FaultyTask(TaskWrite):
+    """A task that comes to grief, and says so by a file with the number of its process."""
+
+    fault: TaskFault
     flag: Path
-    faulty_owner: int = 0
+
+    def write(self, batches: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
+        if self._is_faulty(owner):
+            batches = self._in_pieces(batches)
+        return TaskWrite.write(self, batches, owner=owner, attempt=attempt)
 
     def _prove(self, outbox: Outbox, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
         TaskWrite._prove(self, outbox, ends, task=task)
-        if not task.startswith(f"owner {self.faulty_owner} "):
+        if self._is_faulty(int(task.split()[1])):
+            self._come_to_grief()
+
+    def _is_faulty(self, owner: int) -> bool:
+        return owner == self.fault.owner % self.ownership.owners and not self.flag.exists()
+
+    def _in_pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        setattr(outboxes, "TABLE_BYTES", 1)  # noqa: B010 - it is final; each piece is to be sent when it comes
+        given = 0
+        for batch in batches:
+            for start in range(0, batch.num_rows, PIECE):
+                if given >= self.fault.rows:
+                    self._come_to_grief()
+                piece = batch.slice(start, PIECE)
+                given += piece.num_rows
+                yield piece
+
+    def _come_to_grief(self) -> None:
+        if self.flag.exists():
             return
-        try:
-            self.flag.touch(exist_ok=False)
-        except FileExistsError:
-            return
-        match self.fault:
+        hidden = self.flag.with_suffix(".new")
+        hidden.write_text(str(os.getpid()))
+        hidden.rename(self.flag)
+        match self.fault.kind:
             case "raises":
-                raise RuntimeError("the task fails when everything is written")
+                raise RuntimeError("the task fails when something is written")
             case "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "waits":
                 time.sleep(600)
+            case "executor":
+                java = psutil.Process().parents()[1]  # between them is the one that forks workers
+                java.kill()
+            case "stops":
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+                os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def with_fault(fault: str, flag: Path) -> Any:
-    """What makes tasks in place of TaskWrite."""
+class Faults:
+    """The faults of tasks that are due, by the transactional id of their query. Makes tasks in place of TaskWrite."""
 
-    def make(**fields: Any) -> FaultyTask:
+    def __init__(self) -> None:
+        self._due: dict[str, tuple[TaskFault, Path]] = {}
+
+    def plan(self, transactional_id: str, fault: TaskFault | None, flag: Path) -> None:
+        """What happens in the query's next tasks; None: nothing."""
+        self._due.pop(transactional_id, None)
+        if fault is not None:
+            self._due[transactional_id] = fault, flag
+
+    def __call__(self, **fields: Any) -> TaskWrite:
+        found = self._due.get(fields["shared"].transactional_id)
+        if found is None:
+            return TaskWrite(**fields)
+        fault, flag = found
         return FaultyTask(**fields, fault=fault, flag=flag)
 
-    return make
+
+@attrs.frozen(kw_only=True)
+class Orders:
+    """One query of a driver. `point` is where it stops, from batch `since` on, when it came there `passes` times.
+
+    The driver prints `up` and waits for a line; so does the query at its point, and goes on if one comes. What it
+    prints begins with `name`. `faults` are of tasks, by the number of the batch; that of "" comes to a task's point.
+    """
+
+    servers: str
+    topic: str
+    folder: str
+    name: str = ""
+    cores: int = 2
+    master: str = "local[{cores},4]"
+    mode: str = "append"
+    point: str = ""
+    passes: int = 0
+    since: int = 0
+    faults: Mapping[str, TaskFault] = attrs.field(factory=dict)
+    settings: Mapping[str, str] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Orders:
+        """What `attrs.asdict` made of them."""
+        fields["faults"] = {batch: TaskFault(**fault) for batch, fault in fields["faults"].items()}
+        return cls(**fields)
+
+
+class Stop:
+    """Where a driver says that it has come to a point, and waits."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._point = orders.point
+        self._passes = orders.passes
+        self._since = orders.since
+        self._name = orders.name
+        self.batch = -1
+
+    def due(self, point: str) -> bool:
+        """Whether this is the time."""
+        if point != self._point or self.batch < self._since:
+            return False
+        self._passes -= 1
+        return self._passes == -1
+
+    def at(self, point: str) -> None:
+        if self.due(point):
+            say_and_wait(self._name + point)
 
 
 @attrs.frozen(kw_only=True)
 class StoppingOwner(TransactionOwner):
-    """Says that the point is reached, and waits there to be killed; not for the first batch."""
+    """Stops before and after what it does."""
 
-    point: str
+    stop: Stop
 
     def mark(self, shared: SharedTransaction, marker: Marker) -> None:
-        self._stop("before the marker", marker.batch)
+        self.stop.at("before the marker")
         TransactionOwner.mark(self, shared, marker)
-        self._stop("before the commit", marker.batch)
+        self.stop.at("before the commit")
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
         ended = TransactionOwner.end(self, shared, commit=commit)
         if commit:
-            self._stop("after the commit", 1)
+            self.stop.at("after the commit")
         return ended
 
-    def _stop(self, point: str, batch: int) -> None:
-        if point == self.point and batch:
-            print(point, flush=True)
-            time.sleep(600)
+
+def say_and_wait(word: str) -> None:
+    """Until somebody says `go`, which is for one of those that wait."""
+    print(word, flush=True)
+    with READING:
+        heard = os.read(sys.stdin.fileno(), len("go\n"))
+    if not heard:
+        time.sleep(600)  # nobody is there to say anything; the end comes from outside
+
+
+def say_when_there(word: str, flag: Path) -> None:
+    """A task that comes to its point can only leave a file."""
+    while not flag.exists():
+        time.sleep(0.02)
+    print(word, flush=True)
+
+
+def flag_of(orders: Orders, driver: int) -> Path:
+    """What the task leaves that comes to its point, for this driver."""
+    return Path(orders.folder) / f"{orders.point} of {driver}"
 
 
 def numbers(session: SparkSession, folder: Path) -> DataFrame:
@@ -95,24 +231,35 @@ def numbers(session: SparkSession, folder: Path) -> DataFrame:
     return lines.selectExpr("n as value", "case when n % 3 = 0 then null else n end as key")
 
 
+def counts(session: SparkSession, folder: Path) -> DataFrame:
+    """How many rows of each group there were so far: a query with a state."""
+    groups = numbers(session, folder).selectExpr(f"cast(value % {GROUPS} as string) as key")
+    return groups.groupBy("key").count().selectExpr("key", "cast(count as string) as value")
+
+
 def put(folder: Path, batch: int) -> None:
     """A file of rows, numbered through."""
     (folder / "in").mkdir(exist_ok=True)
     hidden = folder / f"{batch}.tmp"
     hidden.write_text("".join(f"{batch * ROWS + row}\n" for row in range(ROWS)))
+    os.utime(hidden, (batch, batch))  # Spark takes them by age
     hidden.rename(folder / "in" / f"{batch}.csv")
 
 
-def run(frame: DataFrame, written: AtomicSink, folder: Path, *, mode: str = "append") -> None:
+def run(frame: DataFrame, written: BatchFunction, folder: Path, *, mode: str = "append") -> None:
     """Everything that is there, and then the end."""
+    started(frame, written, folder, mode=mode).awaitTermination()
+
+
+def started(frame: DataFrame, written: BatchFunction, folder: Path, *, mode: str = "append") -> StreamingQuery:
+    """The same, not waited for."""
     writer = frame.writeStream.foreachBatch(written).outputMode(mode)
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
 
 
-def session_with(cores: int) -> SparkSession:
-    """A local Spark."""
-    builder = SparkSession.builder.master(f"local[{cores}]").config("spark.driver.memory", "1g")
+def session_with(cores: int, *, master: str = "local[{cores}]", **more: str) -> SparkSession:
+    """A local Spark, or one of a cluster."""
+    builder = SparkSession.builder.master(master.format(cores=cores)).config("spark.driver.memory", "1g")
     settings: dict[str, bool | float | int | str | None] = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -120,23 +267,67 @@ def session_with(cores: int) -> SparkSession:
         "spark.sql.shuffle.partitions": str(cores + 1),
         "spark.sql.files.maxPartitionBytes": str(500 * cores),
     }
+    settings.update(more)
     return builder.config(map=settings).getOrCreate()
 
 
-def main(servers: str, topic: str, place: str, cores: str, point: str) -> None:
-    """Write what is there, or stop at the point."""
-    folder = Path(place)
-    session = session_with(int(cores))
+def begun(session: SparkSession, orders: Orders, faults: Faults) -> StreamingQuery:
+    """A query, which writes what is there, or stops at its point."""
+    folder, stop = Path(orders.folder), Stop(orders)
+
+    def tell(batch: BatchWritten) -> None:
+        print(f"{orders.name}batch {batch.batch} {batch.records} {batch.attempts}", flush=True)
+        stop.at("before Spark's log")
+
     written = atomically(
-        {"kafka.bootstrap.servers": servers, "topic": topic},
-        transactional_id=topic,
-        on_batch=lambda batch: print(f"batch {batch.batch} {batch.records}", flush=True),
+        {"kafka.bootstrap.servers": orders.servers, "topic": orders.topic},
+        transactional_id=orders.topic,
+        on_batch=tell,
     )
-    written._owner = StoppingOwner(**attrs.asdict(written._owner), point=point)
-    if point == "mid-task":
-        setattr(sink, "TaskWrite", with_fault("waits", folder / "mid-task"))  # noqa: B010 - mypy knows its type
-    run(numbers(session, folder), written, folder)
-    print("done", flush=True)
+    fields = {name: getattr(written._owner, name) for name in attrs.fields_dict(TransactionOwner)}
+    written._owner = StoppingOwner(**fields, stop=stop)
+
+    def with_faults(frame: DataFrame, batch: int) -> None:
+        stop.batch = batch
+        fault, flag = orders.faults.get(str(batch)), folder / f"fault in {batch}"
+        if orders.point in OF_A_TASK and stop.due(orders.point):
+            kind = "waits" if orders.point == "mid-task" else "stops"
+            fault = attrs.evolve(orders.faults.get("", TaskFault(kind="")), kind=kind)
+            flag = flag_of(orders, os.getpid())
+            threading.Thread(target=say_when_there, args=(orders.name + orders.point, flag), daemon=True).start()
+        faults.plan(orders.topic, fault, flag)
+        print(f"{orders.name}begin {batch}", flush=True)
+        written(frame, batch)
+
+    frame = numbers if orders.mode == "append" else counts
+    return started(frame(session, folder), with_faults, folder, mode=orders.mode)
+
+
+def main(text: str) -> None:
+    """All queries at the same time, to their end; the session is as the first one's orders are."""
+    all_orders = [Orders.of(fields) for fields in json.loads(text)]
+    first = all_orders[0]
+    session = session_with(first.cores, master=first.master, **first.settings)
+    faults = Faults()
+    setattr(sink, "TaskWrite", faults)  # noqa: B010 - mypy knows its type
+    say_and_wait("up")
+    queries = [begun(session, orders, faults) for orders in all_orders]
+    with ThreadPoolExecutor(len(queries)) as pool:
+        names = [orders.name for orders in all_orders]
+        good = all(pool.map(comes_through, queries, names))
+    print("done" if good else "failed", flush=True)
+
+
+def comes_through(query: StreamingQuery, name: str) -> bool:
+    """Wait for a query's end, and say that it is there."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        print(error, file=sys.stderr)
+        return False
+    finally:
+        print(f"{name}over", flush=True)
+    return True
 
 
 if __name__ == "__main__":

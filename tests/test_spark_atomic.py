@@ -111,6 +111,26 @@ def test_rows_name_their_topics(
     assert Counter(map(int, read(kafka.bootstrap_servers, names[1])[0])) == fives
 
 
+def test_queries_side_by_side_with_ids_of_their_own_do_not_touch_each_other(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    queries = []
+    for name in ("a", "b", "c"):
+        folder = tmp_path / name
+        folder.mkdir()
+        for batch in range(2):
+            program.put(folder, batch)
+        frame = program.numbers(spark, folder).selectExpr(f"concat('{name}', value) as value", "key")
+        queries.append(program.started(frame, made(kafka, topic, transactional_id=f"{topic}-{name}"), folder))
+    for query in queries:
+        query.awaitTermination()
+    found = read(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
+
+    assert Counter(value for values in found for value in values) == Counter(
+        f"{name}{number}".encode() for name in "abc" for number in range(2 * program.ROWS)
+    )
+
+
 def test_values_are_made_of_columns_as_elsewhere(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
@@ -132,7 +152,9 @@ def test_when_a_task_dies_after_it_wrote_the_batch_is_aborted_and_written_anew(
     fault: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sink, "TaskWrite", program.with_fault(fault, tmp_path / "came to grief"))
+    faults = program.Faults()
+    faults.plan(topic, program.TaskFault(kind=fault), tmp_path / "came to grief")
+    monkeypatch.setattr(sink, "TaskWrite", faults)
     told = Told(kafka, topic)
     for batch in range(2):
         program.put(tmp_path, batch)

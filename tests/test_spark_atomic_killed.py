@@ -1,128 +1,133 @@
 """Drivers of all-or-nothing batches that are killed with -9: their successors go on, and nothing is lost or doubled.
 
-Each successor has other cores, and so other tasks and other files in them. The long form (OTTLA_SOAK) has every point
-several times in any order, and two drivers on one checkpoint at the same time.
+A driver has a query for every point, each with a checkpoint, a topic and an id of its own, and is killed when all of
+them are at their points. Each successor has other cores, and so other tasks and other files in them. The long form
+(OTTLA_SOAK) does it ten times, and has a second driver on the same checkpoints ten times.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import signal
-import subprocess
-import sys
-import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import spark_atomic_program as program
+from spark_atomic_kit import Checkpoint, Driver, soon, wake
+from spark_atomic_program import POINTS, ROWS, Orders, TaskFault
 
-from ottla import transactions
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from transactions_kit import LONG, chance, read
+from transactions_kit import LONG, chance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-PATIENCE = 400.0
-"""Seconds for a driver, of which a busy machine may need many to start a JVM."""
+TIMES = 10 if LONG else 1
+MODES = ("update", "complete") if LONG else ("update",)
 
 
-@contextmanager
-def driver(kafka: KafkaCluster, topic: str, folder: Path, *, cores: int, point: str) -> Iterator[subprocess.Popen[str]]:
-    """A driver with its JVM and workers, in a group of its own; killed with all of them at the end."""
-    arguments = [kafka.bootstrap_servers, topic, str(folder), str(cores), point]
-    log = (folder / "log").open("a")
-    child = subprocess.Popen(
-        [sys.executable, "-u", program.__file__, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+class Queries:
+    """One query for each point, one that comes to none, and one for each mode with a state, which stops anywhere."""
+
+    def __init__(self, kafka: KafkaCluster, make_topic: MakeTopic, folder: Path, rng: random.Random) -> None:
+        self._rng = rng
+        self._checkpoints: dict[str, Checkpoint] = {}
+        for name in (*POINTS, "any time", *MODES):
+            place = folder / name.replace(" ", "-").replace("'", "")
+            place.mkdir()
+            self._checkpoints[name] = Checkpoint(kafka=kafka, topic=make_topic(program.PARTITIONS), folder=place)
+
+    def put(self, batches: int) -> None:
+        """Rows for so many more batches of each."""
+        for checkpoint in self._checkpoints.values():
+            checkpoint.put(batches)
+
+    def driver(self, *, stopping: bool = True) -> Driver:
+        """One that runs all of them."""
+        cores = self._rng.randint(4, 6)  # two may be taken by tasks that wait
+        return Driver(*(self._orders(name, cores, stopping) for name in self._checkpoints))
+
+    def look(self) -> None:
+        """Every batch is visible as a whole or not at all; no driver writes meanwhile."""
+        seen = {name: each.wholes() for name, each in self._checkpoints.items() if name not in MODES}
+        print(f"visible of {self._checkpoints['any time'].batches}: {seen}")
+
+    def check(self) -> None:
+        """Everything is there once."""
+        for name, checkpoint in self._checkpoints.items():
+            (checkpoint.check_counts if name in MODES else checkpoint.check)()
+
+    def _orders(self, name: str, cores: int, stopping: bool) -> Orders:
+        point = name if name in POINTS else ""
+        if name in MODES and self._rng.random() < 0.8:
+            point = self._rng.choice(program.OF_THE_DRIVER)
+        fault = TaskFault(kind="", owner=self._rng.randrange(4), rows=self._rng.choice([0, 20, 60, ROWS]))
+        return self._checkpoints[name].orders(
+            name=f"{name}: ",
+            cores=cores,
+            mode=name if name in MODES else "append",
+            point=point if stopping else "",
+            passes=self._rng.randrange(2),
+            faults={"": fault},
+        )
+
+
+@pytest.fixture
+def queries(kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path) -> Queries:
+    return Queries(kafka, make_topic, tmp_path, chance("drivers"))
+
+
+def test_wherever_drivers_are_killed_each_batch_is_there_once(queries: Queries) -> None:
+    late: Sequence[int] = []
+    for _ in range(TIMES):
+        queries.put(3)
+        with queries.driver() as driver:
+            driver.go().reach()
+            woken, late = late, driver.stopped_tasks()
+            for pid in woken:  # of the driver before; this one has its transactional ids
+                wake(pid)
+            driver.kill(leaving=late)
+        queries.look()
+    with queries.driver(stopping=False) as last:
+        said = last.go().finish()
+    for pid in late:
+        wake(pid)
+
+    queries.check()
+    assert any(line.startswith("after the commit: batch") and " None " in line for line in said), (
+        "no batch was found in Kafka: the test tests nothing"
     )
-    with log, child:
-        try:
-            yield child
-        finally:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-
-
-def reach(child: subprocess.Popen[str], point: str, folder: Path) -> None:
-    """Wait until the driver is at the point."""
-    if point == "mid-task":
-        flag = folder / point
-        deadline = time.monotonic() + PATIENCE
-        while not flag.exists():
-            assert child.poll() is None, (folder / "log").read_text()[-3000:]
-            assert time.monotonic() < deadline, f"no task began within {PATIENCE} s"
-            time.sleep(0.02)
-        flag.unlink()
-        return
-    assert child.stdout is not None
-    seen = []
-    for line in child.stdout:
-        seen.append(line.strip())
-        if seen[-1] == point:
-            return
-    raise AssertionError(f"the driver ended before {point!r}: {seen}\n{(folder / 'log').read_text()[-3000:]}")
-
-
-def finish(child: subprocess.Popen[str], folder: Path) -> list[str]:
-    """What the driver says until its good end."""
-    out, _none = child.communicate(timeout=PATIENCE)
-    assert out.endswith("done\n"), (folder / "log").read_text()[-3000:]
-    return out.splitlines()[:-1]
-
-
-def committed(kafka: KafkaCluster, topic: str) -> Counter[int]:
-    found = read(kafka.bootstrap_servers, topic, partitions=program.PARTITIONS)
-    return Counter(int(value) for values in found for value in values)
-
-
-def test_whatever_a_driver_does_when_it_is_killed_each_batch_is_there_once(
-    kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    topic = make_topic(program.PARTITIONS)
-    points = ["mid-task", "after the commit"]
-    if LONG:
-        points = list(program.POINTS) * 3
-        chance("driver kills").shuffle(points)
-    batches = 0
-    for cores, point in enumerate(points):
-        for _ in range(2):
-            program.put(tmp_path, batches)
-            batches += 1
-        with driver(kafka, topic, tmp_path, cores=1 + cores % 2, point=point) as child:
-            reach(child, point, tmp_path)
-            os.killpg(child.pid, signal.SIGKILL)
-        print(f"killed {point}")
-    with driver(kafka, topic, tmp_path, cores=2, point="") as child:
-        told = finish(child, tmp_path)
-
-    assert committed(kafka, topic) == Counter(range(batches * program.ROWS))
-    assert not list(transactions.leftovers({"bootstrap.servers": kafka.bootstrap_servers}, topic))
-    if points[-1] == "after the commit":
-        assert any(line.endswith(" None") for line in told), "no batch was found in Kafka: the test tests nothing"
 
 
 @pytest.mark.skipif(not LONG, reason="the long form, with OTTLA_SOAK=1")
-def test_two_drivers_on_one_checkpoint_write_each_batch_once(
-    kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    topic = make_topic(program.PARTITIONS)
-    for batch in range(6):
-        program.put(tmp_path, batch)
-    with (
-        driver(kafka, topic, tmp_path, cores=1, point="before the commit") as first,
-        driver(kafka, topic, tmp_path, cores=2, point="") as second,
-    ):
-        reach(first, "before the commit", tmp_path)
-        second.communicate(timeout=PATIENCE)
-    with driver(kafka, topic, tmp_path, cores=2, point="") as third:
-        finish(third, tmp_path)
+def test_drivers_that_go_on_when_another_has_taken_over_write_nothing_twice(queries: Queries) -> None:
+    """Ten times, from every point; the newer is beginning then, or in its middle, or at the points where it stops."""
+    rng = chance("two drivers")
+    with ExitStack() as stack:
+        queries.put(3)
+        older = stack.enter_context(queries.driver())
+        older.go().reach()
+        for _ in range(TIMES):
+            queries.put(3)
+            newer = stack.enter_context(queries.driver()).go()
+            when = rng.choice(["at its points", "in its middle", "in its middle", "at once"])
+            if when == "at its points":
+                newer.reach(or_over=True)
+            elif when == "in its middle":
+                soon(rng.uniform(0, 10), lambda: None).join()
+            print(f"the older driver goes on while the newer is {when}")
+            for pid in older.stopped_tasks():
+                os.kill(pid, signal.SIGCONT)
+            older.go(times=len(older.orders)).await_over()
+            older.kill()
+            if when != "at its points":
+                newer.reach(or_over=True)
+            older = newer
+        older.kill()
+    with queries.driver(stopping=False) as last:
+        last.go().finish()
 
-    assert committed(kafka, topic) == Counter(range(6 * program.ROWS))
+    queries.check()

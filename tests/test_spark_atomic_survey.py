@@ -63,7 +63,7 @@ def test_an_open_transaction_is_shown_with_what_becomes_of_it_and_the_last_marke
     for word in (
         "Ongoing",
         f"{opened.producer_id}/{opened.epoch}",
-        "its writer may commit it",
+        "its writer or the writer's successor ends it; else its coordinator aborts it in ",
         f"{owner.marker_topic}-0: 1",
     ):
         assert word in line

@@ -14,7 +14,8 @@ from ottla.transactions import Ended, SharedTransaction
 from ottla_spark import producers
 from ottla_spark.atomic.errors import TaskRefused
 from ottla_spark.atomic.ownership import Ownership
-from ottla_spark.atomic.task import SLOT, TaskWrite
+from ottla_spark.atomic.parcels import SLOT
+from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -56,7 +57,6 @@ class World:
             shared=self.shared,
             ownership=Ownership.of({self.topic: PARTITIONS}, tasks=OWNERS),
             options=options,
-            columns={"value": 0, "partition": 1},
         )
         return task.write(self._batches(slots, name), owner=owner, attempt=attempt)
 

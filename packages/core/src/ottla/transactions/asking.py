@@ -26,6 +26,7 @@ from ottla.protocol import Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
 from ottla.transaction_manager.errands import Errand
 from ottla.transaction_manager.transaction_errands import find_coordinator
+from ottla.transactions.rights import needed
 
 DEFAULT_TIMEOUT = 60.0
 _FIRST_WITH_MANY_KEYS = 4
@@ -102,7 +103,8 @@ class Asking:
             if not code.retriable:
                 whose = "group" if group else "transactional id"
                 error = BrokerError(code)
-                raise TransactionError(f"no coordinator for {whose} {key!r}: {error}") from error
+                right = needed(code, group=key) if group else needed(code, transactional_id=key)
+                raise TransactionError(f"no coordinator for {whose} {key!r}: {error}{right}") from error
             self._last_error = BrokerError(code)
             self._wait(self._backoff.delay(failures))
             failures += 1

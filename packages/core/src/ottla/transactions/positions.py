@@ -27,6 +27,7 @@ from ottla.protocol.messages.offset_fetch import (
 )
 from ottla.transaction_manager import OffsetAndMetadata
 from ottla.transactions.asking import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.rights import needed
 
 _FIRST_WITH_AN_ERROR = 2
 _FIRST_STABLE = 7
@@ -118,7 +119,8 @@ def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequen
         return answer
 
     answer = asked.until_answered(group, one, _code_of_fetch)
-    _check(_code_of_fetch(answer), f"read the offsets of group {group!r}")
+    code = _code_of_fetch(answer)
+    _check(code, f"read the offsets of group {group!r}", right=needed(code, group=group))
     topics: Sequence[Any] = answer.groups[0].topics if answer.groups else answer.topics
     return [
         GroupOffset(
@@ -183,7 +185,7 @@ def _code_of_fetch(answer: OffsetFetchResponse) -> ErrorCode:
     return error_code(next((code for code in codes if code), 0))
 
 
-def _check(code: ErrorCode, what: str) -> None:
+def _check(code: ErrorCode, what: str, *, right: str = "") -> None:
     if code is not ErrorCode.NONE:
         error = BrokerError(code)
-        raise TransactionError(f"cannot {what}: {error}") from error
+        raise TransactionError(f"cannot {what}: {error}{right}") from error

@@ -22,6 +22,7 @@ from ottla.transaction_manager.rulings import RULINGS, Ruling
 from ottla.transaction_manager.transaction_errands import add_offsets, commit_offsets, end
 from ottla.transactions.asking import DEFAULT_TIMEOUT, Asking, asking
 from ottla.transactions.completion import Outcome, outcome_of
+from ottla.transactions.rights import needed
 
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 
@@ -88,7 +89,9 @@ class Sharing:
             )
             return answer
 
-        self._check(errand, _worst(self._asked.until_answered(group, one, _worst)), shared.transactional_id)
+        code = _worst(self._asked.until_answered(group, one, _worst))
+        right = needed(code, group=group, read=sorted({topic for topic, _partition in offsets}))
+        self._check(errand, code, shared.transactional_id, right=right)
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
         """Commit or abort it; harmless to repeat until the id is used again. An abort asked for too late is no error.
@@ -110,7 +113,7 @@ class Sharing:
         self._check(errand, code, transactional_id)
         return answer
 
-    def _check(self, errand: Errand, code: ErrorCode, transactional_id: str) -> None:
+    def _check(self, errand: Errand, code: ErrorCode, transactional_id: str, *, right: str = "") -> None:
         if code is ErrorCode.NONE:
             return
         if RULINGS[errand.kind][code] is Ruling.FENCED:
@@ -121,7 +124,9 @@ class Sharing:
                 f"transactional id {transactional_id!r}: {error} Lower transaction.timeout.ms, or have the brokers' "
                 "transaction.max.timeout.ms raised"
             ) from error
-        raise TransactionError(f"{errand.message.name} for transactional id {transactional_id!r}: {error}") from error
+        right = right or needed(code, transactional_id=transactional_id)
+        what = f"{errand.message.name} for transactional id {transactional_id!r}"
+        raise TransactionError(f"{what}: {error}{right}") from error
 
 
 def _owner(shared: SharedTransaction) -> ProducerId:

@@ -49,7 +49,7 @@ class TransactionalId:
             case "Ongoing":
                 left = (self.started_ms + self.timeout_ms - now_ms) / 1000
                 late = f"in {left:.0f} s" if left > 0 else "any moment"
-                return f"its writer may commit it; its writer's successor aborts it, or else its coordinator {late}"
+                return f"its writer or the writer's successor ends it; else its coordinator aborts it {late}"
             case "PrepareCommit":
                 return "it is being committed"
             case "PrepareAbort" | "PrepareEpochFence":

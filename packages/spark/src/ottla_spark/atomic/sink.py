@@ -5,24 +5,23 @@ Checks what has to hold on the driver, brings every row to the owner of its part
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
-import pyarrow as pa
 from pyspark import SparkStageInfo
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.udf import UserDefinedFunction
-from pyspark.util import PythonEvalType
 
 from ottla.transactions import SharedTransaction
 from ottla_spark.atomic.course import BatchWritten, Course
 from ottla_spark.atomic.errors import BatchRefused, TaskRefused
 from ottla_spark.atomic.ownership import Ownership, Placement
 from ottla_spark.atomic.owning import TransactionOwner
-from ottla_spark.atomic.task import RESULT, SLOT, TRANSACTIONAL_ID, TaskWrite
+from ottla_spark.atomic.parcels import PACKED_BYTES, PARCELS, Packing
+from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.columns import COLUMNS, ColumnPositions, find_columns
 from ottla_spark.errors import WriteRefused
 from ottla_spark.options import Guarantee, WriteOptions, read_options
@@ -30,6 +29,7 @@ from ottla_spark.options import Guarantee, WriteOptions, read_options
 logger = logging.getLogger(__name__)
 
 QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 TIMEOUT: Final = "transaction.timeout.ms"
 BROKERS_MOST: Final = 900_000
 """What brokers allow if nobody changed transaction.max.timeout.ms, 15 minutes."""
@@ -146,10 +146,9 @@ class SparkRows:
     def write(self, shared: SharedTransaction) -> int:
         """Write all rows in one Spark job."""
         frame = self._owned(self._frame)
-        task = TaskWrite(
-            shared=shared, ownership=self._ownership, options=self._options, columns=_columns(frame, self._options)
-        )
-        with OneStageAttempt(frame.sparkSession):
+        task = TaskWrite(shared=shared, ownership=self._ownership, options=self._options)
+        session = frame.sparkSession
+        with OneStageAttempt(session), _parcels_a_few_at_a_time(session):
             reports = frame.mapInArrow(task, RESULT).collect()
         owners = [report.owner for report in reports]
         if len(set(owners)) != len(owners):
@@ -166,26 +165,15 @@ class SparkRows:
         return not any(word in text for word in _STOPPED)
 
     def _owned(self, frame: DataFrame) -> DataFrame:
-        """Our columns, with the slot of each row, at the slot's owner."""
-        names = frame.columns
+        """The frame's rows in parcels, each at its owner."""
         if self._options.value_format is None:
-            frame = frame.select([name for name in names if name in COLUMNS])
-        frame = frame.withColumn(SLOT, self._slot(names))
-        return frame.repartitionById(self._ownership.owners, sf.col(SLOT) % sf.lit(self._ownership.owners))
-
-    def _slot(self, names: Sequence[str]) -> Column:
-        placement = Placement(settings=self._settings, ownership=self._ownership)
-        topic = self._options.topic
-        key = sf.col("key").cast("binary") if "key" in names else sf.lit(None).cast("binary")
-        given = sf.col("partition") if "partition" in names else sf.lit(None).cast("int")
-        name = sf.col("topic") if topic is None else sf.lit(None).cast("string")
-
-        def slot(keys: pa.Array, given: pa.Array, topics: pa.Array) -> pa.Array:
-            return placement.slots(keys=keys, given=given, topics=topics if topic is None else topic)
-
-        # What arrow_udf makes. Not deterministic: a row without a key goes anywhere, so it must be asked for once.
-        udf = UserDefinedFunction(slot, "int", evalType=PythonEvalType.SQL_SCALAR_ARROW_UDF, deterministic=False)
-        return udf(key, given, name)
+            frame = frame.select([name for name in frame.columns if name in COLUMNS])
+        packing = Packing.of(
+            Placement(settings=self._settings, ownership=self._ownership),
+            options=self._options,
+            columns=_columns(frame, self._options),
+        )
+        return frame.mapInArrow(packing, PARCELS).repartitionById(self._ownership.owners, sf.col("owner"))
 
 
 _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIOException", "ClosedByInterrupt")
@@ -226,6 +214,20 @@ class OneStageAttempt:
                     f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task may "
                     "have written side by side; the whole batch is aborted and run again"
                 )
+
+
+@contextlib.contextmanager
+def _parcels_a_few_at_a_time(session: SparkSession) -> Iterator[None]:
+    """Spark counts rows into what it hands to Python, ten thousand; here each may have megabytes."""
+    before = session.conf.get(BATCH_BYTES, None)
+    session.conf.set(BATCH_BYTES, str(PACKED_BYTES))
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(BATCH_BYTES)
+        else:
+            session.conf.set(BATCH_BYTES, before)
 
 
 def _columns(frame: DataFrame, options: WriteOptions) -> ColumnPositions:

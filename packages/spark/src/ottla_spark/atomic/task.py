@@ -8,6 +8,7 @@ and drop what has the numbers of something they have: then the offset they answe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 import attrs
@@ -20,18 +21,15 @@ from ottla.transactions import SharedTransaction, end_offsets
 from ottla_spark import producers
 from ottla_spark.atomic.errors import TaskRefused
 from ottla_spark.atomic.ownership import Ownership
-from ottla_spark.columns import ColumnPositions
+from ottla_spark.atomic.parcels import SLOT, owners_of, unpacked
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions
 from ottla_spark.outbox import Outbox
 from ottla_spark.prompt_rows import promptly
-from ottla_spark.records import RowPlace, by_topic, records_of
+from ottla_spark.records import TOPIC, RowPlace, by_topic
 from ottla_spark.shipped_files import with_shipped_files
 
 TRANSACTIONAL_ID: Final = "transactional.id"
-
-SLOT: Final = "partition"
-"""The column that has each row's slot on the way through the shuffle, and its partition in the end."""
 
 RESULT: Final = "owner int, records bigint"
 """What a task reports: the schema of its one row."""
@@ -39,24 +37,24 @@ RESULT: Final = "owner int, records bigint"
 
 @attrs.frozen(kw_only=True)
 class TaskWrite:
-    """Writes the rows of one task. Pickled to the executors; `columns` are places in what it is given."""
+    """Writes the rows of one task. Pickled to the executors."""
 
     shared: SharedTransaction
     ownership: Ownership
     options: WriteOptions
-    columns: ColumnPositions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`. Raises WriteFailed or TaskRefused."""
+        """For `mapInArrow`, with parcels. Raises WriteFailed or TaskRefused."""
         context = TaskContext.get()
         assert context is not None, "Spark runs this"
-        records = self.write(batches, owner=context.partitionId(), attempt=context.attemptNumber())
+        rows = chain.from_iterable(map(unpacked, promptly(batches)))
+        records = self.write(rows, owner=context.partitionId(), attempt=context.attemptNumber())
         yield pa.RecordBatch.from_arrays(
             [pa.array([context.partitionId()], pa.int32()), pa.array([records], pa.int64())], ["owner", "records"]
         )
 
     def write(self, batches: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
-        """Write them, and count them."""
+        """Write rows as `Packing` made them, and count them."""
         if attempt:
             raise TaskRefused(
                 f"this is attempt {attempt} of task {owner}, and the first may have written: the whole batch is "
@@ -71,7 +69,7 @@ class TaskWrite:
         outbox: Outbox | None = None
         ends: Mapping[tuple[str, int], int] = {}
         rows = 0
-        for batch in promptly(batches):
+        for batch in batches:
             if not batch.num_rows:
                 continue
             if outbox is None:
@@ -79,9 +77,7 @@ class TaskWrite:
                 ends = end_offsets(settings, self.ownership.owned_by(owner))
                 outbox = Outbox(self._joined(borrowed.producer()), task=task)
             place = RowPlace(task=task, rows_before=rows)
-            placed = self._placed(batch, owner)
-            records = records_of(placed, self.columns, place=place, value_format=self.options.value_format)
-            for found in by_topic(records, topic=self.options.topic):
+            for found in by_topic(self._placed(batch, owner), topic=self.options.topic):
                 outbox.put(found, place)
             rows += batch.num_rows
         if outbox is None:
@@ -100,7 +96,7 @@ class TaskWrite:
         """The batch with each row's partition in place of its slot. Raises TaskRefused for a row of another owner."""
         place = batch.schema.get_field_index(SLOT)
         slots = batch.column(place)
-        owners = pc.subtract(slots, pc.multiply(pc.divide(slots, self.ownership.owners), self.ownership.owners))
+        owners = owners_of(slots, self.ownership)
         if slots.null_count or pc.min_max(owners).as_py() != {"min": owner, "max": owner}:
             raise TaskRefused(
                 f"task {owner} was given rows of partitions that belong to another: Spark did not keep "
@@ -111,7 +107,7 @@ class TaskWrite:
     def _partitions(self, batch: pa.RecordBatch, slots: Any) -> Any:
         if self.options.topic is not None:
             return slots
-        names = batch.column(self.columns["topic"]).dictionary_encode()
+        names = batch.column(batch.schema.get_field_index(TOPIC)).dictionary_encode()
         firsts = pa.array([self.ownership.first_slot(name) for name in names.dictionary.to_pylist()], pa.int32())
         return pc.subtract(slots, firsts.take(names.indices))
 

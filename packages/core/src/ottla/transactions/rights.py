@@ -1,0 +1,25 @@
+"""Which right is missing when a broker refuses: its code says of what kind, and here is known of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.errors import ErrorCode
+
+
+def needed(
+    code: ErrorCode, *, transactional_id: str | None = None, group: str | None = None, read: Iterable[str] = ()
+) -> str:
+    """The end of a sentence about *code*, which names the right; empty where it is not about one.
+
+    *read* are the topics whose offsets were to be committed.
+    """
+    match code:
+        case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if transactional_id is not None:
+            return f" It needs Write for transactional id {transactional_id!r}."
+        case ErrorCode.GROUP_AUTHORIZATION_FAILED if group is not None:
+            return f" It needs Read for group {group!r}."
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED if read:
+            return f" To commit offsets it needs Read for topic {', '.join(map(repr, read))}."
+        case _:
+            return ""

@@ -1,0 +1,40 @@
+"""`python -m ottla_spark.exactly_once PREFIX`: what the next driver would do. Changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ottla.cli.properties import read_properties
+from ottla.errors import OttlaError
+from ottla_spark.exactly_once.outlook import DEFAULT_TIMEOUT, outlook
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print it; 1 when the cluster cannot be asked."""
+    parser = argparse.ArgumentParser(prog="python -m ottla_spark.exactly_once", description=__doc__)
+    parser.add_argument("prefix", help="the option transactional.id.prefix of the query or job")
+    parser.add_argument("--job-id", help="of a job")
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT[,...]", default="", help="as for a producer")
+    parser.add_argument("--command-config", metavar="FILE", type=Path, help="the producer's settings, as properties")
+    parser.add_argument("--ledger-topic", metavar="NAME", default="", help="where it is not the usual one")
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT)
+    given = parser.parse_args(arguments)
+    settings = dict(read_properties(given.command_config.read_bytes())) if given.command_config else {}
+    if given.bootstrap_servers:
+        settings["bootstrap.servers"] = given.bootstrap_servers
+    options = {f"kafka.{key}": value for key, value in settings.items()} | {"transactional.id.prefix": given.prefix}
+    if given.ledger_topic:
+        options["ledger.topic"] = given.ledger_topic
+    try:
+        print(outlook(options, job_id=given.job_id, timeout=given.timeout))
+    except OttlaError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

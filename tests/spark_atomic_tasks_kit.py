@@ -1,0 +1,108 @@
+"""Batches of all-or-nothing writes whose tasks run here, one after the other, without a Spark: many in little time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+import pyarrow as pa
+
+from ottla.transactions import SharedTransaction
+from ottla_spark.atomic.course import Course
+from ottla_spark.atomic.ownership import Ownership
+from ottla_spark.atomic.owning import TransactionOwner
+from ottla_spark.atomic.parcels import SLOT
+from ottla_spark.atomic.task import TaskWrite
+from ottla_spark.options import WriteOptions, read_options
+
+TIMEOUT_MS = 120_000
+
+
+@attrs.frozen(kw_only=True)
+class Query:
+    """One query, which writes to one topic; its marker belongs to that too."""
+
+    topic: str
+    options: WriteOptions
+    transactional_id: str
+    partitions: int
+    owners: int
+    rows: int
+    timeout: float = 60.0
+
+    @classmethod
+    def writing(
+        cls,
+        topic: str,
+        settings: Mapping[str, object],
+        *,
+        transactional_id: str,
+        partitions: int,
+        owners: int,
+        rows: int,
+        timeout: float = 60.0,
+    ) -> Query:
+        """A query whose producers have these settings."""
+        problems: list[str] = []
+        given = {f"kafka.{key}": str(value) for key, value in settings.items()}
+        options = read_options(given | {"topic": topic}, problems=problems)
+        assert problems == []
+        return cls(
+            topic=topic,
+            options=options,
+            transactional_id=transactional_id,
+            partitions=partitions,
+            owners=owners,
+            rows=rows,
+            timeout=timeout,
+        )
+
+    @property
+    def owner(self) -> TransactionOwner:
+        """What the driver asks brokers with."""
+        return TransactionOwner(
+            settings=self.options.producer,
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=TIMEOUT_MS,
+            marker_topic=self.topic,
+            timeout=self.timeout,
+        )
+
+    def course(self, *, attempts: int = 3, begins_with: int | None = None) -> Course:
+        """A driver."""
+        return Course(self.owner, query="q", attempts=attempts, begins_with=begins_with)
+
+    def batch(self, number: int) -> Rows:
+        """The rows of a batch: so many values `number-row`."""
+        return Rows(query=self, number=number)
+
+    def values(self, batches: int) -> list[bytes]:
+        """What so many batches put into the topic."""
+        return [b"%d-%d" % (batch, row) for batch in range(batches) for row in range(self.rows)]
+
+
+@attrs.frozen(kw_only=True)
+class Rows:
+    """The rows of one batch."""
+
+    query: Query
+    number: int
+
+    def write(self, shared: SharedTransaction) -> int:
+        ownership = Ownership.of({self.query.topic: self.query.partitions}, tasks=self.query.owners)
+        task = TaskWrite(shared=shared, ownership=ownership, options=self.query.options)
+        return sum(
+            task.write(self._of(owner, ownership.owners), owner=owner, attempt=0) for owner in range(ownership.owners)
+        )
+
+    def drain(self) -> None:
+        """There is no state."""
+
+    def worth_another_try(self, error: Exception) -> bool:
+        return True
+
+    def _of(self, owner: int, owners: int) -> Iterator[pa.RecordBatch]:
+        numbers = [row for row in range(self.query.rows) if row % self.query.partitions % owners == owner]
+        values = pa.array([f"{self.number}-{number}" for number in numbers], pa.string())
+        slots = pa.array([number % self.query.partitions for number in numbers], pa.int32())
+        yield pa.RecordBatch.from_arrays([values, slots], ["value", SLOT])

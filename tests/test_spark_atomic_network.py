@@ -1,0 +1,117 @@
+"""All-or-nothing batches through cut connections, and after so long a rest that brokers have forgotten about them.
+
+Spark is left out: the driver's part and the tasks' are the real ones, and there are many batches in little time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from spark_atomic_tasks_kit import Query
+
+from ottla.errors import OttlaError, ProducerFenced
+from ottla.transactions import survey
+from ottla_spark import producers
+from ottla_spark.atomic.errors import BatchRefused
+from ottla_testkit.features import TRANSACTION_VERSION, set_feature
+from ottla_testkit.free_ports import HOST
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.proxy import Cut, CuttingProxy
+from transactions_kit import LONG, await_true, chance, group_offsets, read
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTITIONS = 4
+BATCHES = 150 if LONG else 12
+QUICK = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 20, "retry.backoff.ms": 1, "retry.backoff.max.ms": 20}
+
+
+def query_to(kafka: KafkaCluster, *, rows: int = 40, **settings: object) -> Query:
+    kafka.create_topic("rows", partitions=PARTITIONS)
+    return Query.writing(
+        "rows",
+        {"bootstrap.servers": kafka.bootstrap_servers, **settings},
+        transactional_id="query",
+        partitions=PARTITIONS,
+        owners=2,
+        rows=rows,
+        timeout=30.0,
+    )
+
+
+def committed(kafka: KafkaCluster) -> Counter[bytes]:
+    found = read(kafka.bootstrap_servers, "rows", partitions=PARTITIONS)
+    return Counter(value for values in found for value in values)
+
+
+@pytest.mark.parametrize("level", [2, pytest.param(0, marks=pytest.mark.skipif(not LONG, reason="OTTLA_SOAK=1"))])
+def test_whatever_answers_are_lost_every_batch_is_there_once(level: int) -> None:
+    rng = chance(f"lost answers at {level}")
+    plan = [
+        Cut(after=rng.randint(1, 600), from_target=True) if rng.random() < 0.6 else Cut(after=rng.randint(1, 2_000))
+        for _ in range(BATCHES * 6)
+    ]
+    with CuttingProxy(HOST, 1) as proxy:
+        advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
+        with KafkaCluster(config=advertised) as kafka:
+            proxy.point_to(*kafka.address(1))
+            set_feature(kafka.address(1), TRANSACTION_VERSION, level)
+            query = query_to(kafka, **QUICK)
+            proxy.cut_by(plan)
+            course, drivers, batch = query.course(), 1, 0
+            while batch < BATCHES:
+                try:
+                    course.write(batch, query.batch(batch))
+                    batch += 1
+                except BatchRefused:
+                    raise
+                except OttlaError as error:
+                    print(f"batch {batch}: the driver gives up: {error}")
+                    course, drivers = query.course(), drivers + 1
+                    assert drivers < BATCHES, "it does not come to an end"
+            print(f"{proxy.cuts} cuts, {drivers} drivers")
+            proxy.cut_by([])
+            producers._shelf().empty()
+            found = committed(kafka)
+
+    assert found == Counter(query.values(BATCHES))
+    assert proxy.cuts > BATCHES
+
+
+def test_an_id_that_brokers_have_forgotten_stops_the_driver_and_its_successor_goes_on() -> None:
+    """They do after seven days without a batch; the marker of the same age is looked at by the next test."""
+    soon = {
+        "transactional.id.expiration.ms": 500,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 200,
+        "producer.id.expiration.ms": 500,
+        "producer.id.expiration.check.interval.ms": 200,
+    }
+    with KafkaCluster(config=soon) as kafka:
+        query = query_to(kafka)
+        config = {"bootstrap.servers": kafka.bootstrap_servers}
+        course = query.course()
+        course.write(0, query.batch(0))
+        await_true(lambda: not survey(config, "query"))
+        try:
+            course.write(1, query.batch(1))
+        except ProducerFenced as fenced:
+            print(f"the driver: {fenced}")
+            query.course().write(1, query.batch(1))
+
+        assert committed(kafka) == Counter(query.values(2))
+
+
+@pytest.mark.skipif(not LONG, reason="a minute; OTTLA_SOAK=1 runs it")
+def test_a_marker_that_has_expired_is_missed_and_nothing_is_written_without_a_word() -> None:
+    soon = {"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1_000}
+    with KafkaCluster(config=soon) as kafka:
+        query = query_to(kafka)
+        query.course().write(0, query.batch(0))
+        await_true(lambda: group_offsets(kafka.bootstrap_servers, "query", "rows") == [-1])
+        with pytest.raises(BatchRefused, match=r"there is no marker .* it expired .* go on with begins_with=1"):
+            query.course().write(1, query.batch(1))
+        assert committed(kafka) == Counter(query.values(1))
+        query.course(begins_with=1).write(1, query.batch(1))
+
+        assert committed(kafka) == Counter(query.values(2))
