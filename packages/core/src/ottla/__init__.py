@@ -1,6 +1,7 @@
 """Ottla: a Kafka producer made of plugins."""
 
 from ottla.assembly import check_config
+from ottla.cluster import Broker, PartitionInfo
 from ottla.delivery import Delivery
 from ottla.errors import (
     AbortableError,
@@ -41,6 +42,7 @@ from ottla.version import __version__
 
 __all__ = [
     "AbortableError",
+    "Broker",
     "BrokerError",
     "BufferExhausted",
     "ConfigError",
@@ -55,6 +57,7 @@ __all__ = [
     "MetricName",
     "OffsetAndMetadata",
     "OttlaError",
+    "PartitionInfo",
     "PartitionResult",
     "PluginBroken",
     "PluginError",

@@ -42,6 +42,15 @@ class Topic:
 
 
 @attrs.frozen(kw_only=True)
+class PartitionInfo:
+    """One partition of a topic, and the broker that leads it; None: none does now."""
+
+    topic: str
+    partition: int
+    leader: Broker | None
+
+
+@attrs.frozen(kw_only=True)
 class Cluster:
     """Brokers by id and topics by name."""
 
@@ -56,3 +65,11 @@ class Cluster:
             return None
         leader = known.leaders[partition]
         return leader if leader in self.brokers else None
+
+    def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """The partitions of a topic by their numbers; none of one that we do not know."""
+        known = self.topics.get(topic)
+        return tuple(
+            PartitionInfo(topic=topic, partition=partition, leader=self.brokers.get(leader))
+            for partition, leader in enumerate(known.leaders if known is not None else ())
+        )

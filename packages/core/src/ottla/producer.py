@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from ottla import assembly, io_threads, lifetime
 from ottla.batch import UNDECIDED, NewRecord, size_of
+from ottla.cluster import PartitionInfo
 from ottla.delivery import Delivery
 from ottla.errors import (
     AbortableError,
@@ -307,6 +308,16 @@ class Producer:
         except OttlaError as failure:
             error.add_note(f"while aborting the transaction: {failure}")
 
+    def partitions_for(self, topic: str) -> Sequence[PartitionInfo]:
+        """The topic's partitions in order, and who leads each, as the cluster told last.
+
+        Blocks as `send` does while the topic is not known yet, at most `max.block.ms`, and raises what `send` raises
+        then: InvalidRecord for what is no name, TopicUnavailable, SecurityRefused, ProducerClosed.
+        """
+        self._life.check()
+        self._route(topic)
+        return self._engine.metadata.cluster.partitions(topic)
+
     def metrics(self) -> Mapping[MetricName, float]:
         """Every metric's value now, by its name and tags, which are Java's; also after `close`.
 
@@ -403,6 +414,9 @@ class Producer:
         self._life.check()
         if self._transactions is not None:
             self._transactions.manager.check_open()
+        return self._route(topic)
+
+    def _route(self, topic: str) -> Route:
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
             raise InvalidRecord(f"{topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
         with self._spent.metadata_wait.timed(self._clock):

@@ -260,10 +260,10 @@ class MockProducer(Producer):
         self._raise(method)
         return transactions
 
-    def _find_route(self, topic: str) -> Route:
+    def _route(self, topic: str) -> Route:
         if isinstance(topic, str) and topic not in self._engine.metadata.cluster.topics:
             self._tell_of(topic)
-        return super()._find_route(topic)
+        return super()._route(topic)
 
     def _tell_of(self, topic: str) -> None:
         """What a broker would answer when it is asked for a topic."""

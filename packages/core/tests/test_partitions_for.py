@@ -1,0 +1,65 @@
+"""`partitions_for`: what is known of a topic's partitions, waited for as `send` waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla import Broker, InvalidRecord, PartitionInfo, ProducerClosed, TopicUnavailable
+from ottla_testkit.mock_producer import MockProducer
+from simulated_producer import simulated
+
+
+@pytest.mark.rule("producer.partitions-for")
+def test_partitions_come_in_order_with_the_brokers_that_lead_them() -> None:
+    with simulated(2, 1, 2) as world:
+        found = world.producer.partitions_for("t")
+
+    assert [(each.topic, each.partition) for each in found] == [("t", 0), ("t", 1), ("t", 2)]
+    leaders = [each.leader for each in found]
+    assert [leader.id for leader in leaders if leader is not None] == [2, 1, 2]
+    assert isinstance(leaders[0], Broker)
+
+
+@pytest.mark.rule("producer.partitions-for")
+def test_a_partition_that_nobody_leads_has_no_leader() -> None:
+    with simulated(1, 1) as world:
+        world.cluster.topics["t"].leaders[1] = -1
+        world.metadata.request_update()
+        world.run_until(lambda: world.metadata.cluster.leader("t", 1) is None)
+
+        assert world.producer.partitions_for("t")[1] == PartitionInfo(topic="t", partition=1, leader=None)
+
+
+@pytest.mark.rule("producer.partitions-for")
+def test_a_topic_that_does_not_come_in_time_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1, max_block_ms=3_000) as world:
+        monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
+        with pytest.raises(TopicUnavailable, match=r"within max\.block\.ms"):
+            world.producer.partitions_for("unknown")
+
+
+@pytest.mark.parametrize("topic", ["", "a b", None])
+def test_what_is_no_name_is_refused(topic: Any) -> None:
+    with simulated(1) as world, pytest.raises(InvalidRecord, match="is no topic"):
+        world.producer.partitions_for(topic)
+
+
+def test_a_closed_producer_tells_nothing() -> None:
+    with simulated(1) as world:
+        world.producer.close()
+        with pytest.raises(ProducerClosed):
+            world.producer.partitions_for("t")
+
+
+def test_outside_of_a_transaction_it_may_be_asked() -> None:
+    with simulated(1, transactional_id="x") as world:
+        assert len(world.producer.partitions_for("t")) == 1
+
+
+def test_a_mock_producer_tells_of_its_topics() -> None:
+    with MockProducer(topics={"orders": 3}) as producer:
+        assert len(producer.partitions_for("orders")) == 3
+        with pytest.raises(TopicUnavailable):
+            producer.partitions_for("unknown")
