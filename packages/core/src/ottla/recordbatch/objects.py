@@ -181,8 +181,12 @@ class ObjectColumns:
         if used > self._limit and (len(indexes) > 1 or self._values):
             fitting = self._fitting(values, keys, headers)
             return self.extend(other, indexes[:fitting]) if fitting else 0
-        count = len(self._values)
-        for moment, first, last in other._timestamps().cut(indexes):
+        count, runs = len(self._values), list(other._timestamps().cut(indexes))
+        earliest = self._moments[0] if count else runs[0][0]
+        for moment, first, _last in runs:
+            if moment - earliest > TIMESTAMP_MAX:
+                return self.extend(other, indexes[:first]) if first else 0
+        for moment, first, last in runs:
             self._extend_timestamps(moment, start=count + first, stop=count + last)
         self._used = used
         self._values += values

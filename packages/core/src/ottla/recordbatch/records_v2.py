@@ -1,11 +1,11 @@
-"""The records section of format v2, from columns: one pass over a whole batch.
+"""The records section of format v2, from columns: a whole batch at once.
 
 A record is its length, attributes, timestamp delta, offset delta, key, value and headers, lengths as zigzag
-varints. Each loop collects fragments, most of them out of tables, and one join makes the bytes.
+varints. Each of these is a column, most of them out of tables; laid between each other they are the fragments that one
+join makes bytes of.
 
-ns per record of 100 bytes, batches of 16 kB, CPython 3.11: 345 for `ObjectColumns.encode` as a whole, 490 with keys
-of 16 bytes; of 1 MB: 290 and 420. The loop and the join alone are 170 of it, against 265 with one bytes-% formatting
-for each record, 205 without tables that save fragments, 300 or more for `map` and `zip` without a loop.
+ns per record of 100 bytes, CPython 3.11, the column of fragments and the join: 85, or 55 where all values have one
+size; 145 with a loop that adds the fragments of one record after the other.
 """
 
 from __future__ import annotations
