@@ -71,7 +71,7 @@ class ObjectColumns:
         "_low",
         "_moment",
         "_moments",
-        "_null_values",
+        "_nulls",
         "_release",
         "_since",
         "_starts",
@@ -95,7 +95,7 @@ class ObjectColumns:
         self._values: list[bytes | None] = []
         self._headers: list[bytes] | None = None
         self._callbacks: list[OnDelivery | None] | None = None
-        self._null_values = False
+        self._nulls = False  # among the values, or among the keys if there are some
         self._bare = True  # no record has a key, headers or a callback yet
         self._facts: Facts | None = None
         self._count = 0  # once encoded
@@ -134,7 +134,10 @@ class ObjectColumns:
                     values.append(value)
                     return index
             if timestamp_ms is None:
-                timestamp_ms = time_ns() // 1_000_000
+                now = time_ns()
+                timestamp_ms = self._moment if self._since <= now < self._until else None  # 35 ns less than to divide
+                if timestamp_ms is None:
+                    timestamp_ms = now // 1_000_000
             used = self._used + OBJECT_COST
             if value is not None:
                 used += len(value)
@@ -150,11 +153,14 @@ class ObjectColumns:
             self._used = used
             values.append(value)
             if value is None:
-                self._null_values = True
+                self._nulls = True
             if self._keys is not None:
                 self._keys.append(key)
+                if key is None:
+                    self._nulls = True
             elif key is not None:
                 self._keys = [*[None] * index, key]
+                self._nulls = self._nulls or index > 0
                 self._bare = False
             if headers:
                 self._append_headers(section, index)
@@ -177,7 +183,8 @@ class ObjectColumns:
         assert isinstance(other, ObjectColumns), "columns of one encoder only"
         chosen = _chooser(indexes)
         values, keys, headers = chosen(other._values), chosen(other._keys), chosen(other._headers)
-        used = self._used + len(indexes) * OBJECT_COST + _total(values) + _total(keys) + _total(headers)
+        used = self._used + len(indexes) * OBJECT_COST
+        used += sum(_total(column, nulls=other._nulls) for column in (values, keys, headers))
         if used > self._limit and (len(indexes) > 1 or self._values):
             fitting = self._fitting(values, keys, headers)
             return self.extend(other, indexes[:fitting]) if fitting else 0
@@ -190,7 +197,7 @@ class ObjectColumns:
             self._extend_timestamps(moment, start=count + first, stop=count + last)
         self._used = used
         self._values += values
-        self._null_values |= other._null_values
+        self._nulls |= other._nulls or (count > 0 and (keys is None) != (self._keys is None))
         self._keys = _joined(self._keys, count, keys, len(values), filler=None)
         self._headers = _joined(self._headers, count, headers, len(values), filler=b"\0")
         self._callbacks = _joined(self._callbacks, count, chosen(other._callbacks), len(values), filler=None)
@@ -248,7 +255,7 @@ class ObjectColumns:
                 timestamps=timestamps,
                 key_sizes=facts.key_sizes,
                 value_sizes=facts.value_sizes,
-                null_values=self._null_values,
+                nulls=self._nulls,
             )
         else:
             self._refuse_headers(magic)
@@ -265,8 +272,8 @@ class ObjectColumns:
         keys, values = self._keys, self._values
         return self._facts or Facts(
             self._timestamps(),
-            None if keys is None else _sizes(keys, nulls=True),
-            _sizes(values, nulls=self._null_values),
+            None if keys is None else _sizes(keys, nulls=self._nulls),
+            _sizes(values, nulls=self._nulls),
         )
 
     def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]:
@@ -365,8 +372,10 @@ def _chooser(indexes: Sequence[int]) -> Callable[[Any], Any]:
     return lambda column: None if column is None else choose(column)
 
 
-def _total(column: Sequence[bytes | None] | None) -> int:
-    return 0 if column is None else sum(map(len, filter(None, column)))
+def _total(column: Sequence[bytes | None] | None, *, nulls: bool) -> int:
+    if column is None:
+        return 0
+    return sum(map(len, filter(None, column) if nulls else column))  # type: ignore[arg-type]  # none is null
 
 
 def _length(part: bytes | None) -> int:

@@ -44,12 +44,15 @@ def encode_records(
     timestamps: Timestamps,
     key_sizes: Sequence[int] | None,
     value_sizes: Sequence[int],
-    null_values: bool,
+    nulls: bool,
 ) -> bytes:
-    """The section. Keys or headers are None when no record has any; headers are encoded; a null's size is -1."""
+    """The section. Keys or headers are None when no record has any; headers are encoded; a null's size is -1.
+
+    *nulls*: there may be some, among the values or the keys.
+    """
     deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
     longest = _most(value_sizes) + (0 if key_sizes is None else _most(key_sizes)) + _MOST_FRAME
-    if headers is not None or null_values or longest >= _TWO_BYTES or (keys is not None and None in keys):
+    if headers is not None or nulls or longest >= _TWO_BYTES:
         return b"".join(_any(keys, values, headers, deltas, offsets))
     columns: list[Sequence[bytes]]
     if keys is None or key_sizes is None:
