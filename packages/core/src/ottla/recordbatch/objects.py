@@ -133,11 +133,11 @@ class ObjectColumns:
                     self._used = used
                     values.append(value)
                     return index
+            now = 0
             if timestamp_ms is None:
                 now = time_ns()
-                timestamp_ms = self._moment if self._since <= now < self._until else None  # 35 ns less than to divide
-                if timestamp_ms is None:
-                    timestamp_ms = now // 1_000_000
+                # 35 ns less than to divide each time
+                timestamp_ms = (self._moment or 0) if self._since <= now < self._until else now // 1_000_000
             used = self._used + OBJECT_COST
             if value is not None:
                 used += len(value)
@@ -148,8 +148,16 @@ class ObjectColumns:
                 used += len(section)
             if used > self._limit and index:
                 return None
-            if timestamp_ms != self._moment and not self._turn(timestamp_ms, index):
-                return None
+            if timestamp_ms != self._moment:
+                if self._low <= timestamp_ms <= self._high:
+                    self._moment, self._until = timestamp_ms, 0
+                    self._moments.append(timestamp_ms)
+                    self._starts.append(index)
+                elif not self._turn(timestamp_ms, index):
+                    return None
+                if now and self._moment is not None:
+                    self._since = timestamp_ms * 1_000_000
+                    self._until = self._since + 1_000_000
             self._used = used
             values.append(value)
             if value is None:
@@ -222,7 +230,8 @@ class ObjectColumns:
     def close(self) -> None:
         """Take no more records."""
         self._closed, self._limit = True, -1
-        self._moment, self._until = None, 0  # so that each timestamp is looked at
+        self._moment, self._until = None, 0
+        self._low, self._high = 1, 0  # no timestamp is near any more, so that each is looked at
 
     def memory(self) -> int:
         """What the records occupied until they were encoded, their objects included."""
@@ -295,12 +304,11 @@ class ObjectColumns:
             self._high = min(timestamp_ms + _NEAR_MS - 1, TIMESTAMP_MAX)
         elif timestamp_ms - self._moments[0] > TIMESTAMP_MAX:
             return False  # after a first one of -1 the last moment of all is 2**63 away, more than a delta can say
-        if self._low <= timestamp_ms <= self._high:
-            self._moment, self._since = timestamp_ms, timestamp_ms * 1_000_000
-            self._until = self._since + 1_000_000
-        else:
+        near = self._low <= timestamp_ms <= self._high
+        self._moment = timestamp_ms if near else None  # the next far one costs the same
+        self._until = 0
+        if not near:
             self._far_bytes += _FAR_COST
-            self._moment, self._until = None, 0  # the next one costs the same
         if not index or timestamp_ms != self._moments[-1]:
             self._moments.append(timestamp_ms)
             self._starts.append(index)

@@ -32,6 +32,9 @@ _NEXT: Final = tuple(b"\0" + encoded for encoded in VARINT)
 _AFTER_NULL: Final = tuple(b"\1" + encoded for encoded in VARINT)
 """A null key, then the size of the value."""
 
+_DELTAS: Final = tuple(b"\0" + varint(delta) for delta in (*range(4096), *range(-4096, 0)))
+"""Attributes and a timestamp delta of -4096 to 4095; the negative ones are where negative indices find them."""
+
 _offsets: tuple[bytes, ...] = VARINT
 """The varints of offset deltas; grows to the largest batch seen, some 45 bytes for each of its records."""
 
@@ -143,7 +146,10 @@ def _stretches(count: int) -> Iterator[tuple[int, int, int]]:
 
 def _timestamp_deltas(timestamps: Timestamps) -> list[bytes]:
     """Attributes and a timestamp delta for each record."""
-    first = timestamps[0]
+    first, table = timestamps[0], _DELTAS
+    near = -4096 <= min(timestamps.moments) - first <= max(timestamps.moments) - first < 4096
+    if near and len(timestamps.moments) * 4 > len(timestamps):  # runs of three or less are no gain
+        return [table[timestamp - first] for timestamp in timestamps]
     deltas: list[bytes] = []
     for moment, count in timestamps.runs():
         deltas += [b"\0" + varint(moment - first)] * count
