@@ -72,8 +72,8 @@ class SendPath:
         started = time.perf_counter()
         for key, value in self._records:
             batch = queue.open
-            if batch is None or batch.append(key, value, headers, NOW_MS, None) is None:
-                queues.append("t", 0, (key, value, headers, NOW_MS, None), size)
+            if batch is None or batch.append(key, value, headers, None, None) is None:
+                queues.append("t", 0, (key, value, headers, None, None), size)
         return time.perf_counter() - started
 
     def encode(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 
@@ -69,3 +71,19 @@ def test_keys_of_a_table_go_where_those_of_single_records_go(
         for topic in (whole, single)
     ]
     assert places[0] == places[1]
+
+
+def test_rows_and_single_values_in_json_are_read_alike(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=1)
+    rows = [{"id": number, "name": f"n\u00e4me {number}" if number % 3 else None} for number in range(2_000)]
+
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, value_serializer="json") as producer:
+        producer.send_table(topic, pa.table({"row": rows}), value="row", value_format="json").result(WAIT)
+        for row in rows:
+            producer.send(topic, row)
+
+    found = [record.value for record in read_back(kafka.bootstrap_servers, topic)]
+    assert found[: len(rows)] == found[len(rows) :]
+    assert [json.loads(value or b"") for value in found[:5]] == [
+        {name: field for name, field in row.items() if field is not None} for row in rows[:5]
+    ]

@@ -205,6 +205,18 @@ def test_a_timestamp_too_far_from_the_first_for_a_delta_of_64_bits_needs_a_batch
     assert [record.timestamp_ms for record in read(sealed(columns)).records] == [-1, TIMESTAMP_MAX - 1]
 
 
+@pytest.mark.parametrize(("there", "taken"), [([-1], 1), ([], 2)])
+def test_nor_is_it_moved_to_where_it_has_no_room(there: list[int], taken: int) -> None:
+    source = filled([(None, b"v", [], moment) for moment in (5, -1)])
+    later = filled([(None, b"v", [], moment) for moment in (5, TIMESTAMP_MAX)])
+    target = filled([(None, b"v", [], moment) for moment in there])
+
+    assert target.extend(source if not there else later, [0, 1]) == taken
+    assert target.extend(later, [1]) == (0 if there else 1)
+    moments = [*there, 5] if there else [5, -1, TIMESTAMP_MAX]
+    assert [record.timestamp_ms for record in read(sealed(target)).records] == moments
+
+
 @pytest.mark.parametrize("first", [0, TIMESTAMP_MAX])
 def test_all_other_timestamps_go_together(first: int) -> None:
     moments = [first, -1, 0, TIMESTAMP_MAX - 1, TIMESTAMP_MAX]

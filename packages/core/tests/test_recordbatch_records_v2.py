@@ -30,7 +30,7 @@ def fast(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], ti
         timestamps=Timestamps.of(timestamps),
         key_sizes=None if keys is None else [-1 if key is None else len(key) for key in keys],
         value_sizes=[-1 if value is None else len(value) for value in values],
-        null_values=None in values,
+        nulls=None in values or (keys is not None and None in keys),
     )
 
 

@@ -562,7 +562,7 @@ def test_every_kind_has_a_hook_spec() -> None:
     assert all(hasattr(hookspecs, kind.hook) for kind in KINDS.values())
 
 
-@pytest.mark.parametrize("name", ["bytes", "string"])
+@pytest.mark.parametrize("name", ["bytes", "json", "string"])
 @pytest.mark.parametrize("is_key", [True, False])
 def test_the_cores_own_serializers_come_through_the_same_door(name: str, is_key: bool) -> None:
     registry = Registry([EntryPoint(name, f"ottla.serializers.{name}", "ottla.serializers")])

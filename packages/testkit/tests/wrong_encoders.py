@@ -159,7 +159,7 @@ class AllowsNothing(Right):
 
 class OpensAgain(Right):
     def allow(self, memory: int) -> None:
-        self._limit, self._low, self._high = memory, -1, 1 << 62
+        self._limit, self._closed = memory, False
 
 
 class KeepsTheBad(Right):

@@ -20,6 +20,7 @@ from ottla.errors import OttlaError, WrongCall
 from ottla.interfaces import Columns, Facts, Header
 from ottla.outcomes import Acknowledged, Dealt, Failed, Outcome, Split
 from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
+from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.section import Section
 from ottla.recordbatch.stamp import Stamp
 from ottla.records import RecordMetadata
@@ -53,7 +54,7 @@ class ProducerBatch:
     `append`, `close`, `settle`, `wait` and what reads the outcome are for any thread; the rest belongs to the
     accumulator's lock while the batch is queued, and to the I/O thread once it has left.
 
-    Columns that guard themselves have a `put`, which is then the batch's `append`, and a `lock`, which is the batch's.
+    The core's own columns guard themselves: their `put` is the batch's `append`, and their `lock` is the batch's.
     """
 
     __slots__ = (
@@ -109,12 +110,15 @@ class ProducerBatch:
         self._columns = columns
         self._take_callbacks = getattr(columns, "take_callbacks", None)
         self._quick_tell = getattr(columns, "tell", None)
-        lock = getattr(columns, "lock", None) or threading.Lock()
-        self._acquire, self._release = lock.acquire, lock.release
         self._settled: threading.Event | None = None  # made for the first who waits: it costs 2 us
         self._callbacks: list[tuple[int, OnDelivery]] = []
-        put = getattr(columns, "put", None)
-        self.append: Append = partial(_append, columns, lock, self._callbacks) if put is None else put
+        self.append: Append
+        if isinstance(columns, ObjectColumns):
+            lock, self.append = columns.lock, columns.put
+        else:
+            lock = threading.Lock()
+            self.append = partial(_append, columns, lock, self._callbacks)
+        self._acquire, self._release = lock.acquire, lock.release
         self._since = now  # it is queued, or in flight
         self._looked_at: set[int] | None = None
 

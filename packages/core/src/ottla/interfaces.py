@@ -217,9 +217,9 @@ class Facts(NamedTuple):
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
 
-    Optional abilities, for the encoders that the core is released with: `put`, an `append` for any thread that takes a
-    callback, too, under the columns' own `lock`; `take_callbacks(given)`, the callbacks that were left with the columns
-    and those *given*, in order, as pairs with their index; `tell(...)`, calls them all, see `ProducerBatch`.
+    Optional abilities, for the encoders that are released with the core: `take_callbacks(given)`, the callbacks that
+    were left with the columns and those *given*, in order, as pairs with their index; `tell(...)`, calls them all, see
+    `ProducerBatch`.
     """
 
     def append(

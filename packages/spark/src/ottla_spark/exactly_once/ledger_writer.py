@@ -118,7 +118,7 @@ def _batch(lease: Lease, entry: Entry | None) -> bytes:
                 timestamps=Timestamps.of([now]),
                 key_sizes=[len(key)],
                 value_sizes=[-1 if value is None else len(value)],
-                null_values=value is None,
+                nulls=value is None,
             )
         ]
     )
