@@ -91,6 +91,11 @@ ITS_OWN_SUITE = """
         def test_the_setting_has_arrived(self, partitioner):
             assert partitioner._constant == 1
 
+    class Unsettled(PartitionerConformance):
+        @staticmethod
+        def settings_for(given):
+            return {"acme.constant": given["acme.number"]}
+
     class NoSuite:
         pass
 """
@@ -306,6 +311,14 @@ def test_a_plugin_that_cannot_be_made_is_not_checked(install: Install, capfd: py
     assert capfd.readouterr().out == ""
 
 
+def test_whatever_of_ours_a_plugin_raises_is_told_in_a_sentence(install: Install) -> None:
+    unreachable = "from ottla.errors import ConnectionFailed; raise ConnectionFailed('nobody is at home')"
+    install(GOOD.replace("if config[", f"{unreachable}\n        if config["))
+    result = run("check", "acme")
+
+    assert (result.exit_code, result.output) == (BROKEN, "nobody is at home\n")
+
+
 def test_a_setting_that_is_misspelt_is_refused(install: Install) -> None:
     install(GOOD)
     result = run("check", "acme", "--config", "acme.constnt=1")
@@ -382,6 +395,7 @@ def test_one_that_cannot_be_made_stops_no_other(install: Install, capfd: pytest.
         ("acme_no_suite:Nothing", "which cannot be imported: AttributeError"),
         ("acme_nowhere:Own", "which cannot be imported: ModuleNotFoundError"),
         ("acme_no_suite", "it must be 'module:class'"),
+        ("acme_no_suite:Unsettled", "its suite has no settings for the check: KeyError"),
     ],
 )
 def test_a_suite_that_is_none_is_told(install: Install, stated: str, told: str, request: pytest.FixtureRequest) -> None:

@@ -91,7 +91,7 @@ def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
     base = _base(kind)
     own = () if plugin.conformance is None else (_stated(plugin, base),)
     bases = (*own, _installed(kind, name, base))
-    settled = _settled(bases[0], settings)
+    settled = _settled(bases[0], settings, plugin)
     members: dict[str, Any] = {"settings": settled}
     if kind == "authenticator":
         members["secrets"] = (*bases[0].secrets, *_secrets(plugin, settled))
@@ -110,7 +110,7 @@ def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
         found = getattr(importlib.import_module(module), attribute)
     except OttlaError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginBroken(
             f"{plugin} states ottla_conformance = {plugin.conformance!r}, which cannot be imported: "
             f"{type(error).__name__}: {error}; it must be 'module:class'"
@@ -122,12 +122,15 @@ def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
     return found
 
 
-def _settled(tested: type[Any], given: Mapping[str, str]) -> Mapping[str, Any]:
+def _settled(tested: type[Any], given: Mapping[str, str], plugin: Plugin) -> Mapping[str, Any]:
     """What the plugin is made with: what was given, and what the plugin's own class adds to it."""
     settings_for = getattr(tested, "settings_for", None)
-    if settings_for is not None:
-        return dict(settings_for(given))
-    return {**getattr(tested, "settings", {}), **given}
+    try:
+        return {**getattr(tested, "settings", {}), **given} if settings_for is None else dict(settings_for(given))
+    except OttlaError:
+        raise
+    except Exception as error:
+        raise PluginBroken(f"{plugin}: its suite has no settings for the check: {type(error).__name__}") from error
 
 
 def _secrets(plugin: Plugin, settings: Mapping[str, Any]) -> Sequence[str]:

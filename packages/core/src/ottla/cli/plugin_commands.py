@@ -17,7 +17,7 @@ import click
 
 from ottla.cli.plugin_table import document, show
 from ottla.cli.properties import read_properties
-from ottla.errors import ConfigError, PluginError
+from ottla.errors import OttlaError
 from ottla.registry import KINDS, EntryInfo, KindName, Plugin, Registry, standing
 from ottla.registry.installed import misplaced
 
@@ -87,7 +87,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
                 plugin = registry.plugin(info.kind.name, info.name)
                 testkit.prepare(plugin, settings)
             prepared.append(plugin)
-        except (PluginError, ConfigError) as error:
+        except OttlaError as error:
             click.echo(str(error), err=True)
     kept = not prepared or testkit.check(prepared, settings, verbose=verbose)
     if len(prepared) < len(infos) or not kept:
