@@ -24,7 +24,7 @@ WRONG = [
     ("TellsSomebodySlowly", "at_once", r"on_acknowledgement\(\) was not back after 1 s; the I/O thread waits for it"),
     ("ExpectsWhatItHasSent", "every_outcome", r"on_acknowledgement\(\) of .* raised KeyError\('orders'\)"),
     ("ExpectsWordsInErrors", "every_outcome", r"on_acknowledgement\(\) of .* and RuntimeError\(\) raised IndexError"),
-    ("TornByThreads", "while_other", "by many threads at once, .* became .*, and alone"),
+    ("TornByThreads", "while_other", "by many threads at once, .* became .*, and alone|made a dict of the value"),
     ("RaisesAtItsEnd", "ends_with", r"close\(\) raised OSError\('no such file'\)"),
     ("LeavesItsThread", "ends_with", "its end left threads behind: audit"),
     ("KeepsTheProgram", "ends_with", "it began 'audit', which is no daemon thread"),
