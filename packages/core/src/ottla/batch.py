@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Final, TypeAlias
 
@@ -30,8 +31,15 @@ _first: Final = itemgetter(0)
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
 
 
+Awaited: TypeAlias = "Callable[[ProducerBatch, float | None], object]"
+
+
 NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int, OnDelivery | None]
 """Key, value, headers, timestamp in ms, callback: what `ProducerBatch.append` takes."""
+
+
+def nobody_to_tell() -> None:
+    """There are no callbacks."""
 
 
 def size_of(record: NewRecord) -> int:
@@ -63,6 +71,7 @@ class ProducerBatch:
         "_since",
         "_take_callbacks",
         "attempts",
+        "awaited",
         "closed",
         "created_at",
         "full",
@@ -99,6 +108,7 @@ class ProducerBatch:
         self.sealed: Section | None = None
         self.stamp: Stamp | None = None  # for all its tries, unless its broker misses what came before it
         self.outcome: Outcome | None = None
+        self.awaited: Awaited | None = None  # is told when a thread comes to wait for it
         self._columns = columns
         self._append = columns.append
         self._take_callbacks = getattr(columns, "take_callbacks", None)
@@ -188,17 +198,20 @@ class ProducerBatch:
             return self._queued, self._flown + passed
         return self._queued + passed, self._flown
 
-    def settle(self, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
-        """Give the batch its outcome and run the callbacks, here or *aside*, on a thread; False: it had one already."""
+    def settle(self, outcome: Acknowledged | Failed) -> bool:
+        """Give the batch its outcome and run the callbacks; False: it had one already."""
+        tell = self.end(outcome)
+        if tell is None:
+            return False
+        tell()
+        return True
+
+    def end(self, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
+        """The same, but for the callbacks: returns what runs them, `nobody_to_tell`, or None: it had an outcome."""
         callbacks = self._end(outcome)
         if callbacks is None:
-            return False
-        if callbacks:
-            if aside:
-                threading.Thread(target=self._tell, args=(callbacks, outcome), daemon=True).start()
-            else:
-                self._tell(callbacks, outcome)
-        return True
+            return None
+        return partial(self._tell, callbacks, outcome) if callbacks else nobody_to_tell
 
     def hand_over(self, outcome: Split | Dealt) -> bool:
         """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""

@@ -1,0 +1,54 @@
+"""Signals while the main thread does what must not break off in the middle.
+
+Python runs a signal's handler on the main thread between any two steps of it. Ctrl-C alone, with the handler that
+raises KeyboardInterrupt, is put off until the end of the block; where a program has handlers of its own, which may do
+anything, the block is not to be entered at all.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from _signal import getsignal, signal as handle  # their twins in `signal` look for an enum, 4.5 us each
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Final, Self
+
+_OTHERS: Final = tuple(int(number) for number in signal.valid_signals() if number != signal.SIGINT)
+
+
+def here() -> bool:
+    """Whether this is the thread that handlers run on."""
+    return threading.get_ident() == threading.main_thread().ident
+
+
+def only_ctrl_c() -> bool:
+    """Whether no handler can run but the one that raises KeyboardInterrupt."""
+    usual = getsignal(signal.SIGINT)
+    return (usual is signal.default_int_handler or not callable(usual)) and not any(map(callable, map(getsignal, _OTHERS)))
+
+
+class CtrlC:
+    """A block on the main thread in which Ctrl-C is only `noted`, and *told*; it takes effect at the end."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell = tell
+        self._usual = getsignal(signal.SIGINT)
+        self.noted = False
+
+    def __enter__(self) -> Self:
+        if callable(self._usual):
+            handle(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if callable(self._usual):
+            handle(signal.SIGINT, self._usual)  # what comes from here on takes effect by itself
+        if self.noted:
+            signal.raise_signal(signal.SIGINT)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.noted = True
+        self._tell()
