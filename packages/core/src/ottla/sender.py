@@ -151,7 +151,8 @@ class Sender:
             self._metadata.use(batch.topic, now)
             if self._keep_order:
                 self._accumulator.mute(batch)
-        topic_ids = {name: topic.id for name, topic in self._metadata.cluster.topics.items()}
+        topics = self._metadata.cluster.topics
+        topic_ids = {batch.topic: topics[batch.topic].id for batch in batches if batch.topic in topics}
         transactions = self._transactions
         request = produce_request(
             batches,
