@@ -10,6 +10,7 @@ It knows nothing of what a round does. One who leads never runs callbacks: they 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -184,10 +185,8 @@ class Helm:
     def _call_back(self) -> None:
         """Have the I/O thread come, and who leads go."""
         self._resting = False
-        try:
+        with contextlib.suppress(RuntimeError):  # it is on its way
             self._gate.release()
-        except RuntimeError:
-            pass  # it is on its way
 
 
 def _may_lead() -> bool:

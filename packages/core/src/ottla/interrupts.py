@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from _signal import getsignal, signal as handle  # their twins in `signal` look for an enum, 4.5 us each
+from _signal import getsignal  # their twins in `signal` look for an enum, 4.5 us each
+from _signal import signal as handle
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Final, Self
@@ -25,7 +26,9 @@ def here() -> bool:
 def only_ctrl_c() -> bool:
     """Whether no handler can run but the one that raises KeyboardInterrupt."""
     usual = getsignal(signal.SIGINT)
-    return (usual is signal.default_int_handler or not callable(usual)) and not any(map(callable, map(getsignal, _OTHERS)))
+    return (usual is signal.default_int_handler or not callable(usual)) and not any(
+        map(callable, map(getsignal, _OTHERS))
+    )
 
 
 class CtrlC:
