@@ -7,14 +7,15 @@ anything, the block is not to be entered at all.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps: the wrappers look for an enum, 4.5 us each time
 import signal
 import threading
-from _signal import getsignal  # their twins in `signal` look for an enum, 4.5 us each
-from _signal import signal as handle
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
+_handler_of: Final[Callable[[int], Any]] = _signal.getsignal
+_handle_by: Final[Callable[[int, Any], Any]] = _signal.signal
 _OTHERS: Final = tuple(int(number) for number in signal.valid_signals() if number != signal.SIGINT)
 
 
@@ -25,9 +26,9 @@ def here() -> bool:
 
 def only_ctrl_c() -> bool:
     """Whether no handler can run but the one that raises KeyboardInterrupt."""
-    usual = getsignal(signal.SIGINT)
+    usual = _handler_of(signal.SIGINT)
     return (usual is signal.default_int_handler or not callable(usual)) and not any(
-        map(callable, map(getsignal, _OTHERS))
+        map(callable, map(_handler_of, _OTHERS))
     )
 
 
@@ -36,19 +37,19 @@ class CtrlC:
 
     def __init__(self, tell: Callable[[], object]) -> None:
         self._tell = tell
-        self._usual = getsignal(signal.SIGINT)
+        self._usual = _handler_of(signal.SIGINT)
         self.noted = False
 
     def __enter__(self) -> Self:
         if callable(self._usual):
-            handle(signal.SIGINT, self._note)
+            _handle_by(signal.SIGINT, self._note)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if callable(self._usual):
-            handle(signal.SIGINT, self._usual)  # what comes from here on takes effect by itself
+            _handle_by(signal.SIGINT, self._usual)  # what comes from here on takes effect by itself
         if self.noted:
             signal.raise_signal(signal.SIGINT)
 
