@@ -241,6 +241,10 @@ class RecordAccumulator:
             else:
                 self._helm.begun(alone=len(self._backlog.incomplete) == 1)
 
+    def _begin_looking(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        batch.awaited = self._awaited
+        self._backlog.begin(queue, batch)
+
     def _close_or_deal(self, queue: PartitionQueue) -> None:
         if queue.partition == UNDECIDED:
             self._deal(queue.topic)
@@ -254,7 +258,7 @@ class RecordAccumulator:
         assert self._dealer is not None, "runs are begun for partitioners that look at whole columns"
         run = self._backlog.take_run(topic)
         try:
-            dealt = self._dealer.deal(topic, run, self._backlog.begin if looking else self._begin)
+            dealt = self._dealer.deal(topic, run, self._begin_looking if looking else self._begin)
         except Exception as cause:  # a partitioner, perhaps somebody else's, must not stop the others
             self._undealt.append((run, cause))
             self._wake()

@@ -178,7 +178,7 @@ class Helm:
         finally:
             io_threads.leave()
             self.leader = None
-            if self._lost is not None or not self._idle():
+            if self._lost is not None or batch.outcome is None:
                 self._call_back()
             self._turn.release()
 

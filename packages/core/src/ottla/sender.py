@@ -202,6 +202,9 @@ class Sender:
             batch.undecided = True
             self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
             return
+        if answer.code is ErrorCode.NONE:  # mostly; what the others need to be told costs 3 us
+            self._acknowledge(batch, answer)
+            return
         if self._out_of_order(batch, answer, now):
             return
         batch.undecided |= answer.code in WRITTEN_PERHAPS

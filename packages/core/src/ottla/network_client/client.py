@@ -99,7 +99,7 @@ class NetworkClient:
         if broker is None:
             return False
         connection = self._connections.of(broker)
-        if connection.broker != broker:  # a leader hint told where it is now
+        if connection.broker is not broker and connection.broker != broker:  # a leader hint told where it is now
             self.forget_gone()
             connection = self._connections.of(broker)
         takes = self.takes(connection, now)
