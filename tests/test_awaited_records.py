@@ -128,6 +128,7 @@ def wait_leading(producer: Producer, cluster: MockCluster, pool: ThreadPoolExecu
 # Who runs the rounds
 
 
+@pytest.mark.rule("producer.awaited.leads")
 @pytest.mark.parametrize("settings", [{}, {"linger.ms": 5}, {"record.encoder": "python"}])
 @pytest.mark.parametrize("key", [None, b"key"])
 def test_a_record_that_is_awaited_as_soon_as_it_was_sent_is_moved_by_who_waits(
@@ -160,6 +161,7 @@ def test_a_broker_has_every_awaited_record_in_order(kafka: KafkaCluster, make_to
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == values
 
 
+@pytest.mark.rule("producer.awaited.nobody")
 def test_a_record_that_nobody_comes_for_leaves_as_well(producer: Producer) -> None:
     rest(producer)
 
@@ -169,6 +171,7 @@ def test_a_record_that_nobody_comes_for_leaves_as_well(producer: Producer) -> No
     assert not resting(producer)
 
 
+@pytest.mark.rule("producer.awaited.leads")
 def test_records_that_are_not_awaited_one_at_a_time_are_the_io_threads(producer: Producer) -> None:
     threads = threads_of_rounds(producer)
     for _ in range(ENOUGH):
@@ -270,6 +273,7 @@ def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer
 # Callbacks
 
 
+@pytest.mark.rule("producer.awaited.callbacks")
 def test_callbacks_run_on_the_io_thread_whoever_runs_the_rounds(producer: Producer) -> None:
     rest(producer)
     ran: list[str] = []
@@ -291,6 +295,7 @@ def test_a_callback_may_take_its_time_without_keeping_who_waits(producer: Produc
     assert producer.flush().pending == 0
 
 
+@pytest.mark.rule("producer.awaited.callbacks")
 def test_a_callback_that_comes_while_who_waits_runs_the_rounds_is_the_io_threads(
     producer: Producer, cluster: MockCluster
 ) -> None:
@@ -362,6 +367,7 @@ def test_what_ends_a_thread_in_the_middle_of_a_round_ends_the_producer_in_order(
 # Signals
 
 
+@pytest.mark.rule("producer.awaited.signals")
 def test_ctrl_c_ends_a_wait_at_once_and_the_record_arrives_all_the_same(
     producer: Producer, cluster: MockCluster
 ) -> None:
@@ -385,6 +391,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_record_arrives_all_the_same(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.rule("producer.awaited.signals")
 def test_ctrl_c_at_any_point_of_a_round_leaves_the_producer_whole(producer: Producer) -> None:
     rest(producer)
     main, points_left = threading.get_ident(), 0
@@ -432,6 +439,7 @@ def _offsets(deliveries: Sequence[Delivery]) -> list[int]:
     return [delivery.result(WAIT).offset for delivery in deliveries]
 
 
+@pytest.mark.rule("producer.awaited.signals")
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal here")
 def test_where_a_program_has_signal_handlers_its_main_thread_runs_no_rounds(producer: Producer) -> None:
     rest(producer)

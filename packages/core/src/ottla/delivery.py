@@ -30,7 +30,7 @@ class Delivery:
 
         Raises TimeoutError when it is not known by then, and DeliveryFailed when the record was given up; its
         subclasses are DeliveryTimeout and, in a transaction, TransactionAborted. Sends nothing sooner than it would go
-        anyway: `flush` does that.
+        anyway: `flush` does that. A thread that awaits one record after the other does the I/O for them itself.
         """
         batch, index, outcome = self._wait(timeout)
         if isinstance(outcome, Acknowledged):

@@ -57,7 +57,7 @@ class Target:
 
 @runtime_checkable
 class TransportLayer(Protocol):
-    """One connection's bytes. Called by the I/O thread only; no method blocks.
+    """One connection's bytes. Called by one thread at a time, mostly the I/O thread; no method blocks.
 
     Optional ability: `details()`, asked by `ottla doctor` after the handshake, returns pairs of a label and a text that
     tell of it, such as ("protocol", "TLSv1.3"); one with the label "warning" is a warning. No secrets.
