@@ -126,6 +126,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     helm = Helm(
         run=lambda now, until: sender.run_once(now, until=until),
         idle=lambda: sender.idle and not client.in_flight(),
+        pending=lambda: accumulator.incomplete > 0,
         wake=selector.wakeup,
         clock=clock,
     )

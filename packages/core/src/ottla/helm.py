@@ -32,7 +32,8 @@ PATIENCE: Final = 0.1
 class Helm:
     """Held by one thread at a time, at first by the I/O thread, which alone may `rest`.
 
-    *run* is one round at a time until another; *idle* tells whether nothing is under way; *wake* ends a round's wait.
+    *run* is one round, which waits no longer than until a moment, and *wake* ends its wait. *idle* tells whether nothing
+    at all is under way, *pending*, for any thread, whether some record is.
     """
 
     def __init__(
@@ -40,11 +41,13 @@ class Helm:
         *,
         run: Callable[[float, float], object],
         idle: Callable[[], bool],
+        pending: Callable[[], bool],
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> None:
         self._run = run
         self._idle = idle
+        self._pending = pending
         self._wake = wake
         self._clock = clock
         self._turn = threading.Lock()
@@ -145,7 +148,7 @@ class Helm:
         while not self._gate.acquire(timeout=TICK):
             if self.leader is not None:
                 continue
-            if self._idle():
+            if not self._pending():
                 seen = -1
                 if self._clock() - max(rested_at, self._led_at) > PATIENCE:
                     return
