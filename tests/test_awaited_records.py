@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Delivery, DeliveryFailed, Producer, ProducerFailed, UndeliveredError
+from ottla import Delivery, DeliveryFailed, Producer, ProducerFailed, UndeliveredError, interrupts
 from ottla.errors import OttlaError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
@@ -438,6 +438,38 @@ def _interrupted(delivery: Delivery) -> bool:
 
 def _offsets(deliveries: Sequence[Delivery]) -> list[int]:
     return [delivery.result(WAIT).offset for delivery in deliveries]
+
+
+def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_ends_the_producer_in_order(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(interrupts, "IMPATIENCE", 0.0)
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    main = threading.get_ident()
+    deliveries: list[Delivery] = []
+
+    def hang(run: Callable[[], None]) -> None:
+        if threading.get_ident() == main:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("the round goes on")
+        run()
+
+    def await_some() -> None:
+        for _ in range(100):
+            deliveries.append(send(producer))
+            deliveries[-1].result(WAIT)
+
+    watch_rounds(producer, hang)
+    with pytest.raises(KeyboardInterrupt):
+        await_some()
+
+    assert isinstance(deliveries[-1].exception(WAIT), DeliveryFailed)
+    with pytest.raises(ProducerFailed):
+        send(producer)
+    with contextlib.suppress(OttlaError):
+        producer.close()
+    assert "KeyboardInterrupt" in caplog.text
 
 
 @pytest.mark.rule("producer.awaited.signals")

@@ -32,8 +32,8 @@ PATIENCE: Final = 0.1
 class Helm:
     """Held by one thread at a time, at first by the I/O thread, which alone may `rest`.
 
-    *run* is one round, which waits no longer than until a moment, and *wake* ends its wait. *idle* tells whether nothing
-    at all is under way, *pending*, for any thread, whether some record is.
+    *run* is one round, which waits no longer than until a moment, and *wake* ends its wait. *idle* tells whether
+    nothing at all is under way, *pending*, for any thread, whether some record is.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps: the wrappers look for an enum, 4.5 us each time
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
@@ -27,9 +28,13 @@ def here() -> bool:
 def only_ctrl_c() -> bool:
     """Whether no handler can run but the one that raises KeyboardInterrupt."""
     usual = _handler_of(signal.SIGINT)
-    return (usual is signal.default_int_handler or not callable(usual)) and not any(
-        map(callable, map(_handler_of, _OTHERS))
-    )
+    if callable(usual) and usual is not signal.default_int_handler:
+        return False
+    return not any(map(callable, map(_handler_of, _OTHERS)))
+
+
+IMPATIENCE: Final = 1.0
+"""A block that is not at its end so many seconds after Ctrl-C hangs: then another one breaks it off."""
 
 
 class CtrlC:
@@ -39,10 +44,14 @@ class CtrlC:
         self._tell = tell
         self._usual = _handler_of(signal.SIGINT)
         self.noted = False
+        self._noted_at = 0.0
 
     def __enter__(self) -> Self:
         if callable(self._usual):
-            _handle_by(signal.SIGINT, self._note)
+            try:
+                _handle_by(signal.SIGINT, self._note)
+            except ValueError:  # a subinterpreter, where no handler ever runs
+                self._usual = None
         return self
 
     def __exit__(
@@ -50,9 +59,12 @@ class CtrlC:
     ) -> None:
         if callable(self._usual):
             _handle_by(signal.SIGINT, self._usual)  # what comes from here on takes effect by itself
-        if self.noted:
+        if self.noted and kind is None:
             signal.raise_signal(signal.SIGINT)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.noted = True
+        if self.noted and time.monotonic() - self._noted_at >= IMPATIENCE:
+            raise KeyboardInterrupt
+        if not self.noted:
+            self.noted, self._noted_at = True, time.monotonic()
         self._tell()
