@@ -164,7 +164,7 @@ def test_an_error_in_a_round_is_raised_where_the_io_thread_comes_back() -> None:
         with _resting(world) as io_thread:
             run_once = world.sender.run_once
 
-            def fail(now: float, *, until: float) -> None:
+            def fail(now: float, *, until: float = 0.0) -> None:
                 raise RuntimeError("on purpose")
 
             world.sender.run_once = fail  # type: ignore[method-assign]
