@@ -5,7 +5,8 @@ which take as long as all of our code. So when the last few were awaited like th
 thread rests; who sends leaves it alone, and who waits takes the helm. Any other call for a round brings the I/O thread
 back, and so does a look at its watch: a record that nobody came for waits for two ticks.
 
-It knows nothing of what a round does. One who leads never runs callbacks: they are put off for the I/O thread.
+It knows nothing of what a round does, and a round nothing of it: what is said elsewhere to be for the I/O thread is for
+whoever is at the helm. Only callbacks are not: they are put off for the I/O thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The one thread that moves a producer's records: rounds of the sender until it is closed, then an orderly end."""
+"""The thread of a producer's own: rounds of the sender until it is closed, but for those that the helm leaves to others,
+then an orderly end.
+"""
 
 from __future__ import annotations
 
