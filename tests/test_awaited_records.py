@@ -440,6 +440,28 @@ def _offsets(deliveries: Sequence[Delivery]) -> list[int]:
     return [delivery.result(WAIT).offset for delivery in deliveries]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_that_another_thread_forks_meanwhile_has_its_ctrl_c(producer: Producer, cluster: MockCluster) -> None:
+    main = threading.get_ident()
+
+    def fork() -> int:
+        until(lambda: leader(producer) == main or not resting(producer))
+        child = os.fork()
+        if child == 0:
+            os._exit(int(signal.getsignal(signal.SIGINT) is not signal.default_int_handler))
+        quick(cluster)
+        _, status = os.waitpid(child, 0)
+        return os.waitstatus_to_exitcode(status)
+
+    rest(producer)
+    slow(cluster)
+    delivery = send(producer)
+    with ThreadPoolExecutor(1) as pool:
+        code = pool.submit(fork)
+        delivery.result(WAIT)
+        assert code.result(WAIT) == 0
+
+
 def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_ends_the_producer_in_order(
     cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,7 @@ anything, the block is not to be entered at all.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps: the wrappers look for an enum, 4.5 us each time
+import os
 import signal
 import threading
 import time
@@ -37,6 +38,9 @@ IMPATIENCE: Final = 1.0
 """A block that is not at its end so many seconds after Ctrl-C hangs: then another one breaks it off."""
 
 
+_under_way: CtrlC | None = None
+
+
 class CtrlC:
     """A block on the main thread in which Ctrl-C is only `noted`, and *told*; it takes effect at the end."""
 
@@ -48,6 +52,8 @@ class CtrlC:
 
     def __enter__(self) -> Self:
         if callable(self._usual):
+            global _under_way
+            _under_way = self
             try:
                 _handle_by(signal.SIGINT, self._note)
             except ValueError:  # a subinterpreter, where no handler ever runs
@@ -62,9 +68,23 @@ class CtrlC:
         if self.noted and kind is None:
             signal.raise_signal(signal.SIGINT)
 
+    def forget(self) -> None:
+        """This is a forked child, where the block has no end."""
+        if _handler_of(signal.SIGINT) == self._note:
+            _handle_by(signal.SIGINT, self._usual)
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.noted and time.monotonic() - self._noted_at >= IMPATIENCE:
             raise KeyboardInterrupt
         if not self.noted:
             self.noted, self._noted_at = True, time.monotonic()
         self._tell()
+
+
+def _forget_in_child() -> None:
+    if _under_way is not None:
+        _under_way.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,5 +1,6 @@
-"""The thread of a producer's own: rounds of the sender until it is closed, but for those that the helm leaves to others,
-then an orderly end.
+"""The thread of a producer's own: rounds of the sender until it is closed, then an orderly end.
+
+Now and then the helm leaves the rounds to another thread.
 """
 
 from __future__ import annotations
