@@ -256,6 +256,7 @@ def test_a_close_is_in_time_while_another_thread_waits_for_a_record(cluster: Moc
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from 3.12 on, for there are threads
 def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer) -> None:
     rest(producer)
     delivery = send(producer)
@@ -441,6 +442,7 @@ def _offsets(deliveries: Sequence[Delivery]) -> list[int]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from 3.12 on, for there are threads
 def test_a_child_that_another_thread_forks_meanwhile_has_its_ctrl_c(producer: Producer, cluster: MockCluster) -> None:
     main = threading.get_ident()
 

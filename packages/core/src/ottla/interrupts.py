@@ -51,8 +51,8 @@ class CtrlC:
         self._noted_at = 0.0
 
     def __enter__(self) -> Self:
+        global _under_way
         if callable(self._usual):
-            global _under_way
             _under_way = self
             try:
                 _handle_by(signal.SIGINT, self._note)
@@ -63,6 +63,8 @@ class CtrlC:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        global _under_way
+        _under_way = None
         if callable(self._usual):
             _handle_by(signal.SIGINT, self._usual)  # what comes from here on takes effect by itself
         if self.noted and kind is None:
