@@ -64,9 +64,9 @@ class CtrlC:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         global _under_way
-        _under_way = None
         if callable(self._usual):
             _handle_by(signal.SIGINT, self._usual)  # what comes from here on takes effect by itself
+        _under_way = None
         if self.noted and kind is None:
             signal.raise_signal(signal.SIGINT)
 
