@@ -15,13 +15,14 @@ from ottla import io_threads
 from ottla.allowances import Allowances, Room
 from ottla.backlog import Backlog
 from ottla.backoff import Backoff
-from ottla.batch import UNDECIDED, NewRecord, ProducerBatch
+from ottla.batch import UNDECIDED, NewRecord, ProducerBatch, nobody_to_tell
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
 from ottla.dealing import Dealer
 from ottla.errors import DeliveryFailed, OttlaError
 from ottla.failures import dropped, expired, given_up
+from ottla.helm import Helm
 from ottla.interfaces import Columns, TopicView
 from ottla.ledger import DeliveryLedger
 from ottla.metrics import Tallies
@@ -75,6 +76,7 @@ class RecordAccumulator:
         admit: Callable[[], object] | None = None,
         tallies: Tallies | None = None,
         wake: Callable[[], object],
+        helm: Helm | None = None,
         clock: Callable[[], float],
     ) -> None:
         self._allowances = Allowances(sizes=sizes, pool=pool)
@@ -89,6 +91,8 @@ class RecordAccumulator:
         self._sequences = sequences
         self._admit = admit
         self._wake = wake
+        self._helm = helm
+        self._awaited = helm.lead if helm is not None else None
         self._clock = clock
         self._lock = threading.Lock()
         self._completed = threading.Condition(self._lock)
@@ -118,11 +122,18 @@ class RecordAccumulator:
         With UNDECIDED as the partition the record joins the topic's run. Raises BufferExhausted, or what `close` was
         given; then nothing was queued.
         """
-        placed = self.append_to_open(topic, partition, record, size)
-        if placed is not None:
-            return placed
         charge = self._allowances.charge(size)
         reserved = self._allowances.first(charge)
+        with self._lock:
+            placed = self._append_to_open(topic, partition, record, charge)
+            if placed is not None:
+                return placed
+            if self._pool.try_reserve(reserved):  # mostly, and one look is saved: 10 us of a lone record's latency
+                try:
+                    return self._append_to_new(topic, partition, record, reserved)
+                except BaseException:  # a record that the format cannot hold
+                    self._pool.release(reserved)
+                    raise
         self._reserve(reserved)
         try:
             with self._lock:
@@ -217,14 +228,24 @@ class RecordAccumulator:
         batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
         index = batch.append(*record)
         assert index is not None, "an empty batch takes any record"
+        batch.awaited = self._awaited
         self._allowances.begin(batch, queue.topic, reserved)
         self._begin(queue, batch)
         return batch, index
 
     def _begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         self._backlog.begin(queue, batch)
-        if batch.full or len(queue.batches) > 1 or batch.created_at + self._linger < self._look_again_at:
-            self._wake()  # else the I/O thread looks in time anyhow
+        if batch.full or len(queue.batches) > 1:
+            self._wake()
+        elif batch.created_at + self._linger < self._look_again_at:  # else the I/O thread looks in time anyhow
+            if self._helm is None:
+                self._wake()
+            else:
+                self._helm.begun(alone=len(self._backlog.incomplete) == 1)
+
+    def _begin_looking(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        batch.awaited = self._awaited
+        self._backlog.begin(queue, batch)
 
     def _close_or_deal(self, queue: PartitionQueue) -> None:
         if queue.partition == UNDECIDED:
@@ -232,13 +253,14 @@ class RecordAccumulator:
         else:
             queue.close()
 
-    def _deal(self, topic: TopicQueues) -> None:
+    def _deal(self, topic: TopicQueues, *, looking: bool = False) -> None:
+        """Deal the topic's run; nobody need be told of new batches who is *looking* for them anyhow."""
         if topic.run.open is None:
             return
         assert self._dealer is not None, "runs are begun for partitioners that look at whole columns"
         run = self._backlog.take_run(topic)
         try:
-            dealt = self._dealer.deal(topic, run, self._begin)
+            dealt = self._dealer.deal(topic, run, self._begin_looking if looking else self._begin)
         except Exception as cause:  # a partitioner, perhaps somebody else's, must not stop the others
             self._undealt.append((run, cause))
             self._wake()
@@ -248,7 +270,7 @@ class RecordAccumulator:
         run.hand_over(dealt)
         run.columns.release()
         self._settled(run)
-        if any(batch.full for batch in dealt.parts):
+        if not looking and any(batch.full for batch in dealt.parts):
             self._wake()
 
     def _close_open(self) -> None:
@@ -272,7 +294,7 @@ class RecordAccumulator:
                 run = topic.run.batches[0]
                 due = now if urgent else run.created_at + self._linger
                 if due <= now:
-                    self._deal(topic)
+                    self._deal(topic, looking=True)
                 else:
                     look_again_at = min(look_again_at, due)
             for queue in self._backlog.waiting:
@@ -390,19 +412,33 @@ class RecordAccumulator:
 
         *aside*: callbacks run on a thread of their own.
         """
-        if not batch.settle(outcome, aside=aside):
+        tell = batch.end(outcome)
+        if tell is None:
             return False
         if self._sequences is not None:
             if isinstance(outcome, Acknowledged):
                 self._sequences.acknowledge(batch)
             else:
                 self._sequences.give_up(batch, outcome.error)
+        if tell is nobody_to_tell:
+            self._account_for(batch)
+        elif aside:
+            threading.Thread(target=tell, daemon=True).start()
+            self._account_for(batch)
+        elif self._helm is None or not self._helm.put_off(lambda: self._tell(batch, tell)):
+            self._tell(batch, tell)
+        return True
+
+    def _tell(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
+        tell()
+        self._account_for(batch)
+
+    def _account_for(self, batch: ProducerBatch) -> None:
         self._ledger.enter(batch)
         held, batch.held_bytes = batch.held_bytes, 0
         self._pool.release(held)
         with self._lock:
             self._settled(batch)
-        return True
 
     def _give_up(self, batch: ProducerBatch, cause: OttlaError, *, aside: bool = False) -> None:
         error = given_up(batch, str(cause), self._clock())

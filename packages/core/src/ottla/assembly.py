@@ -25,6 +25,7 @@ from ottla.config import (
 )
 from ottla.coordination import Coordination
 from ottla.dealing import Dealer
+from ottla.helm import Helm
 from ottla.interception import Interception
 from ottla.interfaces import Columns, ColumnsKind, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
@@ -139,7 +140,14 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     retry_backoff = Backoff(initial=delivery.retry_backoff, maximum=delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport, clock)
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
-    metadata = _metadata(config, selector.wakeup, retry_backoff, clock)
+    helm = Helm(
+        run=lambda now, until: sender.run_once(now, until=until),
+        idle=lambda: sender.idle and not client.in_flight(),
+        pending=lambda: accumulator.incomplete > 0,
+        wake=selector.wakeup,
+        clock=clock,
+    )
+    metadata = _metadata(config, helm.call, retry_backoff, clock)
     columns = _columns(plugins.encoder)
     tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
     client = _client(config, selector, metadata, authentication, client_id, clock, tallies=tallies)
@@ -167,7 +175,8 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         sequences=exactly.sequences,
         admit=exactly.manager.check_open if exactly.manager is not None else None,
         tallies=tallies,
-        wake=selector.wakeup,
+        wake=helm.call,
+        helm=helm,
         clock=clock,
     )
     delays = NodeDelays(config.partitioning.availability_timeout)
@@ -220,6 +229,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         accumulator=accumulator,
         client=client,
         metadata=metadata,
+        helm=helm,
         name=f"ottla-io-{client_id}",
         clock=clock,
     )
@@ -247,7 +257,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
                 manager=exactly.manager,
                 accumulator=accumulator,
                 max_block=batching.max_block,
-                wake=selector.wakeup,
+                wake=helm.call,
             )
         ),
         tallies=tallies,

@@ -39,6 +39,13 @@ Append: TypeAlias = Callable[[bytes | None, bytes | None, Sequence[Header], int 
 NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None]
 """Key, value, headers, timestamp in ms or None for now, callback: what `ProducerBatch.append` takes."""
 
+Awaited: TypeAlias = "Callable[[ProducerBatch, float | None], object]"
+"""What a thread does that waits for a batch, for so many seconds at most, before it sleeps."""
+
+
+def nobody_to_tell() -> None:
+    """There are no callbacks."""
+
 
 def size_of(record: NewRecord) -> int:
     """An upper bound of the bytes of a record's key, value and headers."""
@@ -71,6 +78,7 @@ class ProducerBatch:
         "_take_callbacks",
         "append",
         "attempts",
+        "awaited",
         "closed",
         "created_at",
         "full",
@@ -107,6 +115,7 @@ class ProducerBatch:
         self.sealed: Section | None = None
         self.stamp: Stamp | None = None  # for all its tries, unless its broker misses what came before it
         self.outcome: Outcome | None = None
+        self.awaited: Awaited | None = None  # is told when a thread comes to wait for it
         self._columns = columns
         self._take_callbacks = getattr(columns, "take_callbacks", None)
         self._quick_tell = getattr(columns, "tell", None)
@@ -182,17 +191,20 @@ class ProducerBatch:
             return self._queued, self._flown + passed
         return self._queued + passed, self._flown
 
-    def settle(self, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
-        """Give the batch its outcome and run the callbacks, here or *aside*, on a thread; False: it had one already."""
+    def settle(self, outcome: Acknowledged | Failed) -> bool:
+        """Give the batch its outcome and run the callbacks; False: it had one already."""
+        tell = self.end(outcome)
+        if tell is None:
+            return False
+        tell()
+        return True
+
+    def end(self, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
+        """The same, but for the callbacks: returns what runs them, `nobody_to_tell`, or None: it had an outcome."""
         callbacks = self._end(outcome)
         if callbacks is None:
-            return False
-        if callbacks:
-            if aside:
-                threading.Thread(target=self._tell, args=(callbacks, outcome), daemon=True).start()
-            else:
-                self._tell(callbacks, outcome)
-        return True
+            return None
+        return partial(self._tell, callbacks, outcome) if callbacks else nobody_to_tell
 
     def hand_over(self, outcome: Split | Dealt) -> bool:
         """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""

@@ -30,7 +30,7 @@ class Delivery:
 
         Raises TimeoutError when it is not known by then, and DeliveryFailed when the record was given up; its
         subclasses are DeliveryTimeout and, in a transaction, TransactionAborted. Sends nothing sooner than it would go
-        anyway: `flush` does that.
+        anyway: `flush` does that. A thread that awaits one record after the other does the I/O for them itself.
         """
         batch, index, outcome = self._wait(timeout)
         if isinstance(outcome, Acknowledged):
@@ -60,6 +60,8 @@ class Delivery:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             batch, index = self._place()
+            if batch.outcome is None and batch.awaited is not None:
+                batch.awaited(batch, None if deadline is None else deadline - time.monotonic())
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not batch.wait(left):
                 raise TimeoutError(f"the record for {batch} is still pending after {timeout} s")

@@ -59,7 +59,7 @@ class Target:
 
 @runtime_checkable
 class TransportLayer(Protocol):
-    """One connection's bytes. Called by the I/O thread only; no method blocks.
+    """One connection's bytes. Called by one thread at a time, mostly the I/O thread; no method blocks.
 
     Optional ability: `details()`, asked by `ottla doctor` after the handshake, returns pairs of a label and a text that
     tell of it, such as ("protocol", "TLSv1.3"); one with the label "warning" is a warning. No secrets.
@@ -337,8 +337,8 @@ class Serializer(Protocol):
 
     Optional ability: `serialize_column(topic, column)`, the same for an Arrow array: gives one of bytes or text, as
     long, null where *column* is null. `send_table` asks for it by `value_format`. A TypeError for a column's type is
-    raised for an empty column, too. Optional: `use_encoder(encoder)`, called once before that with the producer's record
-    encoder, which may have abilities that help.
+    raised for an empty column, too. Optional: `use_encoder(encoder)`, called once before that with the producer's
+    record encoder, which may have abilities that help.
     """
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:

@@ -1,4 +1,7 @@
-"""The one thread that moves a producer's records: rounds of the sender until it is closed, then an orderly end."""
+"""The thread of a producer's own: rounds of the sender until it is closed, then an orderly end.
+
+Now and then the helm leaves the rounds to another thread.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from collections.abc import Callable
 from ottla import io_threads
 from ottla.accumulator import RecordAccumulator
 from ottla.errors import OttlaError, ProducerClosed, ProducerFailed
+from ottla.helm import Helm
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
 from ottla.sender import Sender
@@ -30,6 +34,7 @@ class IoThread:
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
+        helm: Helm,
         name: str,
         clock: Callable[[], float],
     ) -> None:
@@ -37,6 +42,7 @@ class IoThread:
         self._accumulator = accumulator
         self._client = client
         self._metadata = metadata
+        self._helm = helm
         self._name = name
         self._clock = clock
         self.on_end: Callable[[], object] = lambda: None
@@ -53,7 +59,11 @@ class IoThread:
         self._sender.begin_close()
         deadline = self._clock() + timeout
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
-        self._client.wakeup()
+        self._helm.call()
+
+    def forget(self) -> None:
+        """This is a forked child, where the thread does not exist."""
+        self._helm.forget()
 
     def join(self, timeout: float) -> bool:
         """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
@@ -61,8 +71,8 @@ class IoThread:
         return not self._thread.is_alive()
 
     def whereabouts(self) -> str:
-        """Where in the code the thread is at this moment."""
-        frame = sys._current_frames().get(self._thread.ident or 0)
+        """Where in the code the rounds are at this moment."""
+        frame = sys._current_frames().get(self._helm.leader or self._thread.ident or 0)
         if frame is None:
             return "its end"
         return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
@@ -90,8 +100,11 @@ class IoThread:
         lost_in_a_row = 0
         while not self._ended():
             try:
+                self._helm.go_on()
                 deadline = self._deadline
                 self._sender.run_once(self._clock(), until=float("inf") if deadline is None else deadline)
+                if self._deadline is None:
+                    self._helm.rest()
                 lost_in_a_row = 0
             except Exception:
                 lost_in_a_row += 1

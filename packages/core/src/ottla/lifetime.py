@@ -107,6 +107,7 @@ class Lifetime:
     def fork(self) -> None:
         """This is a child process: the I/O thread and its sockets belong to the parent."""
         self._forked = True
+        self._io_thread.forget()
         self._refuse(
             ProducerClosed(
                 "the producer belongs to the process that this one was forked from; make a new one after the fork"

@@ -14,6 +14,11 @@ from ottla.backoff import Backoff
 from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityRefused, TopicUnavailable
 
+_NEVER = float("-inf")
+
+_OFTEN_ENOUGH = 0.1
+"""A topic's use is noted again after so many seconds: batch by batch it would be too dear."""
+
 _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
@@ -121,6 +126,8 @@ class Metadata:
 
     def use(self, topic: str, now: float) -> None:
         """Note that a topic is in use; a new one is asked for at once."""
+        if now - self._used_at.get(topic, _NEVER) < _OFTEN_ENOUGH:
+            return
         with self._changed:
             if topic not in self._used_at:
                 self._new.add(topic)

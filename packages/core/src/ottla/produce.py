@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -88,6 +89,7 @@ def produce_request(
     )
 
 
+@functools.cache
 def taken_by(offered: tuple[int, int] | None) -> Takes:
     """What a broker takes that offers these versions; None: it is not known yet."""
     if offered is None:

@@ -102,7 +102,7 @@ class NetworkClient:
         if broker is None:
             return False
         connection = self._connections.of(broker)
-        if connection.broker != broker:  # a leader hint told where it is now
+        if connection.broker is not broker and connection.broker != broker:  # a leader hint told where it is now
             self.forget_gone()
             connection = self._connections.of(broker)
         takes = self.takes(connection, now)
@@ -183,10 +183,15 @@ class NetworkClient:
             self._selector.poll(max(0.0, patience))
             now = self._clock()
             self._tallies.pass_time(now)
-            self._note_sent(now)
-            self._take_answers(now)
-            self._note_lost(now)
-            self._greet_connected(now)
+            selector = self._selector
+            if self._written or selector.sent:
+                self._note_sent(now)
+            if selector.received:
+                self._take_answers(now)
+            if selector.disconnected:
+                self._note_lost(now)
+            if selector.connected:
+                self._greet_connected(now)
             self._look_for_names(now)
             if self._logins is not None:
                 self._logins.go_on(self._connections, now)
@@ -505,8 +510,7 @@ class NetworkClient:
         for node, error in self._selector.disconnected.items():
             connection = self._connections[node]
             self._failed(connection, connection.reason or self._meaning(connection, error, now), now)
-        if self._selector.disconnected:
-            self.forget_gone()
+        self.forget_gone()
 
     def _meaning(self, connection: Connection, error: OttlaError, now: float) -> OttlaError:
         """What it means that the peer has ended a connection at this stage."""

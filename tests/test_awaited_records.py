@@ -1,0 +1,515 @@
+"""Records that are awaited one at a time: who waits runs the rounds, and nothing else is different by it.
+
+A thread that is held up between the two leaves the record to the I/O thread, so what must be seen is tried again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from ottla import Delivery, DeliveryFailed, Producer, ProducerFailed, UndeliveredError, interrupts
+from ottla.errors import OttlaError
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.mock_cluster import MockCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from readback import read_back
+
+WAIT = 60.0
+LEEWAY = 1.0
+LATE = 5.0
+"""What a broker takes to answer that is not to answer in time."""
+ENOUGH = 10
+
+
+@pytest.fixture
+def cluster(mock_cluster: MockCluster) -> MockCluster:
+    mock_cluster.create_topic("t", partitions=2)
+    return mock_cluster
+
+
+@pytest.fixture
+def producer(cluster: MockCluster) -> Iterator[Producer]:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def usual_ctrl_c() -> Iterator[None]:
+    """Whatever the tests were started from, which may have them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def send(producer: Producer, value: bytes = b"v", **options: Any) -> Delivery:
+    return producer.send("t", value, partition=0, **options)
+
+
+def rest(producer: Producer) -> None:
+    """Await records until the I/O thread leaves it to who waits."""
+    for _ in range(ENOUGH):
+        send(producer, b"before").result(WAIT)
+    until(lambda: resting(producer))
+
+
+def resting(producer: Producer) -> bool:
+    return producer._engine.io_thread._helm._resting
+
+
+def leader(producer: Producer) -> int | None:
+    return producer._engine.io_thread._helm.leader
+
+
+def watch_rounds(producer: Producer, watch: Callable[[Callable[[], None]], None]) -> None:
+    """Have *watch* run every round."""
+    sender = producer._engine.io_thread._sender
+    run_once = sender.run_once
+
+    def watched(now: float, *, until: float = float("inf")) -> None:
+        watch(lambda: run_once(now, until=until))
+
+    sender.run_once = watched  # type: ignore[method-assign]
+
+
+def threads_of_rounds(producer: Producer) -> list[int]:
+    found: list[int] = []
+
+    def note(run: Callable[[], None]) -> None:
+        found.append(threading.get_ident())
+        run()
+
+    watch_rounds(producer, note)
+    return found
+
+
+def slow(cluster: MockCluster) -> None:
+    for broker in (1, 2, 3):
+        cluster.set_rtt(broker, LATE)
+
+
+def quick(cluster: MockCluster) -> None:
+    for broker in (1, 2, 3):
+        cluster.set_rtt(broker, 0.0)
+
+
+def wait_leading(producer: Producer, cluster: MockCluster, pool: ThreadPoolExecutor) -> Future[DeliveryFailed | None]:
+    """Send a record on a thread that runs rounds until it has an outcome, which takes long."""
+    for _ in range(ENOUGH):
+        rest(producer)
+        slow(cluster)
+        waiting = pool.submit(lambda: send(producer).exception(WAIT))
+        until(lambda: leader(producer) is not None or (producer._accumulator.incomplete and not resting(producer)))
+        if leader(producer) is not None:
+            return waiting
+        quick(cluster)
+        waiting.result(WAIT)
+    raise AssertionError("the thread was held up each time")
+
+
+# Who runs the rounds
+
+
+@pytest.mark.rule("producer.awaited.leads")
+@pytest.mark.parametrize("settings", [{}, {"linger.ms": 5}, {"record.encoder": "python"}])
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_a_record_that_is_awaited_as_soon_as_it_was_sent_is_moved_by_who_waits(
+    cluster: MockCluster, settings: dict[str, Any], key: bytes | None
+) -> None:
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, **settings}) as producer:
+        threads = threads_of_rounds(producer)
+        for _ in range(100):
+            threads.clear()
+            producer.send("t", b"value", key).result(WAIT)
+            if set(threads) == {threading.get_ident()}:
+                break
+
+        assert set(threads) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("acks", ["all", "0"])
+@pytest.mark.kafka
+def test_a_broker_has_every_awaited_record_in_order(kafka: KafkaCluster, make_topic: MakeTopic, acks: str) -> None:
+    topic = make_topic()
+    values = [b"%d" % number for number in range(300)]
+
+    idempotence = acks == "all"
+    with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, linger_ms=0, acks=acks, enable_idempotence=idempotence
+    ) as producer:
+        offsets = [producer.send(topic, value).result(WAIT).offset for value in values]
+
+    assert offsets == (list(range(300)) if acks == "all" else [-1] * 300)
+    assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == values
+
+
+@pytest.mark.rule("producer.awaited.nobody")
+def test_a_record_that_nobody_comes_for_leaves_as_well(producer: Producer) -> None:
+    rest(producer)
+
+    delivery = send(producer)
+
+    until(delivery.done)
+    assert not resting(producer)
+
+
+@pytest.mark.rule("producer.awaited.leads")
+def test_records_that_are_not_awaited_one_at_a_time_are_the_io_threads(producer: Producer) -> None:
+    threads = threads_of_rounds(producer)
+    for _ in range(ENOUGH):
+        pair = [send(producer), producer.send("t", b"other", partition=1)]
+        for delivery in pair:
+            delivery.result(WAIT)
+
+    assert threading.get_ident() not in threads
+
+
+def test_a_producer_that_nobody_uses_for_a_while_watches_its_sockets_again(producer: Producer) -> None:
+    rest(producer)
+
+    until(lambda: not resting(producer))
+
+    assert send(producer).result(WAIT).offset == ENOUGH
+
+
+def test_records_of_several_threads_that_await_theirs_all_arrive(producer: Producer) -> None:
+    def awaited(_thread: int) -> list[int]:
+        return [send(producer).result(WAIT).offset for _ in range(100)]
+
+    with ThreadPoolExecutor(4) as pool:
+        offsets = [offset for found in pool.map(awaited, range(4)) for offset in found]
+
+    assert sorted(offsets) == list(range(400))
+
+
+def test_who_waits_for_a_lone_record_does_not_keep_that_of_another_thread(
+    producer: Producer, cluster: MockCluster
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = wait_leading(producer, cluster, pool)
+        other = send(producer, b"other")
+
+        until(lambda: leader(producer) is None)
+        assert not waiting.done()
+        quick(cluster)
+        assert other.exception(WAIT) is None
+        assert waiting.result(WAIT) is None
+
+
+def test_a_transaction_of_awaited_records_is_committed(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0, transactional_id="awaited") as producer:
+        producer.init_transactions()
+        for _ in range(2):
+            with producer.transaction():
+                rest(producer)
+            assert producer.flush().acknowledged == 0  # the commit has reported them
+
+
+# Its ends
+
+
+def test_a_wait_that_moves_the_record_itself_ends_in_time(producer: Producer, cluster: MockCluster) -> None:
+    rest(producer)
+    slow(cluster)
+    delivery = send(producer)
+    started = time.monotonic()
+
+    with pytest.raises(TimeoutError):
+        delivery.result(0.2)
+
+    assert 0.2 <= time.monotonic() - started < 0.2 + LEEWAY
+    quick(cluster)
+    assert delivery.result(WAIT).offset == ENOUGH
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.3])
+def test_a_close_is_in_time_while_another_thread_waits_for_a_record(cluster: MockCluster, timeout: float) -> None:
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = wait_leading(producer, cluster, pool)
+        started = time.monotonic()
+
+        with contextlib.suppress(UndeliveredError):  # who waits may not have looked yet
+            producer.close(timeout)
+
+        assert time.monotonic() - started < timeout + LEEWAY
+        assert isinstance(waiting.result(WAIT), DeliveryFailed)
+        assert not producer._accumulator.incomplete
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from 3.12 on, for there are threads
+def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer) -> None:
+    rest(producer)
+    delivery = send(producer)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            delivery.result(0.2)
+        os._exit(int(delivery.done()))
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert delivery.result(WAIT).offset == ENOUGH
+    assert send(producer).result(WAIT).offset == ENOUGH + 1
+
+
+# Callbacks
+
+
+@pytest.mark.rule("producer.awaited.callbacks")
+def test_callbacks_run_on_the_io_thread_whoever_runs_the_rounds(producer: Producer) -> None:
+    rest(producer)
+    ran: list[str] = []
+    for _ in range(ENOUGH):
+        send(producer, on_delivery=lambda _metadata, _error: ran.append(threading.current_thread().name)).result(WAIT)
+    report = producer.flush()
+
+    assert report.acknowledged == 2 * ENOUGH
+    assert len(ran) == ENOUGH
+    assert all(name.startswith("ottla-io-") for name in ran)
+
+
+def test_a_callback_may_take_its_time_without_keeping_who_waits(producer: Producer) -> None:
+    rest(producer)
+    go_on = threading.Event()
+    send(producer, on_delivery=lambda _metadata, _error: go_on.wait(WAIT)).result(WAIT)
+    go_on.set()
+
+    assert producer.flush().pending == 0
+
+
+@pytest.mark.rule("producer.awaited.callbacks")
+def test_a_callback_that_comes_while_who_waits_runs_the_rounds_is_the_io_threads(
+    producer: Producer, cluster: MockCluster
+) -> None:
+    ran: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        waiting = wait_leading(producer, cluster, pool)
+        [batch] = producer._accumulator._backlog.incomplete
+        Delivery(batch, 0).add_done_callback(lambda _delivery: ran.append(threading.current_thread().name))
+        quick(cluster)
+        waiting.result(WAIT)
+    producer.flush()
+
+    assert [name[:9] for name in ran] == ["ottla-io-"]
+
+
+# Errors
+
+
+def test_an_error_in_a_round_is_the_io_threads_whoever_runs_it(
+    producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    rest(producer)
+    errors = iter([RuntimeError("on purpose")])
+
+    def fail_once(run: Callable[[], None]) -> None:
+        for error in errors:
+            raise error
+        run()
+
+    watch_rounds(producer, fail_once)
+
+    assert send(producer).result(WAIT).offset == ENOUGH
+    [failed] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert failed.getMessage().endswith("a round of the I/O thread failed; going on")
+    assert failed.exc_info is not None
+    assert str(failed.exc_info[1]) == "on purpose"
+
+
+def test_what_ends_a_thread_in_the_middle_of_a_round_ends_the_producer_in_order(
+    cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    main = threading.get_ident()
+
+    def end(run: Callable[[], None]) -> None:
+        if threading.get_ident() == main:
+            raise SystemExit
+        run()
+
+    watch_rounds(producer, end)
+    deliveries: list[Delivery] = []
+
+    def await_some() -> None:
+        for _ in range(100):
+            deliveries.append(send(producer))
+            deliveries[-1].result(WAIT)
+
+    with pytest.raises(SystemExit):
+        await_some()
+
+    assert isinstance(deliveries[-1].exception(WAIT), DeliveryFailed)
+    with pytest.raises(ProducerFailed):
+        send(producer)
+    with contextlib.suppress(OttlaError):
+        producer.close()
+    assert "every record is failed" in caplog.text
+
+
+# Signals
+
+
+@pytest.mark.rule("producer.awaited.signals")
+def test_ctrl_c_ends_a_wait_at_once_and_the_record_arrives_all_the_same(
+    producer: Producer, cluster: MockCluster
+) -> None:
+    rest(producer)
+    slow(cluster)
+    delivery = send(producer)
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        until(lambda: leader(producer) == main or not resting(producer))
+        signal.pthread_kill(main, signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as pool:
+        interrupting = pool.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            delivery.result(WAIT)
+        assert not delivery.done()
+        interrupting.result(WAIT)
+    quick(cluster)
+    assert delivery.result(WAIT).offset == ENOUGH
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.rule("producer.awaited.signals")
+def test_ctrl_c_at_any_point_of_a_round_leaves_the_producer_whole(producer: Producer) -> None:
+    rest(producer)
+    main, points_left = threading.get_ident(), 0
+
+    def interrupt(_frame: FrameType, _event: str, _argument: object) -> None:
+        nonlocal points_left
+        points_left -= 1
+        if points_left == 0:
+            signal.raise_signal(signal.SIGINT)
+
+    def run_with_interrupt(run: Callable[[], None]) -> None:
+        if threading.get_ident() == main:
+            sys.setprofile(interrupt)
+        try:
+            run()
+        finally:
+            sys.setprofile(None)
+
+    watch_rounds(producer, run_with_interrupt)
+    deliveries: list[Delivery] = []
+    point, passed = 1, False
+    while not passed:
+        until(lambda: resting(producer))
+        points_left = point
+        deliveries.append(send(producer))
+        if _interrupted(deliveries[-1]):
+            point += 1
+        else:
+            passed = 0 < points_left < point
+
+    assert point > 100
+    assert _offsets(deliveries) == list(range(ENOUGH, ENOUGH + len(deliveries)))
+    assert producer.flush().pending == 0
+
+
+def _interrupted(delivery: Delivery) -> bool:
+    try:
+        delivery.result(WAIT)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _offsets(deliveries: Sequence[Delivery]) -> list[int]:
+    return [delivery.result(WAIT).offset for delivery in deliveries]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from 3.12 on, for there are threads
+def test_a_child_that_another_thread_forks_meanwhile_has_its_ctrl_c(producer: Producer, cluster: MockCluster) -> None:
+    main = threading.get_ident()
+
+    def fork() -> int:
+        until(lambda: leader(producer) == main or not resting(producer))
+        child = os.fork()
+        if child == 0:
+            os._exit(int(signal.getsignal(signal.SIGINT) is not signal.default_int_handler))
+        quick(cluster)
+        _, status = os.waitpid(child, 0)
+        return os.waitstatus_to_exitcode(status)
+
+    rest(producer)
+    slow(cluster)
+    delivery = send(producer)
+    with ThreadPoolExecutor(1) as pool:
+        code = pool.submit(fork)
+        delivery.result(WAIT)
+        assert code.result(WAIT) == 0
+
+
+def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_ends_the_producer_in_order(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(interrupts, "IMPATIENCE", 0.0)
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    main = threading.get_ident()
+    deliveries: list[Delivery] = []
+
+    def hang(run: Callable[[], None]) -> None:
+        if threading.get_ident() == main:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("the round goes on")
+        run()
+
+    def await_some() -> None:
+        for _ in range(100):
+            deliveries.append(send(producer))
+            deliveries[-1].result(WAIT)
+
+    watch_rounds(producer, hang)
+    with pytest.raises(KeyboardInterrupt):
+        await_some()
+
+    assert isinstance(deliveries[-1].exception(WAIT), DeliveryFailed)
+    with pytest.raises(ProducerFailed):
+        send(producer)
+    with contextlib.suppress(OttlaError):
+        producer.close()
+    assert "KeyboardInterrupt" in caplog.text
+
+
+@pytest.mark.rule("producer.awaited.signals")
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal here")
+def test_where_a_program_has_signal_handlers_its_main_thread_runs_no_rounds(producer: Producer) -> None:
+    rest(producer)
+    before = signal.signal(signal.SIGUSR1, lambda _number, _frame: None)
+    try:
+        threads = threads_of_rounds(producer)
+        for _ in range(ENOUGH):
+            send(producer).result(WAIT)
+        assert threading.get_ident() not in threads
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(rest, producer).result(WAIT)
+            helper = pool.submit(threading.get_ident).result(WAIT)
+        assert helper in threads
+    finally:
+        signal.signal(signal.SIGUSR1, before)
