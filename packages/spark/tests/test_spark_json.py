@@ -16,8 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from ottla_accel.json_rows import objects as compiled
-from ottla_spark.compiled_json import JsonRows, json_rows
 from ottla_spark.json_text import objects, texts
 from spark_kit import local_spark
 
@@ -32,10 +30,7 @@ LEAVES: list[Kind] = [
     (pa.float64(), st.floats()),
     (pa.bool_(), st.booleans()),
     (pa.binary(), st.binary(max_size=4)),
-    (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
-    (pa.float64(), st.integers(-(10**11), 10**11).map(lambda cents: cents / 100)),
 ]
-BOTH = pytest.mark.parametrize("rows", [None, compiled], ids=["pyarrow", "compiled"])
 
 
 @st.composite
@@ -76,39 +71,30 @@ def plain(kind: pa.DataType, cell: Any) -> Any:
     return cell
 
 
-@BOTH
 @given(kind=kinds(), data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_every_row_is_the_json_of_its_cell(
-    rows: JsonRows | None, kind: tuple[pa.DataType, st.SearchStrategy[Any]], data: st.DataObject
+    kind: tuple[pa.DataType, st.SearchStrategy[Any]], data: st.DataObject
 ) -> None:
     arrow, cells = kind
-    drawn = data.draw(st.lists(cells, max_size=8), "rows")
-    start = data.draw(st.integers(0, len(drawn)), "start of a slice")
-    found = texts(pa.array(drawn, arrow)[start:], rows=rows).to_pylist()
+    rows = data.draw(st.lists(cells, max_size=8), "rows")
+    start = data.draw(st.integers(0, len(rows)), "start of a slice")
+    found = texts(pa.array(rows, arrow)[start:]).to_pylist()
 
-    assert [None if text is None else json.loads(text) for text in found] == [
-        plain(arrow, row) for row in drawn[start:]
-    ]
+    assert [None if text is None else json.loads(text) for text in found] == [plain(arrow, row) for row in rows[start:]]
 
 
-@BOTH
-def test_fields_that_are_null_are_left_out_wherever_they_stand(rows: JsonRows | None) -> None:
+def test_fields_that_are_null_are_left_out_wherever_they_stand() -> None:
     columns = [pa.array([None, 1, None, 4]), pa.array(["a", None, None, "d"]), pa.array([None] * 4), pa.array([1] * 4)]
 
-    assert objects(["x", "y", "z", "n"], columns, count=4, rows=rows).to_pylist() == [
+    assert objects(["x", "y", "z", "n"], columns, count=4).to_pylist() == [
         '{"y":"a","n":1}',
         '{"x":1,"n":1}',
         '{"n":1}',
         '{"x":4,"y":"d","n":1}',
     ]
-    assert objects(["x", "y"], columns[:2], count=4, rows=rows).to_pylist() == [
-        '{"y":"a"}',
-        '{"x":1}',
-        "{}",
-        '{"x":4,"y":"d"}',
-    ]
-    assert objects([], [], count=2, rows=rows).to_pylist() == ["{}", "{}"]
+    assert objects(["x", "y"], columns[:2], count=4).to_pylist() == ['{"y":"a"}', '{"x":1}', "{}", '{"x":4,"y":"d"}']
+    assert objects([], [], count=2).to_pylist() == ["{}", "{}"]
 
 
 def test_control_characters_are_escaped_as_json_wants() -> None:
@@ -134,16 +120,6 @@ def test_control_characters_are_escaped_as_json_wants() -> None:
 )
 def test_other_types_are_written_as_spark_writes_them(kind: pa.DataType, cell: Any, said: str) -> None:
     assert texts(pa.array([cell], kind)).to_pylist() == [said]
-
-
-# The compiled twin
-
-
-def test_the_encoder_that_is_asked_for_writes_rows_if_it_can() -> None:
-    assert json_rows(None) is compiled
-    assert json_rows("Native") is compiled
-    assert json_rows("python") is None
-    assert json_rows("of nobody") is None
 
 
 # Spark's own
@@ -172,8 +148,6 @@ def test_readers_find_what_to_json_would_have_written(spark: SparkSession) -> No
     frame = spark.sql(OF_ALL_TYPES)
     theirs = [row[0] for row in frame.selectExpr("to_json(struct(*))").collect()]
     [batch] = frame.toArrow().combine_chunks().to_batches()
+    ours = objects(batch.schema.names, batch.columns, count=batch.num_rows).to_pylist()
 
-    for rows in (None, compiled):
-        ours = objects(batch.schema.names, batch.columns, count=batch.num_rows, rows=rows).to_pylist()
-
-        assert [json.loads(text) for text in ours] == [json.loads(text) for text in theirs]
+    assert [json.loads(text) for text in ours] == [json.loads(text) for text in theirs]

@@ -1,7 +1,7 @@
-"""Who writes rows as JSON faster than pyarrow does: the record encoder, where it has that ability.
+"""Rows as JSON by the record encoder, where it has that ability, and by pyarrow where it has not.
 
-`json_rows(names, columns, *, count, text)` gives the offsets and the bytes of so many objects. For a column of a kind
-that it does not know it calls *text*, which returns a string column and the quotes to put around its cells.
+The ability is `json_rows(names, columns, *, count, text)`: the offsets and the bytes of so many objects. For a column
+of a kind that it does not know it calls *text*, which returns a string column and the quotes to put around its cells.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Protocol
 
+import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla import OttlaError
 from ottla.registry import Registry, make_alone
+from ottla_spark import json_text
 
 
 class JsonRows(Protocol):
@@ -40,14 +43,27 @@ def json_rows(encoder: str | None) -> JsonRows | None:
     return None
 
 
-def compiled_objects(
-    rows: JsonRows,
-    names: Sequence[str],
-    columns: Sequence[Any],
-    *,
-    count: int,
-    text: Callable[[Any], tuple[Any, str]],
-) -> Any:
-    """The objects as a string column."""
-    offsets, content = rows(names, columns, count=count, text=text)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(content))
+@attrs.frozen
+class Json:
+    """What `json_text` does, with objects made by *rows* where there is such an ability."""
+
+    rows: JsonRows | None
+
+    def texts(self, column: Any) -> Any:
+        """The JSON of each row, null where the row is."""
+        kind = column.type
+        if self.rows is None or not pa.types.is_struct(kind):
+            return json_text.texts(column)
+        names = [kind.field(place).name for place in range(kind.num_fields)]
+        made = self.objects(names, column.flatten(), count=len(column))
+        return pc.if_else(column.is_valid(), made, pa.scalar(None, pa.string())) if column.null_count else made
+
+    def objects(self, names: Sequence[str], columns: Sequence[Any], *, count: int) -> Any:
+        """Objects of these fields, those that are null left out."""
+        if self.rows is None:
+            return json_text.objects(names, columns, count=count)
+        offsets, content = self.rows(names, columns, count=count, text=self._text)
+        return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(content))
+
+    def _text(self, column: Any) -> tuple[Any, str]:
+        return self.texts(column), ""

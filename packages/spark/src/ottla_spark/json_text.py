@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,8 +27,6 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
-
-from ottla_spark.compiled_json import JsonRows, compiled_objects
 
 _BETWEEN: Final = ""
 _LEAST_PRINTABLE: Final = 0x20
@@ -59,16 +56,14 @@ def fits(kind: DataType) -> bool:
             return isinstance(kind, _PLAIN)
 
 
-def texts(column: Any, *, rows: JsonRows | None = None) -> Any:
-    """The JSON of each row, null where the row is; *rows* makes objects of columns faster."""
-    text, quote = _bare(column, rows=rows)
+def texts(column: Any) -> Any:
+    """The JSON of each row, null where the row is."""
+    text, quote = _bare(column)
     return _between(quote, text, quote) if quote else text
 
 
-def objects(names: Sequence[str], columns: Sequence[Any], *, count: int, rows: JsonRows | None = None) -> Any:
-    """Objects of these fields, those that are null left out; *rows* makes them faster."""
-    if rows is not None:
-        return compiled_objects(rows, names, columns, count=count, text=partial(_bare, rows=rows))
+def objects(names: Sequence[str], columns: Sequence[Any], *, count: int) -> Any:
+    """Objects of these fields, those that are null left out."""
     parts: list[Any] = []
     begun = False  # whether a field is sure to stand before the next one
     ending = ""  # of the field before, written together with the next label
@@ -92,16 +87,16 @@ def objects(names: Sequence[str], columns: Sequence[Any], *, count: int, rows: J
     return _between("{", pc.utf8_replace_slice(joined, 0, 1, ""), "}")  # without the first comma
 
 
-def _bare(column: Any, *, rows: JsonRows | None = None) -> tuple[Any, str]:
+def _bare(column: Any) -> tuple[Any, str]:
     """The JSON of each row without the quotes around it, and those."""
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(place).name for place in range(kind.num_fields)]
-        return _null_where(column, objects(names, column.flatten(), count=len(column), rows=rows)), ""
+        return _null_where(column, objects(names, column.flatten(), count=len(column))), ""
     if pa.types.is_map(kind):
-        return _map(column, rows=rows), ""
+        return _map(column), ""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _between("[", _joined(column, pc.fill_null(texts(column.flatten(), rows=rows), "null")), "]"), ""
+        return _between("[", _joined(column, pc.fill_null(texts(column.flatten()), "null")), "]"), ""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _escaped(column.cast(pa.string())), '"'
     if pa.types.is_timestamp(kind):
@@ -118,14 +113,14 @@ def _bare(column: Any, *, rows: JsonRows | None = None) -> tuple[Any, str]:
     return text, ""
 
 
-def _map(column: Any, *, rows: JsonRows | None) -> Any:
+def _map(column: Any) -> Any:
     kind = column.type
     pairs = column.cast(pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])))
     keys, values = pairs.flatten().flatten()
     name, quote = _bare(keys)
     if not quote:  # a number that JSON lacks has quotes already
         name = pc.replace_substring(name, '"', "")
-    each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values, rows=rows), "null"), ":")
+    each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values), "null"), ":")
     return _between("{", _joined(pairs, each), "}")
 
 

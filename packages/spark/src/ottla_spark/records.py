@@ -13,9 +13,8 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla_spark import json_text
 from ottla_spark.columns import ColumnPositions, ValueFormat, other_columns
-from ottla_spark.compiled_json import JsonRows, json_rows
+from ottla_spark.compiled_json import Json, json_rows
 from ottla_spark.errors import WriteFailed
 
 TOPIC: Final = "topic"
@@ -60,7 +59,7 @@ def records_of(
     """
     found = {name: batch.column(position) for name, position in columns.items()}
     if value_format is not None:
-        found["value"] = _json(batch, found.get("value"), rows=json_rows(encoder))
+        found["value"] = _json(batch, found.get("value"), by=Json(json_rows(encoder)))
     for name, column in found.items():
         if name in _WRONG:
             wrong, problem = _WRONG[name](column), _PROBLEMS[name]
@@ -99,12 +98,12 @@ def size(records: pa.RecordBatch) -> int:
     return sum(_as_bytes(column).total_values_length for column in columns)
 
 
-def _json(batch: pa.RecordBatch, value: Any | None, *, rows: JsonRows | None) -> Any:
+def _json(batch: pa.RecordBatch, value: Any | None, *, by: Json) -> Any:
     if value is not None:
-        return json_text.texts(value, rows=rows)
+        return by.texts(value)
     positions = other_columns(batch.schema.names)
     names, fields = [batch.schema.names[at] for at in positions], [batch.column(at) for at in positions]
-    return json_text.objects(names, fields, count=batch.num_rows, rows=rows)
+    return by.objects(names, fields, count=batch.num_rows)
 
 
 def _as_bytes(column: Any) -> Any:
