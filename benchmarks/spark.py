@@ -85,7 +85,7 @@ class Bench:
             for way in (*ways[first:], *ways[:first]):
                 before = _cpu_seconds(self._broker_pids)
                 seconds = run(way)
-                cpu = _cpu_seconds(self._broker_pids) - before
+                cpu = _spent(before, _cpu_seconds(self._broker_pids))
                 shown = "invalid" if seconds is None else f"{seconds:.3f} s, {cpu:.2f} s of CPU"
                 click.echo(f"{case.name}, round {number}, {way.name}: {shown}", err=True)
                 if number > 0 and seconds is not None:
@@ -233,14 +233,18 @@ def _against(figures: Mapping[str, Sequence[float]], name: str) -> str:
     return f"{median(ratios):.2f} ({ratios[0]:.2f} - {ratios[-1]:.2f})" if ratios else ""
 
 
-def _cpu_seconds(without: Sequence[int]) -> float:
-    """Of all processes below this one, those that have ended included."""
-    total = 0.0
+def _cpu_seconds(without: Sequence[int]) -> Mapping[tuple[int, float], float]:
+    """Of each process below this one. What those spend that end is lost: Spark's daemons do not wait for theirs."""
+    found = {}
     for process in psutil.Process().children(recursive=True):
         if process.pid not in without:
             with suppress(psutil.NoSuchProcess):
-                total += sum(process.cpu_times()[:4])  # user, system, and both of children that ended
-    return total
+                found[process.pid, process.create_time()] = sum(process.cpu_times()[:2])  # user and system
+    return found
+
+
+def _spent(before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, float], float]) -> float:
+    return sum(seconds - before.get(process, 0.0) for process, seconds in after.items())
 
 
 def _plain(bench: Bench, ways: Sequence[Way], frame: DataFrame, records: int, codec: str) -> Case:
