@@ -86,6 +86,13 @@ def test_connections_within_the_machine_are_found(line: Line, stack: ExitStack) 
     assert {line.spark.getsockname(), line.worker.getsockname()} <= names
 
 
+def test_a_connection_with_several_descriptors_is_found_once(line: Line, stack: ExitStack) -> None:
+    again = stack.enter_context(line.worker.dup())
+    names = [each.getsockname() for each in found(stack)]
+
+    assert names.count(again.getsockname()) == 1
+
+
 def test_what_was_found_can_be_closed_without_the_connection(line: Line) -> None:
     for each in local_connections():
         each.close()

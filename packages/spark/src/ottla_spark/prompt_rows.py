@@ -47,17 +47,21 @@ def local_connections() -> Sequence[socket.socket]:
     """This process's TCP connections within this machine; none where acknowledgements cannot be asked for."""
     if not hasattr(socket, "TCP_QUICKACK") or not DESCRIPTORS.is_dir():
         return ()
-    found = [_connection(int(name)) for name in os.listdir(DESCRIPTORS)]
+    sockets: dict[int, int] = {}  # PySpark has several descriptors for the one that counts
+    for name in os.listdir(DESCRIPTORS):
+        with contextlib.suppress(OSError):  # closed meanwhile, as the one that listed them is
+            status = os.fstat(int(name))
+            if stat.S_ISSOCK(status.st_mode):
+                sockets.setdefault(status.st_ino, int(name))
+    found = [_connection(descriptor) for descriptor in sockets.values()]
     return tuple(each for each in found if each is not None)
 
 
 def _connection(descriptor: int) -> socket.socket | None:
     """A socket of ours with the connection of this descriptor; None: it is no such connection."""
     try:
-        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-            return None
         found = socket.socket(fileno=os.dup(descriptor))
-    except OSError:  # closed meanwhile, as the one that listed them is
+    except OSError:
         return None
     if _is_local(found):
         return found
