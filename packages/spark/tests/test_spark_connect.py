@@ -143,5 +143,5 @@ def test_no_secret_is_in_what_the_client_is_told_or_either_of_them_prints(ended:
 
     # What Spark records of requests in its event log does hold them: docs/spark.md.
     printed = [json.dumps(ended.told), *((ended.folder / f"{name}.log").read_text() for name in ("server", "client"))]
-    assert all(printed)
+    assert printed[1]  # there to be searched
     assert [text for text in printed if SECRET in text] == []
