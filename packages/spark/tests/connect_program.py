@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,12 @@ class Program:
         )
 
     def run(self, step: Callable[[], Any]) -> None:
-        name = step.__name__
+        name, began = step.__name__, time.perf_counter()
         try:
             self.told[name] = step()
         except Exception as error:
             self.told[name] = f"{type(error).__name__}: {error}"
+        print(f"{name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
 
     def to(self, name: str, **more: str) -> dict[str, str]:
         return {**self.options, "topic": self.topics[name], **{key.replace("_", "."): more[key] for key in more}}
