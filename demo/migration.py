@@ -22,6 +22,7 @@ from typing import Final
 import attrs
 import click
 from flights_input import InputMissing
+from flights_job import nothing_of
 from flights_topic import Offsets, Record, Topic, TopicTrouble
 from migration_job import KEYS, SINKS, prepare, session_with_both, topic_of, write
 from pyspark.errors import PySparkException
@@ -53,6 +54,8 @@ def main(bootstrap_servers: str | None, names: Sequence[str], compression: str) 
             starts = {at: place.ends() for at, place in places.items()}
             seconds: dict[str, float] = {}
             for sink in SINKS:
+                with console.status("Warming up, without a record"):
+                    write(nothing_of(frame), sink, servers, compression)
                 with console.status(f'Writing with format("{sink}")'):
                     began = time.perf_counter()
                     write(frame, sink, servers, compression)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -23,14 +23,14 @@ SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 @contextmanager
-def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+def connect_server(folder: Path) -> Iterator[str]:
     """What a client names as its remote, while the server runs; it prints into `server.log` in *folder*.
 
     Raises `KafkaUnavailable` without Java (the same Java runs brokers), else `ClusterError`.
     """
     java_command()
     (port,) = free_ports(1)
-    process = Process("the Connect server", command=_command(folder, port, settings), log_file=folder / "server.log")
+    process = Process("the Connect server", command=_command(folder, port), log_file=folder / "server.log")
     process.start()
     try:
         _wait(process, port)
@@ -39,7 +39,7 @@ def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
         process.kill()
 
 
-def _command(folder: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+def _command(folder: Path, port: int) -> list[str]:
     home = Path(pyspark.__file__).parent
     environment = {
         "SPARK_HOME": str(home),
@@ -58,7 +58,6 @@ def _command(folder: Path, port: int, settings: Mapping[str, str]) -> list[str]:
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **settings,
     }
     configured = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
     submit = [str(home / "bin/spark-submit"), "--class", SERVER, "--master", "local[2]", *configured]
