@@ -142,6 +142,10 @@ class Asking:
                 if not code.retriable:
                     return answer
                 self._last_error = BrokerError(code)
+                if code is ErrorCode.CONCURRENT_TRANSACTIONS:
+                    # The right coordinator writes markers of the transaction before, which takes it some milliseconds.
+                    self._wait(self._backoff.delay(0))
+                    continue
             except _Lost as lost:
                 self._last_error = lost.error
             for group in (False, True):

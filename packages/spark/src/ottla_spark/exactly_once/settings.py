@@ -24,7 +24,7 @@ PARTITIONS: Final = 8
 
 _CORES_TWO_PHASE: Final = "transaction.two.phase.commit.enable"
 
-_QUICK: Final = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "1000"}
+_QUICK: Final = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "1000"}
 """For what is asked of brokers beside records: who ends one transaction after another meets busy coordinators."""
 
 
