@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 WITHIN = 60.0  # seconds
-FILLER = "." * 1000  # buffers of 64 KiB are on the way through Spark, and our writer sends 4 MiB at once
+FILLER = "." * 2000  # buffers of 64 KiB are on the way through Spark, and our writer sends 8 MiB at once
 
 
 def gated(spark: SparkSession, *, tasks: int, rows: int, gate: Path) -> DataFrame:
