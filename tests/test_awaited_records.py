@@ -6,12 +6,14 @@ A thread that is held up between the two leaves the record to the I/O thread, so
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import FrameType
@@ -21,6 +23,7 @@ import pytest
 
 from ottla import Delivery, DeliveryFailed, Producer, ProducerFailed, UndeliveredError, interrupts
 from ottla.errors import OttlaError
+from ottla.io_thread import ROUNDS_LOST_IN_A_ROW
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -272,6 +275,19 @@ def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer
     assert send(producer).result(WAIT).offset == ENOUGH + 1
 
 
+def test_a_delivery_that_is_kept_keeps_nothing_of_a_closed_producer(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as producer:
+        rest(producer)
+        delivery = send(producer)
+        delivery.result(WAIT)
+        accumulator = weakref.ref(producer._accumulator)
+    del producer
+    gc.collect()
+
+    assert accumulator() is None
+    assert delivery.result().offset == ENOUGH
+
+
 # Callbacks
 
 
@@ -334,6 +350,41 @@ def test_an_error_in_a_round_is_the_io_threads_whoever_runs_it(
     assert failed.getMessage().endswith("a round of the I/O thread failed; going on")
     assert failed.exc_info is not None
     assert str(failed.exc_info[1]) == "on purpose"
+
+
+def test_rounds_that_fail_for_all_but_the_io_thread_cost_no_record(producer: Producer) -> None:
+    io_thread = producer._engine.io_thread._thread.ident
+    failed = 0
+
+    def fail_elsewhere(run: Callable[[], None]) -> None:
+        nonlocal failed
+        if threading.get_ident() != io_thread:
+            failed += 1
+            raise RuntimeError("on purpose")
+        run()
+
+    watch_rounds(producer, fail_elsewhere)
+    deadline = time.monotonic() + WAIT
+    sent = 0
+    while failed <= ROUNDS_LOST_IN_A_ROW:
+        assert send(producer).result(WAIT).offset == sent
+        sent += 1
+        assert time.monotonic() < deadline
+
+
+def test_records_that_are_awaited_up_to_the_limit_of_calls_in_calls_all_arrive(producer: Producer) -> None:
+    deliveries: list[Delivery] = []
+
+    def await_deeper() -> None:
+        deliveries.append(send(producer))
+        deliveries[-1].result(WAIT)
+        await_deeper()
+
+    with pytest.raises(RecursionError):
+        await_deeper()
+
+    assert _offsets(deliveries) == list(range(len(deliveries)))
+    assert producer.flush(WAIT).pending == 0
 
 
 def test_what_ends_a_thread_in_the_middle_of_a_round_ends_the_producer_in_order(

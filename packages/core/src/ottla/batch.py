@@ -305,7 +305,7 @@ class ProducerBatch:
             settled = self._settled
         finally:
             self._release()
-        self.sealed = None
+        self.sealed = self.awaited = None  # a delivery that is kept does not keep the producer
         if settled is not None:
             settled.set()
         return callbacks
