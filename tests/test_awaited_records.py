@@ -434,13 +434,17 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_record_arrives_all_the_same(
     delivery = send(producer)
     main = threading.get_ident()
 
+    waiting = threading.Event()  # or else a thread that is held up is interrupted before
+
     def interrupt() -> None:
+        assert waiting.wait(WAIT)
         until(lambda: leader(producer) == main or not resting(producer))
         signal.pthread_kill(main, signal.SIGINT)
 
     with ThreadPoolExecutor(1) as pool:
         interrupting = pool.submit(interrupt)
         with pytest.raises(KeyboardInterrupt):
+            waiting.set()
             delivery.result(WAIT)
         assert not delivery.done()
         interrupting.result(WAIT)
