@@ -441,11 +441,14 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_record_arrives_all_the_same(
         until(lambda: leader(producer) == main or not resting(producer))
         signal.pthread_kill(main, signal.SIGINT)
 
+    def await_it() -> None:
+        waiting.set()
+        delivery.result(WAIT)
+
     with ThreadPoolExecutor(1) as pool:
         interrupting = pool.submit(interrupt)
         with pytest.raises(KeyboardInterrupt):
-            waiting.set()
-            delivery.result(WAIT)
+            await_it()
         assert not delivery.done()
         interrupting.result(WAIT)
     quick(cluster)
