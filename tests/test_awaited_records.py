@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Delivery, DeliveryFailed, Producer, ProducerFailed, UndeliveredError, helm, interrupts
+from ottla import Delivery, DeliveryFailed, Producer, ProducerFailed, UndeliveredError, interrupts
 from ottla.errors import OttlaError
 from ottla.io_thread import ROUNDS_LOST_IN_A_ROW
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -579,41 +579,3 @@ def test_where_a_program_has_signal_handlers_its_main_thread_runs_no_rounds(prod
         assert helper in threads
     finally:
         signal.signal(signal.SIGUSR1, before)
-
-
-def test_ctrl_c_again_and_again_while_the_io_thread_settles_what_is_awaited_loses_nothing(
-    producer: Producer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(helm, "ENOUGH", 10**9)  # nobody leads
-    main, over, expected = threading.get_ident(), threading.Event(), threading.Event()
-
-    def interrupt() -> None:
-        while not over.wait(0.0005):
-            with killing:
-                if expected.is_set():
-                    signal.pthread_kill(main, signal.SIGINT)
-
-    def await_some() -> None:
-        expected.set()
-        for delivery in deliveries[-3:]:
-            delivery.result(WAIT)
-
-    killing = threading.Lock()
-    deliveries: list[Delivery] = []
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(interrupt)
-        for _ in range(500):
-            deliveries.append(send(producer))
-            with contextlib.suppress(KeyboardInterrupt):
-                await_some()
-            quiet = False
-            while not quiet:
-                with contextlib.suppress(KeyboardInterrupt):
-                    expected.clear()
-                    with killing:
-                        pass
-                    quiet = True
-        over.set()
-
-    assert producer.flush(WAIT).pending == 0
-    assert _offsets(deliveries) == list(range(500))
