@@ -6,12 +6,14 @@ A thread that is held up between the two leaves the record to the I/O thread, so
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import FrameType
@@ -21,6 +23,7 @@ import pytest
 
 from ottla import Delivery, DeliveryFailed, Producer, ProducerFailed, UndeliveredError, interrupts
 from ottla.errors import OttlaError
+from ottla.io_thread import ROUNDS_LOST_IN_A_ROW
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -64,11 +67,16 @@ def send(producer: Producer, value: bytes = b"v", **options: Any) -> Delivery:
     return producer.send("t", value, partition=0, **options)
 
 
-def rest(producer: Producer) -> None:
-    """Await records until the I/O thread leaves it to who waits."""
-    for _ in range(ENOUGH):
+def rest(producer: Producer) -> int:
+    """Await records until the I/O thread leaves it to who waits; how many."""
+    for sent in range(1, 100 * ENOUGH):
         send(producer, b"before").result(WAIT)
-    until(lambda: resting(producer))
+        soon = time.monotonic() + 0.05
+        while sent >= ENOUGH and time.monotonic() < soon:
+            if resting(producer):
+                return sent
+            time.sleep(0.0005)
+    raise AssertionError("this thread was held up each time")
 
 
 def resting(producer: Producer) -> bool:
@@ -168,7 +176,7 @@ def test_a_record_that_nobody_comes_for_leaves_as_well(producer: Producer) -> No
     delivery = send(producer)
 
     until(delivery.done)
-    assert not resting(producer)
+    until(lambda: not resting(producer))
 
 
 @pytest.mark.rule("producer.awaited.leads")
@@ -183,11 +191,11 @@ def test_records_that_are_not_awaited_one_at_a_time_are_the_io_threads(producer:
 
 
 def test_a_producer_that_nobody_uses_for_a_while_watches_its_sockets_again(producer: Producer) -> None:
-    rest(producer)
+    before = rest(producer)
 
     until(lambda: not resting(producer))
 
-    assert send(producer).result(WAIT).offset == ENOUGH
+    assert send(producer).result(WAIT).offset == before
 
 
 def test_records_of_several_threads_that_await_theirs_all_arrive(producer: Producer) -> None:
@@ -227,7 +235,7 @@ def test_a_transaction_of_awaited_records_is_committed(cluster: MockCluster) -> 
 
 
 def test_a_wait_that_moves_the_record_itself_ends_in_time(producer: Producer, cluster: MockCluster) -> None:
-    rest(producer)
+    before = rest(producer)
     slow(cluster)
     delivery = send(producer)
     started = time.monotonic()
@@ -237,7 +245,7 @@ def test_a_wait_that_moves_the_record_itself_ends_in_time(producer: Producer, cl
 
     assert 0.2 <= time.monotonic() - started < 0.2 + LEEWAY
     quick(cluster)
-    assert delivery.result(WAIT).offset == ENOUGH
+    assert delivery.result(WAIT).offset == before
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.3])
@@ -258,7 +266,7 @@ def test_a_close_is_in_time_while_another_thread_waits_for_a_record(cluster: Moc
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from 3.12 on, for there are threads
 def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer) -> None:
-    rest(producer)
+    before = rest(producer)
     delivery = send(producer)
     child = os.fork()
     if child == 0:
@@ -268,8 +276,21 @@ def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer
     _, status = os.waitpid(child, 0)
 
     assert os.waitstatus_to_exitcode(status) == 0
-    assert delivery.result(WAIT).offset == ENOUGH
-    assert send(producer).result(WAIT).offset == ENOUGH + 1
+    assert delivery.result(WAIT).offset == before
+    assert send(producer).result(WAIT).offset == before + 1
+
+
+def test_a_delivery_that_is_kept_keeps_nothing_of_a_closed_producer(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as producer:
+        before = rest(producer)
+        delivery = send(producer)
+        delivery.result(WAIT)
+        accumulator = weakref.ref(producer._accumulator)
+    del producer
+    gc.collect()
+
+    assert accumulator() is None
+    assert delivery.result().offset == before
 
 
 # Callbacks
@@ -277,13 +298,13 @@ def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer
 
 @pytest.mark.rule("producer.awaited.callbacks")
 def test_callbacks_run_on_the_io_thread_whoever_runs_the_rounds(producer: Producer) -> None:
-    rest(producer)
+    before = rest(producer)
     ran: list[str] = []
     for _ in range(ENOUGH):
         send(producer, on_delivery=lambda _metadata, _error: ran.append(threading.current_thread().name)).result(WAIT)
     report = producer.flush()
 
-    assert report.acknowledged == 2 * ENOUGH
+    assert report.acknowledged == before + ENOUGH
     assert len(ran) == ENOUGH
     assert all(name.startswith("ottla-io-") for name in ran)
 
@@ -319,7 +340,7 @@ def test_a_callback_that_comes_while_who_waits_runs_the_rounds_is_the_io_threads
 def test_an_error_in_a_round_is_the_io_threads_whoever_runs_it(
     producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rest(producer)
+    before = rest(producer)
     errors = iter([RuntimeError("on purpose")])
 
     def fail_once(run: Callable[[], None]) -> None:
@@ -329,11 +350,46 @@ def test_an_error_in_a_round_is_the_io_threads_whoever_runs_it(
 
     watch_rounds(producer, fail_once)
 
-    assert send(producer).result(WAIT).offset == ENOUGH
+    assert send(producer).result(WAIT).offset == before
     [failed] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert failed.getMessage().endswith("a round of the I/O thread failed; going on")
     assert failed.exc_info is not None
     assert str(failed.exc_info[1]) == "on purpose"
+
+
+def test_rounds_that_fail_for_all_but_the_io_thread_cost_no_record(producer: Producer) -> None:
+    io_thread = producer._engine.io_thread._thread.ident
+    failed = 0
+
+    def fail_elsewhere(run: Callable[[], None]) -> None:
+        nonlocal failed
+        if threading.get_ident() != io_thread:
+            failed += 1
+            raise RuntimeError("on purpose")
+        run()
+
+    watch_rounds(producer, fail_elsewhere)
+    deadline = time.monotonic() + WAIT
+    sent = 0
+    while failed <= ROUNDS_LOST_IN_A_ROW:
+        assert send(producer).result(WAIT).offset == sent
+        sent += 1
+        assert time.monotonic() < deadline
+
+
+def test_records_that_are_awaited_up_to_the_limit_of_calls_in_calls_all_arrive(producer: Producer) -> None:
+    deliveries: list[Delivery] = []
+
+    def await_deeper() -> None:
+        deliveries.append(send(producer))
+        deliveries[-1].result(WAIT)
+        await_deeper()
+
+    with pytest.raises(RecursionError):
+        await_deeper()
+
+    assert _offsets(deliveries) == list(range(len(deliveries)))
+    assert producer.flush(WAIT).pending == 0
 
 
 def test_what_ends_a_thread_in_the_middle_of_a_round_ends_the_producer_in_order(
@@ -373,29 +429,36 @@ def test_what_ends_a_thread_in_the_middle_of_a_round_ends_the_producer_in_order(
 def test_ctrl_c_ends_a_wait_at_once_and_the_record_arrives_all_the_same(
     producer: Producer, cluster: MockCluster
 ) -> None:
-    rest(producer)
+    before = rest(producer)
     slow(cluster)
     delivery = send(producer)
     main = threading.get_ident()
 
+    waiting = threading.Event()  # or else a thread that is held up is interrupted before
+
     def interrupt() -> None:
+        assert waiting.wait(WAIT)
         until(lambda: leader(producer) == main or not resting(producer))
         signal.pthread_kill(main, signal.SIGINT)
+
+    def await_it() -> None:
+        waiting.set()
+        delivery.result(WAIT)
 
     with ThreadPoolExecutor(1) as pool:
         interrupting = pool.submit(interrupt)
         with pytest.raises(KeyboardInterrupt):
-            delivery.result(WAIT)
+            await_it()
         assert not delivery.done()
         interrupting.result(WAIT)
     quick(cluster)
-    assert delivery.result(WAIT).offset == ENOUGH
+    assert delivery.result(WAIT).offset == before
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.rule("producer.awaited.signals")
 def test_ctrl_c_at_any_point_of_a_round_leaves_the_producer_whole(producer: Producer) -> None:
-    rest(producer)
+    others = rest(producer)
     main, points_left = threading.get_ident(), 0
 
     def interrupt(_frame: FrameType, _event: str, _argument: object) -> None:
@@ -416,7 +479,8 @@ def test_ctrl_c_at_any_point_of_a_round_leaves_the_producer_whole(producer: Prod
     deliveries: list[Delivery] = []
     point, passed = 1, False
     while not passed:
-        until(lambda: resting(producer))
+        points_left = 0
+        others += rest(producer)
         points_left = point
         deliveries.append(send(producer))
         if _interrupted(deliveries[-1]):
@@ -424,8 +488,10 @@ def test_ctrl_c_at_any_point_of_a_round_leaves_the_producer_whole(producer: Prod
         else:
             passed = 0 < points_left < point
 
+    points_left = 0
     assert point > 100
-    assert _offsets(deliveries) == list(range(ENOUGH, ENOUGH + len(deliveries)))
+    assert _offsets(deliveries) == sorted(_offsets(deliveries))
+    assert send(producer).result(WAIT).offset == others + len(deliveries)
     assert producer.flush().pending == 0
 
 

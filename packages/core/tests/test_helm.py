@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -185,6 +186,21 @@ def test_nobody_leads_when_the_io_thread_is_at_the_helm() -> None:
         assert batch.outcome is None
         world.settle()
         assert isinstance(batch.outcome, Acknowledged)
+
+
+def test_a_thread_that_is_deep_in_calls_leaves_the_round_to_the_io_thread() -> None:
+    def deep(calls: int, call: Callable[[], object]) -> None:
+        if calls:
+            deep(calls - 1, call)
+        else:
+            call()
+
+    with simulated(0) as world, _resting(world) as io_thread:
+        batch = world.producer.send("t", b"value")._batch
+        deep(sys.getrecursionlimit() // 4, lambda: world.thread._helm.lead(batch, None))
+
+        assert batch.outcome is None
+        _until(lambda: not io_thread.resting)
 
 
 def test_the_io_thread_does_not_rest_while_a_request_is_under_way() -> None:

@@ -119,7 +119,7 @@ class ProducerBatch:
         self._columns = columns
         self._take_callbacks = getattr(columns, "take_callbacks", None)
         self._quick_tell = getattr(columns, "tell", None)
-        self._settled: threading.Event | None = None  # made for the first who waits: it costs 2 us
+        self._settled: tuple[threading.Lock, ...] = ()  # of each who waits one, released with the outcome
         self._callbacks: list[tuple[int, OnDelivery]] = []
         self.append: Append
         if isinstance(columns, ObjectColumns):
@@ -242,12 +242,20 @@ class ProducerBatch:
                 return True
             if io_threads.here():
                 raise WrongCall("waiting for a delivery inside a delivery callback would never end; use a callback")
-            if self._settled is None:
-                self._settled = threading.Event()
-            settled = self._settled
+            # No Event: Ctrl-C in its wait may release a lock that the I/O thread holds, and so break off a round.
+            settled = threading.Lock()
+            settled.acquire()
+            self._settled = (*self._settled, settled)
         finally:
             self._release()
-        return settled.wait(timeout)
+        in_time = settled.acquire(timeout=-1 if timeout is None else timeout)
+        if not in_time:
+            self._acquire()
+            try:
+                self._settled = tuple(other for other in self._settled if other is not settled)
+            finally:
+                self._release()
+        return in_time
 
     def call_when_settled(self, index: int, callback: OnDelivery) -> None:
         """Run *callback* for a record once it is settled; at once, on this thread, when it is."""
@@ -302,12 +310,12 @@ class ProducerBatch:
             self._callbacks.clear()
             callbacks: Collection[tuple[int, OnDelivery]]
             callbacks = given if self._take_callbacks is None else self._take_callbacks(given)
-            settled = self._settled
+            settled, self._settled = self._settled, ()
         finally:
             self._release()
-        self.sealed = None
-        if settled is not None:
-            settled.set()
+        self.sealed = self.awaited = None  # a delivery that is kept does not keep the producer
+        for waiting in settled:
+            waiting.release()
         return callbacks
 
     def _tell(self, callbacks: Iterable[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:

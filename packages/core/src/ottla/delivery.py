@@ -60,8 +60,9 @@ class Delivery:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             batch, index = self._place()
-            if batch.outcome is None and batch.awaited is not None:
-                batch.awaited(batch, None if deadline is None else deadline - time.monotonic())
+            awaited = batch.awaited  # it is gone as soon as there is an outcome
+            if batch.outcome is None and awaited is not None:
+                awaited(batch, None if deadline is None else deadline - time.monotonic())
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not batch.wait(left):
                 raise TimeoutError(f"the record for {batch} is still pending after {timeout} s")

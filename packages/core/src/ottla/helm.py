@@ -12,6 +12,7 @@ whoever is at the helm. Only callbacks are not: they are put off for the I/O thr
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -92,14 +93,15 @@ class Helm:
                 self._in_a_row = 0
         if not self._resting or io_threads.here():
             return
-        if not interrupts.here():
+        if _deep_in_calls():
+            self._leave_it()
+        elif not interrupts.here():
             self._steer(batch, timeout, None)
         elif interrupts.only_ctrl_c():
             with interrupts.CtrlC(self._wake) as interrupt:
                 self._steer(batch, timeout, interrupt)
         else:
-            self._in_a_row = 0
-            self.call()
+            self._leave_it()
 
     def put_off(self, work: Callable[[], object]) -> bool:
         """Have the I/O thread do this, if the calling thread leads; False: it does not."""
@@ -141,6 +143,7 @@ class Helm:
             self._put_off.popleft()()
         if self._lost is not None:
             lost, self._lost = self._lost, None
+            self._in_a_row = 0
             raise lost
 
     def _wait_for_call(self) -> None:
@@ -160,6 +163,11 @@ class Helm:
                 seen = self._begun
 
     # Leading
+
+    def _leave_it(self) -> None:
+        """This thread had better not lead."""
+        self._in_a_row = 0
+        self.call()
 
     def _steer(self, batch: ProducerBatch, timeout: float | None, interrupt: interrupts.CtrlC | None) -> None:
         if not self._resting or not self._turn.acquire(blocking=False):
@@ -194,4 +202,13 @@ class Helm:
 
 
 def _may_lead() -> bool:
-    return not interrupts.here() or interrupts.only_ctrl_c()
+    return not _deep_in_calls() and (not interrupts.here() or interrupts.only_ctrl_c())
+
+
+def _deep_in_calls() -> bool:
+    """Whether the interpreter's limit of calls in calls, met in the middle of a round, might leave it half done."""
+    try:
+        sys._getframe(sys.getrecursionlimit() // 4)  # before 3.12 calls of C count, too, and are not seen here
+    except ValueError:
+        return False
+    return True

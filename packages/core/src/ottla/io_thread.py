@@ -103,9 +103,9 @@ class IoThread:
                 self._helm.go_on()
                 deadline = self._deadline
                 self._sender.run_once(self._clock(), until=float("inf") if deadline is None else deadline)
+                lost_in_a_row = 0
                 if self._deadline is None:
                     self._helm.rest()
-                lost_in_a_row = 0
             except Exception:
                 lost_in_a_row += 1
                 if lost_in_a_row == ROUNDS_LOST_IN_A_ROW:
