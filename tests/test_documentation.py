@@ -272,7 +272,7 @@ def test_a_block_of_properties_is_valid(block: Block) -> None:
 
 
 def test_every_block_says_its_language_and_why_it_is_not_run() -> None:
-    known = {"python", "console", "bash", "sh", "toml", "json", "properties", "text", "diff"}
+    known = {"python", "console", "bash", "sh", "toml", "json", "properties", "sql", "text", "diff"}
 
     assert [str(block) for block in ALL if block.language not in known] == []
     assert [str(block) for block in ALL if not block.runs and not block.reason] == []
