@@ -207,5 +207,5 @@ class OneBufferForAll(Right):
         self.collected = []
         for chunk in chunks:
             self.collected.append(chunk)
-            time.sleep(0)  # what a longer computation does now and then
+            time.sleep(0.001)  # what a longer computation does now and then
         return super().compress(self.collected, level=level)

@@ -58,7 +58,7 @@ class TornByThreads(WrongEncoder):
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
         self._last = self._make(limit)
-        time.sleep(0)  # what a longer computation does now and then
+        time.sleep(0.001)  # what a longer computation does now and then
         return self._last
 
 

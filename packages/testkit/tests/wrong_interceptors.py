@@ -108,7 +108,7 @@ class TornByThreads(Right):
 
     def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         self.value = value
-        time.sleep(0)  # what a longer computation does now and then
+        time.sleep(0.001)  # what a longer computation does now and then
         return key, self.value, headers
 
 

@@ -139,7 +139,7 @@ class TornByThreads(Right):
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> Any:
         self.data = data
-        time.sleep(0)  # what a longer computation does now and then
+        time.sleep(0.001)  # what a longer computation does now and then
         return super().serialize(topic, self.data, headers)
 
 
