@@ -392,6 +392,25 @@ def test_records_that_are_awaited_up_to_the_limit_of_calls_in_calls_all_arrive(p
     assert producer.flush(WAIT).pending == 0
 
 
+def assert_a_round_ends_it(producer: Producer, raised: type[BaseException]) -> None:
+    """Assert that *raised* comes out of a wait, and that the producer has told everybody and takes no more."""
+    deliveries: list[Delivery] = []
+
+    def await_some() -> None:
+        for _ in range(100):
+            deliveries.append(send(producer))
+            deliveries[-1].result(WAIT)
+
+    with pytest.raises(raised):
+        await_some()
+
+    assert isinstance(deliveries[-1].exception(WAIT), DeliveryFailed)
+    with pytest.raises(ProducerFailed):
+        send(producer)
+    with contextlib.suppress(OttlaError):
+        producer.close()
+
+
 def test_what_ends_a_thread_in_the_middle_of_a_round_ends_the_producer_in_order(
     cluster: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -404,21 +423,7 @@ def test_what_ends_a_thread_in_the_middle_of_a_round_ends_the_producer_in_order(
         run()
 
     watch_rounds(producer, end)
-    deliveries: list[Delivery] = []
-
-    def await_some() -> None:
-        for _ in range(100):
-            deliveries.append(send(producer))
-            deliveries[-1].result(WAIT)
-
-    with pytest.raises(SystemExit):
-        await_some()
-
-    assert isinstance(deliveries[-1].exception(WAIT), DeliveryFailed)
-    with pytest.raises(ProducerFailed):
-        send(producer)
-    with contextlib.suppress(OttlaError):
-        producer.close()
+    assert_a_round_ends_it(producer, SystemExit)
     assert "every record is failed" in caplog.text
 
 
@@ -536,7 +541,6 @@ def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_ends_the_producer_in_o
     monkeypatch.setattr(interrupts, "IMPATIENCE", 0.0)
     producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
     main = threading.get_ident()
-    deliveries: list[Delivery] = []
 
     def hang(run: Callable[[], None]) -> None:
         if threading.get_ident() == main:
@@ -545,20 +549,8 @@ def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_ends_the_producer_in_o
             raise AssertionError("the round goes on")
         run()
 
-    def await_some() -> None:
-        for _ in range(100):
-            deliveries.append(send(producer))
-            deliveries[-1].result(WAIT)
-
     watch_rounds(producer, hang)
-    with pytest.raises(KeyboardInterrupt):
-        await_some()
-
-    assert isinstance(deliveries[-1].exception(WAIT), DeliveryFailed)
-    with pytest.raises(ProducerFailed):
-        send(producer)
-    with contextlib.suppress(OttlaError):
-        producer.close()
+    assert_a_round_ends_it(producer, KeyboardInterrupt)
     assert "KeyboardInterrupt" in caplog.text
 
 

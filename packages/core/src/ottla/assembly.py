@@ -214,14 +214,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     figures = Figures(
         tallies=tallies,
         client_id=client_id,
-        gauges={
-            "requests-in-flight": client.in_flight,
-            "connection-count": lambda: tallies.producer.connected.count - tallies.producer.closed.count,
-            "buffer-total-bytes": lambda: pool.capacity,
-            "buffer-available-bytes": lambda: pool.free,
-            "waiting-threads": lambda: pool.waiting,
-            "metadata-age": lambda: metadata.age(clock()),
-        },
+        gauges=_gauges(tallies, client, pool, metadata, clock),
         clock=clock,
     )
     io_thread = IoThread(
@@ -266,6 +259,20 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
         clock=clock,
     )
+
+
+def _gauges(
+    tallies: Tallies, client: NetworkClient, pool: BufferPool, metadata: Metadata, clock: Callable[[], float]
+) -> Mapping[str, Callable[[], float]]:
+    """What is read when somebody looks, and not counted."""
+    return {
+        "requests-in-flight": client.in_flight,
+        "connection-count": lambda: tallies.producer.connected.count - tallies.producer.closed.count,
+        "buffer-total-bytes": lambda: pool.capacity,
+        "buffer-available-bytes": lambda: pool.free,
+        "waiting-threads": lambda: pool.waiting,
+        "metadata-age": lambda: metadata.age(clock()),
+    }
 
 
 def _metadata(
