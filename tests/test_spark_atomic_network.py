@@ -15,10 +15,9 @@ from ottla.transactions import survey
 from ottla_spark import producers
 from ottla_spark.atomic.errors import BatchRefused
 from ottla_testkit.features import TRANSACTION_VERSION, set_feature
-from ottla_testkit.free_ports import HOST
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.proxy import Cut, CuttingProxy
-from transactions_kit import LONG, await_true, chance, group_offsets, read
+from ottla_testkit.proxy import Cut
+from transactions_kit import LONG, await_true, broker_behind_a_proxy, chance, group_offsets, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -52,28 +51,25 @@ def test_whatever_answers_are_lost_every_batch_is_there_once(level: int) -> None
         Cut(after=rng.randint(1, 600), from_target=True) if rng.random() < 0.6 else Cut(after=rng.randint(1, 2_000))
         for _ in range(BATCHES * 6)
     ]
-    with CuttingProxy(HOST, 1) as proxy:
-        advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
-        with KafkaCluster(config=advertised) as kafka:
-            proxy.point_to(*kafka.address(1))
-            set_feature(kafka.address(1), TRANSACTION_VERSION, level)
-            query = query_to(kafka, **QUICK)
-            proxy.cut_by(plan)
-            course, drivers, batch = query.course(), 1, 0
-            while batch < BATCHES:
-                try:
-                    course.write(batch, query.batch(batch))
-                    batch += 1
-                except BatchRefused:
-                    raise
-                except OttlaError as error:
-                    print(f"batch {batch}: the driver gives up: {error}")
-                    course, drivers = query.course(), drivers + 1
-                    assert drivers < BATCHES, "it does not come to an end"
-            print(f"{proxy.cuts} cuts, {drivers} drivers")
-            proxy.cut_by([])
-            producers._shelf().empty()
-            found = committed(kafka)
+    with broker_behind_a_proxy() as (kafka, proxy):
+        set_feature(kafka.address(1), TRANSACTION_VERSION, level)
+        query = query_to(kafka, **QUICK)
+        proxy.cut_by(plan)
+        course, drivers, batch = query.course(), 1, 0
+        while batch < BATCHES:
+            try:
+                course.write(batch, query.batch(batch))
+                batch += 1
+            except BatchRefused:
+                raise
+            except OttlaError as error:
+                print(f"batch {batch}: the driver gives up: {error}")
+                course, drivers = query.course(), drivers + 1
+                assert drivers < BATCHES, "it does not come to an end"
+        print(f"{proxy.cuts} cuts, {drivers} drivers")
+        proxy.cut_by([])
+        producers._shelf().empty()
+        found = committed(kafka)
 
     assert found == Counter(query.values(BATCHES))
     assert proxy.cuts > BATCHES

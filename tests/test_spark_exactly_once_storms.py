@@ -29,10 +29,9 @@ from ottla_spark.exactly_once.planning import Plan, plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options import read_options
 from ottla_testkit.features import TRANSACTION_VERSION, set_feature
-from ottla_testkit.free_ports import HOST
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.proxy import Cut, CuttingProxy
-from transactions_kit import LONG, WAIT, await_in_sync, chance, new_id, read, transactional
+from ottla_testkit.proxy import Cut
+from transactions_kit import LONG, WAIT, await_in_sync, broker_behind_a_proxy, chance, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -206,20 +205,17 @@ def test_batches_whose_connections_are_cut_are_exact(level: int) -> None:
     """Requests and answers of driver and tasks are lost on the way, and every sixth driver dies as well."""
     luck = chance(f"cuts at {level}")
     cuts = [Cut(after=luck.randint(1, 3_000), from_target=luck.random() < 0.5) for _ in range(50 * BATCHES)]
-    with CuttingProxy(HOST, 1) as proxy:
-        advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
-        with KafkaCluster(config=advertised) as kafka:
-            proxy.point_to(*kafka.address(1))
-            set_feature(kafka.address(1), TRANSACTION_VERSION, level)
-            kafka.create_topic("t", partitions=PARTITIONS)
-            query = application(kafka, "t", luck)
-            proxy.cut_by(cuts)
-            for batch in range(BATCHES // 2):
-                query.write(batch, Fault.some(luck) if batch % 6 == 5 else None)
-            print(f"{proxy.cuts} cuts, {query.deaths} deaths")
-            assert proxy.cuts > BATCHES
-            proxy.cut_by([])
-            check(query)
+    with broker_behind_a_proxy() as (kafka, proxy):
+        set_feature(kafka.address(1), TRANSACTION_VERSION, level)
+        kafka.create_topic("t", partitions=PARTITIONS)
+        query = application(kafka, "t", luck)
+        proxy.cut_by(cuts)
+        for batch in range(BATCHES // 2):
+            query.write(batch, Fault.some(luck) if batch % 6 == 5 else None)
+        print(f"{proxy.cuts} cuts, {query.deaths} deaths")
+        assert proxy.cuts > BATCHES
+        proxy.cut_by([])
+        check(query)
 
 
 def test_a_worker_that_gives_its_rows_up_is_not_held_up_by_them(kafka: KafkaCluster) -> None:

@@ -7,10 +7,20 @@ from itertools import pairwise
 import pytest
 
 from ottla_testkit.features import TRANSACTION_VERSION, set_feature
-from ottla_testkit.free_ports import HOST
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.proxy import Cut, CuttingProxy
-from transactions_kit import LONG, WAIT, chance, committed, group_offsets, new_id, read, send, transactional
+from ottla_testkit.proxy import Cut
+from transactions_kit import (
+    LONG,
+    WAIT,
+    broker_behind_a_proxy,
+    chance,
+    committed,
+    group_offsets,
+    new_id,
+    read,
+    send,
+    transactional,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -31,34 +41,31 @@ def test_connections_cut_at_random_leave_each_transaction_whole_as_the_producer_
     ]
     kept: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
     position = -1
-    with CuttingProxy(HOST, 1) as proxy:
-        advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
-        with KafkaCluster(config=advertised) as kafka:
-            proxy.point_to(*kafka.address(1))
-            set_feature(kafka.address(1), TRANSACTION_VERSION, level)
-            kafka.create_topic("t", partitions=PARTITIONS)
-            soon = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 20, "retry_backoff_ms": 1}
-            with transactional(kafka, batch_size=400, retry_backoff_max_ms=20, **soon) as producer:
-                proxy.cut_by(plan)
-                producer.init_transactions()
-                for number in range(TRANSACTIONS):
-                    producer.begin_transaction()
-                    values = [b"%d.%d" % (number, record) for record in range(random.randint(1, 40))]
-                    send(producer, "t", values)
-                    if random.random() < 0.3:
-                        producer.flush(WAIT)
-                    if with_offsets := random.random() < 0.5:
-                        producer.send_offsets_to_transaction({("t", 0): number}, group)
-                    if random.random() < 0.2:
-                        producer.abort_transaction()
-                        continue
-                    producer.commit_transaction()
-                    position = number if with_offsets else position
-                    for partition in kept:
-                        partition += values
-            proxy.cut_by([])
-            found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
-            [offset] = group_offsets(kafka.bootstrap_servers, group, "t")
+    with broker_behind_a_proxy() as (kafka, proxy):
+        set_feature(kafka.address(1), TRANSACTION_VERSION, level)
+        kafka.create_topic("t", partitions=PARTITIONS)
+        soon = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 20, "retry_backoff_ms": 1}
+        with transactional(kafka, batch_size=400, retry_backoff_max_ms=20, **soon) as producer:
+            proxy.cut_by(plan)
+            producer.init_transactions()
+            for number in range(TRANSACTIONS):
+                producer.begin_transaction()
+                values = [b"%d.%d" % (number, record) for record in range(random.randint(1, 40))]
+                send(producer, "t", values)
+                if random.random() < 0.3:
+                    producer.flush(WAIT)
+                if with_offsets := random.random() < 0.5:
+                    producer.send_offsets_to_transaction({("t", 0): number}, group)
+                if random.random() < 0.2:
+                    producer.abort_transaction()
+                    continue
+                producer.commit_transaction()
+                position = number if with_offsets else position
+                for partition in kept:
+                    partition += values
+        proxy.cut_by([])
+        found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
+        [offset] = group_offsets(kafka.bootstrap_servers, group, "t")
 
     assert found == kept
     assert offset == position

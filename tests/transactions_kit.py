@@ -17,7 +17,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from ottla import Producer
+from ottla_testkit.free_ports import HOST
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.proxy import CuttingProxy
 from ottla_testkit.wire import metadata, transaction_coordinator
 
 LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
@@ -39,6 +41,16 @@ def chance(purpose: str) -> random.Random:
 def new_id() -> str:
     """A transactional id that nobody else has."""
     return f"id-{uuid.uuid4().hex[:12]}"
+
+
+@contextmanager
+def broker_behind_a_proxy() -> Iterator[tuple[KafkaCluster, CuttingProxy]]:
+    """A broker that sends its clients to the proxy."""
+    with CuttingProxy(HOST, 1) as proxy:
+        advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
+        with KafkaCluster(config=advertised) as kafka:
+            proxy.point_to(*kafka.address(1))
+            yield kafka, proxy
 
 
 def transactional(kafka: KafkaCluster, transactional_id: str | None = None, /, **settings: Any) -> Producer:
