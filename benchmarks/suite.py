@@ -114,7 +114,7 @@ def main(rounds: int, only: Sequence[str], records: float, latency: bool, folder
     if not chosen:
         raise click.BadParameter(f"no scenario has {' or '.join(only)} in its name", param_hint="--only")
     before = environment()
-    with KafkaCluster() as kafka:
+    with KafkaCluster(heap="1g", sustained=True) as kafka:
         broker = Broker(kafka.bootstrap_servers, {})
         results = throughput(broker, chosen, rounds)
         found = latencies(broker, _fastest_rival(results), rounds) if latency else []

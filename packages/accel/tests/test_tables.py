@@ -150,3 +150,33 @@ def test_what_is_the_same_in_every_row_is_kept_once() -> None:
     assert list(facts.value_sizes[990:]) == [-1] * 10
     with pytest.raises(IndexError):
         facts.timestamps_ms[1_000]
+
+
+def test_memory_that_a_later_batch_takes_over_is_not_that_of_one_that_is_still_read() -> None:
+    """Large batches, some of them kept for a while, as those are that wait for an answer."""
+    size = 200_000
+    kept: list[tuple[int, Any]] = []
+    for number in range(200):
+        values = pa.array([bytes([number % 251]) * size], pa.binary())
+        [cut] = tables.cut_rows(TableRows(count=1, now_ms=NOW, values=values), None, most=size + 100)
+        [section] = cut.columns.encode(2).chunks
+        if number % 3:
+            kept.append((number, section))
+        if len(kept) > 9:
+            del kept[number % 9]
+        for before, content in kept:
+            assert bytes(content[-size - 1 : -1]) == bytes([before % 251]) * size
+
+
+def test_batches_that_are_done_with_leave_a_bounded_amount_of_memory() -> None:
+    psutil = pytest.importorskip("psutil")
+    values = pa.array([bytes(1_000_000)] * 64, pa.binary())
+    rows = TableRows(count=64, now_ms=NOW, values=values)
+
+    def write_and_forget() -> int:
+        list(tables.cut_rows(rows, None, most=1_000_100))
+        held: int = psutil.Process().memory_info().rss
+        return held
+
+    first = write_and_forget()
+    assert max(write_and_forget() for _round in range(5)) < first + 8 * 1024 * 1024

@@ -19,3 +19,12 @@ def test_a_version_with_log4j_is_told_to_print_its_log(tmp_path: Path) -> None:
     (written,) = tmp_path.iterdir()
     assert f"-Dlog4j.configuration=file://{written}" in command
     assert "ConsoleAppender" in written.read_text()
+
+
+def test_a_broker_under_load_is_compiled_and_collected_as_in_production(tmp_path: Path) -> None:
+    def command(*, sustained: bool) -> list[str]:
+        return jvm_command("/bin/java", version="4.3.0", jars=JARS, heap="1g", folder=tmp_path, sustained=sustained)
+
+    assert "-XX:+UseG1GC" in command(sustained=True)
+    assert not [option for option in command(sustained=True) if "Tiered" in option]
+    assert "-XX:TieredStopAtLevel=1" in command(sustained=False)

@@ -15,6 +15,9 @@ ctypedef struct Parts:
 cdef class Bytes:
     cdef uint8_t* _bytes
     cdef Py_ssize_t _size
+    cdef Py_ssize_t _room
+    cdef int take(self, Py_ssize_t room) except -1
+    cdef void fit(self, Py_ssize_t size) noexcept
 
 
 cdef class NativeColumns:

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -26,18 +26,64 @@ cdef type METADATA = RecordMetadata
 cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
 
+cdef struct Kept:
+    uint8_t* at
+    Py_ssize_t room
+
+cdef Py_ssize_t LEAST_KEPT = 128 * 1024  # smaller ones the C library keeps itself
+cdef Py_ssize_t MOST_ROOM = 16 * 1024 * 1024
+cdef enum: MOST_KEPT = 32
+cdef Kept kept[MOST_KEPT]
+cdef Py_ssize_t kept_count = 0, kept_room = 0
+
 FACT_SIZE = FACT
 """What is kept of a record beside its bytes."""
 
 
 cdef class Bytes:
-    """Memory that was filled elsewhere, to be read; freed with the last view of it."""
+    """Memory that is filled elsewhere, to be read; freed with the last view of it, or kept for the next batch.
+
+    The system would zero every page of it again, which takes longer than writing there.
+    """
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyBuffer_FillInfo(buffer, self, self._bytes, self._size, 1, flags)
 
     def __dealloc__(self):
-        PyMem_Free(self._bytes)
+        global kept_count, kept_room
+        if self._room < LEAST_KEPT or kept_count == MOST_KEPT or kept_room + self._room > MOST_ROOM:
+            PyMem_Free(self._bytes)
+            return
+        kept[kept_count].at, kept[kept_count].room = self._bytes, self._room
+        kept_count += 1
+        kept_room += self._room
+
+    cdef int take(self, Py_ssize_t room) except -1:
+        """Have at least so much room, of a batch that is done with if there is one that fits."""
+        global kept_count, kept_room
+        cdef Py_ssize_t place
+        for place in range(kept_count - 1, -1, -1):
+            if room <= kept[place].room <= room + room // 8:
+                self._bytes, self._room = kept[place].at, kept[place].room
+                kept_count -= 1
+                kept_room -= self._room
+                kept[place] = kept[kept_count]
+                return 0
+        self._bytes = <uint8_t*>PyMem_Malloc(room)
+        if self._bytes is NULL:
+            raise MemoryError
+        self._room = room
+        return 0
+
+    cdef void fit(self, Py_ssize_t size) noexcept:
+        """So much of the room was filled. Much that was not is given back."""
+        cdef void* smaller
+        self._size = size
+        if size < self._room - self._room // 8:
+            smaller = PyMem_Realloc(self._bytes, max(size, 1))
+            if smaller is not NULL:
+                self._bytes = <uint8_t*>smaller
+            self._room = 0  # no batch of the usual size fits any more
 
 
 cdef class LeftCallbacks:

@@ -5,7 +5,7 @@ Loops over rows run without the GIL. Arrays were validated by pyarrow, so their 
 
 from array import array
 
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy, memset
 
@@ -130,12 +130,6 @@ cdef inline uint8_t* write_part(uint8_t* to, const uint8_t* part, Py_ssize_t siz
     return to
 
 
-cdef void* shrunk(void* memory, Py_ssize_t size) noexcept:
-    """What was asked for too much is given back."""
-    cdef void* smaller = PyMem_Realloc(memory, size)
-    return memory if smaller is NULL else smaller
-
-
 cdef object int_array(const int32_t* numbers, Py_ssize_t count):
     return array("i", (<const char*>numbers)[: count * <Py_ssize_t>sizeof(int32_t)])
 
@@ -251,13 +245,11 @@ cdef class Cutter:
             return None
         cdef Bytes section = Bytes()
         written.room = max(min(self._most, self._all), self._first_size(start))
-        section._bytes = written.at = <uint8_t*>PyMem_Malloc(written.room)
-        if section._bytes is NULL:
-            raise MemoryError
+        section.take(written.room)
+        written.at = section._bytes
         with nogil:
             stop = self._write_plainly(start, &written) if self._plain else self._write(start, &written, False)
-        section._size = written.at - section._bytes
-        section._bytes = <uint8_t*>shrunk(section._bytes, section._size)
+        section.fit(written.at - section._bytes)
         self._position = stop
         columns = self._columns(section, start, stop, &written)
         if self._order is NULL:

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla import OttlaError
 from ottla_spark.task import TaskWritten
+from ottla_spark.worker_memory import settle_in
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ MOST_LINES: Final = 20
 
 def tell(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: bool) -> None:
     """Log what the tasks of a write have told, and where a report is wanted, publish it."""
+    settle_in()
     report = WriteReport.of(what, messages)
     _log.info("%s", report.line())
     if wanted:

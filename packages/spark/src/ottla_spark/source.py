@@ -12,6 +12,7 @@ from ottla import OttlaError
 from ottla_spark.columns import ColumnPositions, find_columns
 from ottla_spark.errors import WriteRefused
 from ottla_spark.options import Guarantee, WriteOptions, read_options
+from ottla_spark.worker_memory import settle_in
 from ottla_spark.writer import OttlaStreamWriter, OttlaWriter
 
 _WRITES_ONLY: Final = (
@@ -81,5 +82,6 @@ class OttlaDataSource(DataSource):
         raise OttlaError(_WRITES_ONLY)
 
     def _checked(self, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
+        settle_in()
         options = read_options(self.options, problems=problems)
         return options, find_columns(schema, topic=options.topic, problems=problems, value_format=options.value_format)

@@ -22,6 +22,7 @@ from ottla_spark.options import WriteOptions
 from ottla_spark.outbox import Outbox
 from ottla_spark.prompt_rows import promptly
 from ottla_spark.records import RowPlace, by_topic, records_of, size
+from ottla_spark.worker_memory import settle_in
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +56,7 @@ def send_rows(
     task: str,
 ) -> TaskWritten:
     """Send all rows and wait for them; *producer* is asked for when there is one. Raises WriteFailed."""
+    settle_in()
     outbox: Outbox | None = None
     rows = bytes_ = 0
     reading = sending = waiting = 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from ottla_testkit.release import needs_zookeeper
 
@@ -18,11 +19,25 @@ log4j.appender.console.layout.ConversionPattern=%d %p %m (%c)%n
 """
 
 
+SOON_READY: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""For a broker of some seconds: what runs often is compiled once, soon, and not well."""
+
+SUSTAINED: Final = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+"""For a broker under load: compiled and collected as Kafka's own start script has it."""
+
+
 def jvm_command(
-    java: str, *, version: str, jars: Path, heap: str, folder: Path, options: Sequence[str] = ()
+    java: str,
+    *,
+    version: str,
+    jars: Path,
+    heap: str,
+    folder: Path,
+    options: Sequence[str] = (),
+    sustained: bool = False,
 ) -> list[str]:
     """A command to which a main class and its arguments are added; `folder` takes a file that it refers to."""
-    command = [java, f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    command = [java, f"-Xmx{heap}", *(SUSTAINED if sustained else SOON_READY)]
     if needs_zookeeper(version):
         log4j = folder / "log4j.properties"
         log4j.write_text(LOG4J)

@@ -45,7 +45,8 @@ from ottla_testkit.zookeeper import ZooKeeper
 class KafkaCluster:
     """`nodes` combined brokers and controllers with ids from 1; `config` adds to every broker's settings.
 
-    `security` adds listeners with TLS and SASL to a single node of 3.5 or later.
+    `sustained` has brokers compiled as in production, which takes a minute of load, and gives rates and latencies
+    meaning; otherwise they start quickly. `security` adds listeners with TLS and SASL to a single node of 3.5 or later.
     `version` may be any from 0.10.2 on; before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches
     the jars if need be and returns when every node serves; leaving ends every process and removes every file.
     Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
@@ -59,6 +60,7 @@ class KafkaCluster:
         config: Mapping[str, Setting] | None = None,
         heap: str = "256m",
         security: Security | None = None,
+        sustained: bool = False,
     ) -> None:
         self.nodes = list(range(1, nodes + 1))
         self.version = version
@@ -67,6 +69,7 @@ class KafkaCluster:
             raise ClusterError("only a single node of Kafka 3.5 or later can have listeners with TLS and SASL")
         self._config = dict(config or {})
         self._heap = heap
+        self._sustained = sustained
         self._security = security
         self._folder: Path | None = None
         self._java: list[str] = []
@@ -240,7 +243,15 @@ class KafkaCluster:
     def _launch(self, java: str, *, jars: Path) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="ottla-kafka-"))
         options = () if self._security is None else self._security.jvm_options
-        self._java = jvm_command(java, version=self.version, jars=jars, heap=self._heap, folder=folder, options=options)
+        self._java = jvm_command(
+            java,
+            version=self.version,
+            jars=jars,
+            heap=self._heap,
+            folder=folder,
+            options=options,
+            sustained=self._sustained,
+        )
         count = len(self.nodes)
         found = free_ports(2 * count)
         for number, port in zip(self.nodes, found[:count], strict=True):

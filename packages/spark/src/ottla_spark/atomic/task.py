@@ -28,6 +28,7 @@ from ottla_spark.outbox import Outbox
 from ottla_spark.prompt_rows import promptly
 from ottla_spark.records import TOPIC, RowPlace, by_topic
 from ottla_spark.shipped_files import with_shipped_files
+from ottla_spark.worker_memory import settle_in
 
 TRANSACTIONAL_ID: Final = "transactional.id"
 
@@ -45,6 +46,7 @@ class TaskWrite:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `mapInArrow`, with parcels. Raises WriteFailed or TaskRefused."""
+        settle_in()
         context = TaskContext.get()
         assert context is not None, "Spark runs this"
         rows = chain.from_iterable(map(unpacked, promptly(batches)))
