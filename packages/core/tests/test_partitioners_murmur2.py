@@ -117,6 +117,8 @@ def test_the_plugin_is_made_from_its_keys() -> None:
 
     assert config == {
         "batch.size": 16384,
+        "linger.ms": 5.0,
+        "batch.growth.enable": True,
         "partitioner.ignore.keys": False,
         "partitioner.adaptive.partitioning.enable": True,
     }
@@ -125,12 +127,28 @@ def test_the_plugin_is_made_from_its_keys() -> None:
     assert made.partition("t", b"a", same) == made.partition("t", b"b", same)
 
 
+@pytest.mark.parametrize(("growth", "batches"), [(True, 64), (False, 1)])
+def test_records_stay_for_several_batches_only_where_those_can_become_one(growth: bool, batches: int) -> None:
+    config = {key.name: key.default for key in plugin.ottla_config_keys()}
+    made = plugin.ottla_partitioner({**config, "linger.ms": 1e9, "batch.growth.enable": growth})
+    assert isinstance(made, Murmur2Partitioner)
+    same, stays = view(1000), 0
+    first = made.partition("t", None, same)
+    while made.partition("t", None, same) == first:
+        made.appended("t", first, config["batch.size"])
+        stays += 1
+
+    assert stays == batches
+
+
 @pytest.mark.parametrize(("raw", "value"), [("true", True), (" False", False), (True, True), ("TRUE", True)])
 def test_switches_may_be_words(raw: object, value: bool) -> None:
     assert plugin.IGNORE_KEYS.type(raw) is value
 
 
-@pytest.mark.parametrize(("key", "raw"), [(plugin.ADAPTIVE, "yes"), (plugin.BATCH_SIZE, -1), (plugin.BATCH_SIZE, "x")])
+@pytest.mark.parametrize(
+    ("key", "raw"), [(plugin.ADAPTIVE, "yes"), (plugin.BATCH_SIZE, -1), (plugin.BATCH_SIZE, "x"), (plugin.LINGER, -1)]
+)
 def test_wrong_values_are_refused(key: Any, raw: object) -> None:
     with pytest.raises(ValueError, match=r"must be|invalid literal"):
         key.type(raw)

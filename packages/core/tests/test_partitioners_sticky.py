@@ -12,6 +12,7 @@ import pytest
 
 from ottla.interfaces import TopicView
 from ottla.partitioners.sticky import StickyChoice
+from ottla_testkit.manual_clock import ManualClock
 
 BATCH_SIZE = 1000
 
@@ -57,6 +58,44 @@ def test_records_stay_until_they_fill_a_batch(choice: StickyChoice) -> None:
     stretches = [stays[start : start + 9] for start in range(0, 90, 9)]
     assert [len(set(stretch)) for stretch in stretches] == [1] * 10
     assert len({stretch[0] for stretch in stretches}) > 5
+
+
+def stretch(choice: StickyChoice, clock: ManualClock, *, size: int, pause: float) -> tuple[int, float]:
+    """The bytes that go to one partition in a row, *size* at a time, and how long that takes."""
+    same = view(1000)
+    first, began, sent = choice.partition("t", same), clock(), 0
+    while choice.partition("t", same) == first:
+        assert sent < 1 << 24, "it does not come to an end"
+        clock.advance(pause)
+        choice.appended("t", first, size)
+        sent += size
+    return sent, clock() - began
+
+
+LINGER = 0.005
+
+
+@pytest.mark.parametrize(
+    ("pause", "stays"),
+    [
+        (0.020, BATCH_SIZE),  # slowly: a batch's worth
+        (0.001, 5 * BATCH_SIZE),  # more than a batch in the time that batches linger: for that time
+        (0.0, 1 << 20),  # at once: not without end
+    ],
+)
+def test_records_that_come_quickly_stay_for_as_long_as_batches_linger(pause: float, stays: int) -> None:
+    clock = ManualClock()
+    choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=True, random=Random(7), linger=LINGER, clock=clock)
+    stretch(choice, clock, size=BATCH_SIZE, pause=pause)  # the first stay has begun before the first record
+
+    sent, _took = stretch(choice, clock, size=BATCH_SIZE, pause=pause)
+
+    assert stays <= sent <= stays + BATCH_SIZE
+
+
+def test_without_lingering_a_batchs_worth_is_all(choice: StickyChoice) -> None:
+    clock = ManualClock()
+    assert stretch(choice, clock, size=BATCH_SIZE, pause=0.0) == (BATCH_SIZE, 0.0)
 
 
 @pytest.mark.rule("partitioner.sticky")

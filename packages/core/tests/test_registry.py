@@ -282,7 +282,7 @@ def test_a_plugin_that_would_end_the_program_is_only_broken(site: Site, source: 
     site.install(source)
 
     assert told in broken()
-    assert "linger.ms" not in Registry().declared_keys()
+    assert "buffer.memory" not in Registry().declared_keys()
 
 
 @pytest.mark.parametrize("attr", [":", ":First()", " of mine"])

@@ -58,6 +58,13 @@ def _size(raw: Any) -> int:
     return size
 
 
+def _milliseconds(raw: Any) -> float:
+    milliseconds = float(raw)
+    if milliseconds < 0:
+        raise ValueError("must be at least 0")
+    return milliseconds
+
+
 def _boolean(raw: Any) -> bool:
     word = str(raw).strip().lower()
     if word not in ("true", "false"):
@@ -70,6 +77,18 @@ BATCH_SIZE: Final = ConfigKey(
     type=_size,
     default=16_384,
     meaning="Records without a key move on to another partition after about so many bytes.",
+)
+LINGER: Final = ConfigKey(
+    name="linger.ms",
+    type=_milliseconds,
+    default=5.0,
+    meaning="Records without a key stay so long where they are if more than a batch of them comes in that time.",
+)
+GROWTH: Final = ConfigKey(
+    name="batch.growth.enable",
+    type=_boolean,
+    default=True,
+    meaning="Without growth, records without a key never stay for more than a batch.",
 )
 IGNORE_KEYS: Final = ConfigKey(
     name="partitioner.ignore.keys",
@@ -87,11 +106,16 @@ ADAPTIVE: Final = ConfigKey(
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    return [BATCH_SIZE, IGNORE_KEYS, ADAPTIVE]
+    return [BATCH_SIZE, LINGER, GROWTH, IGNORE_KEYS, ADAPTIVE]
 
 
 @hookimpl
 def ottla_partitioner(config: PluginConfig) -> Partitioner:
     ignore_keys = config[IGNORE_KEYS.name]
-    choice = StickyChoice(batch_size=config[BATCH_SIZE.name], adaptive=config[ADAPTIVE.name], random=Random())
+    choice = StickyChoice(
+        batch_size=config[BATCH_SIZE.name],
+        linger=config[LINGER.name] / 1000 if config[GROWTH.name] else 0.0,
+        adaptive=config[ADAPTIVE.name],
+        random=Random(),
+    )
     return Murmur2Partitioner(choice, ignore_keys=ignore_keys)

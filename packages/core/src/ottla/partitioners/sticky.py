@@ -1,5 +1,9 @@
 """Where records without a key go: to one partition until it has a batch's worth, then to another (KIP-794).
 
+Where records come quickly they stay for `linger.ms`, up to a megabyte: otherwise each of many partitions would have
+a small batch waiting, and a record costs half as much in a large one. How long brokers take has no part in that, or
+slow ones would be given more.
+
 The next one is drawn at random among those that can take records, with more weight on short queues. Many threads
 come here at once and no lock is taken: a lost update costs some balance, never a wrong partition.
 """
@@ -7,15 +11,19 @@ come here at once and no lock is taken: a lost update costs some balance, never 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from random import Random
+from time import monotonic
 from typing import Final
 
 from ottla.interfaces import TopicView
 
 _ENOUGH: Final = 7 / 8
 """A batch that is filled so far takes no large record any more, so the stay has ended."""
+
+_LONG_STAY: Final = 1024 * 1024
+"""A stay ends with so many bytes, however quickly they came."""
 
 _DRAWS_FROM_ONE_LOOK: Final = 1 / 8
 """Queues are looked at again after so many draws for each candidate: a look at 5000 partitions takes 400 us."""
@@ -24,18 +32,29 @@ _DRAWS_FROM_ONE_LOOK: Final = 1 / 8
 class _Stay:
     """Where a topic's records go for now, and how many bytes went there."""
 
-    __slots__ = ("bytes", "draw", "partition")
+    __slots__ = ("bytes", "draw", "partition", "since")
 
-    def __init__(self, draw: _Draw) -> None:
+    def __init__(self, draw: _Draw, *, now: float) -> None:
         self.draw = draw
         self.partition = draw.next()
         self.bytes = 0
+        self.since = now
 
 
 class StickyChoice:
     """One partition at a time for each topic. Thread-safe; *random* is drawn from once for each move."""
 
-    def __init__(self, *, batch_size: int, adaptive: bool, random: Random) -> None:
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        adaptive: bool,
+        random: Random,
+        linger: float = 0.0,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._linger = linger
+        self._clock = clock
         self._batch_size = max(batch_size, 1)
         self._adaptive = adaptive
         self._random = random
@@ -54,8 +73,11 @@ class StickyChoice:
         if stay is None or stay.partition != partition:
             return
         stay.bytes += size
-        if stay.bytes >= self._batch_size * _ENOUGH:
-            self._stays[topic] = _Stay(stay.draw)
+        if stay.bytes < self._batch_size * _ENOUGH:
+            return
+        now = self._clock()
+        if stay.bytes >= _LONG_STAY or now - stay.since >= self._linger:
+            self._stays[topic] = _Stay(stay.draw, now=now)
 
     def _look_again(self, topic: str, stay: _Stay | None, view: TopicView) -> int:
         """Stay where we are if that is still among the candidates."""
@@ -63,7 +85,7 @@ class StickyChoice:
         if stay is not None and stay.partition in draw.candidates:
             stay.draw = draw
         else:
-            stay = self._stays[topic] = _Stay(draw)
+            stay = self._stays[topic] = _Stay(draw, now=self._clock())
         return stay.partition
 
 
