@@ -93,6 +93,16 @@ def test_records_that_come_quickly_stay_for_as_long_as_batches_linger(pause: flo
     assert stays <= sent <= stays + BATCH_SIZE
 
 
+def test_batches_that_linger_for_long_do_not_keep_records_from_moving_on() -> None:
+    clock = ManualClock()
+    choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=True, random=Random(7), linger=60.0, clock=clock)
+    stretch(choice, clock, size=BATCH_SIZE, pause=0.001)
+
+    _sent, took = stretch(choice, clock, size=BATCH_SIZE, pause=0.001)
+
+    assert took == pytest.approx(0.010)
+
+
 def test_without_lingering_a_batchs_worth_is_all(choice: StickyChoice) -> None:
     clock = ManualClock()
     assert stretch(choice, clock, size=BATCH_SIZE, pause=0.0) == (BATCH_SIZE, 0.0)

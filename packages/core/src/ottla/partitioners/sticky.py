@@ -1,8 +1,8 @@
 """Where records without a key go: to one partition until it has a batch's worth, then to another (KIP-794).
 
-Where records come quickly they stay for `linger.ms`, up to a megabyte: otherwise each of many partitions would have
-a small batch waiting, and a record costs half as much in a large one. How long brokers take has no part in that, or
-slow ones would be given more.
+Where records come quickly they stay for `linger.ms`, up to 10 ms and a megabyte: otherwise each of many partitions
+would have a small batch waiting, and a record costs half as much in a large one. How long brokers take has no part in
+that, or slow ones would be given more.
 
 The next one is drawn at random among those that can take records, with more weight on short queues. Many threads
 come here at once and no lock is taken: a lost update costs some balance, never a wrong partition.
@@ -23,7 +23,8 @@ _ENOUGH: Final = 7 / 8
 """A batch that is filled so far takes no large record any more, so the stay has ended."""
 
 _LONG_STAY: Final = 1024 * 1024
-"""A stay ends with so many bytes, however quickly they came."""
+_LONG_STAY_SECONDS: Final = 0.010
+"""A stay ends with so many bytes, however quickly they came, and a batch's worth after so long."""
 
 _DRAWS_FROM_ONE_LOOK: Final = 1 / 8
 """Queues are looked at again after so many draws for each candidate: a look at 5000 partitions takes 400 us."""
@@ -53,7 +54,7 @@ class StickyChoice:
         linger: float = 0.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._linger = linger
+        self._seconds = min(linger, _LONG_STAY_SECONDS)
         self._clock = clock
         self._batch_size = max(batch_size, 1)
         self._adaptive = adaptive
@@ -76,7 +77,7 @@ class StickyChoice:
         if stay.bytes < self._batch_size * _ENOUGH:
             return
         now = self._clock()
-        if stay.bytes >= _LONG_STAY or now - stay.since >= self._linger:
+        if stay.bytes >= _LONG_STAY or now - stay.since >= self._seconds:
             self._stays[topic] = _Stay(stay.draw, now=now)
 
     def _look_again(self, topic: str, stay: _Stay | None, view: TopicView) -> int:
