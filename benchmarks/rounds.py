@@ -24,6 +24,8 @@ from stopwatch import Measurement
 from workload import Workload
 
 ANSWER_SECONDS: Final = 30.0
+REMOVED_IN_A_SECOND: Final = 1_000
+"""So many partitions: each has three files open until the broker has removed it, which it does in its own time."""
 PEERS_SCRIPT: Final = Path(__file__).with_name("peers.py")
 
 
@@ -122,6 +124,7 @@ def run_once(broker: Broker, peer: str, workload: Workload, *, number: int, time
         return attrs.evolve(run, problem=(said if isinstance(said, str) else said.decode()).strip()[-1_000:])
     finally:
         broker.delete_topic(topic)
+        time.sleep(workload.partitions / REMOVED_IN_A_SECOND)
 
 
 def _order(peers: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
