@@ -168,6 +168,27 @@ def test_memory_that_a_later_batch_takes_over_is_not_that_of_one_that_is_still_r
             assert bytes(content[-size - 1 : -1]) == bytes([before % 251]) * size
 
 
+def test_memory_of_sizes_that_nobody_asks_for_any_more_makes_way() -> None:
+    """Otherwise what came first would be kept, and nothing used again."""
+    resource = pytest.importorskip("resource")
+
+    def cut(size: int, count: int) -> None:
+        values = pa.array([bytes(size)] * count, pa.binary())
+        list(tables.cut_rows(TableRows(count=count, now_ms=NOW, values=values), None, most=size + 100))
+
+    def faults_of(size: int, count: int) -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        cut(size, count)
+        faults: int = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        return faults
+
+    cut(150_000, 40)
+    cut(1_000_000, 15)
+    pages = 15 * 1_000_000 // resource.getpagesize()
+    assert min(faults_of(1_000_000, 15) for _round in range(5)) < pages // 2
+    cut(150_000, 40)
+
+
 def test_batches_that_are_done_with_leave_a_bounded_amount_of_memory() -> None:
     psutil = pytest.importorskip("psutil")
     values = pa.array([bytes(1_000_000)] * 64, pa.binary())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from ottla.partitioners.murmur2 import Murmur2Partitioner, partition_for_key, po
 from ottla.partitioners.murmur2_column import murmur2_column
 from ottla.partitioners.murmur2_hash import murmur2
 from ottla.partitioners.sticky import StickyChoice
+from ottla_testkit.manual_clock import ManualClock
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "murmur2.json").read_text())
 
@@ -128,7 +130,10 @@ def test_the_plugin_is_made_from_its_keys() -> None:
 
 
 @pytest.mark.parametrize(("growth", "batches"), [(True, 64), (False, 1)])
-def test_records_stay_for_several_batches_only_where_those_can_become_one(growth: bool, batches: int) -> None:
+def test_records_stay_for_several_batches_only_where_those_can_become_one(
+    growth: bool, batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "StickyChoice", partial(StickyChoice, clock=ManualClock()))
     config = {key.name: key.default for key in plugin.ottla_config_keys()}
     made = plugin.ottla_partitioner({**config, "linger.ms": 1e9, "batch.growth.enable": growth})
     assert isinstance(made, Murmur2Partitioner)

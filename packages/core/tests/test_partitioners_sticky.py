@@ -103,6 +103,19 @@ def test_batches_that_linger_for_long_do_not_keep_records_from_moving_on() -> No
     assert took == pytest.approx(0.010)
 
 
+def test_rows_of_finished_batches_move_on_after_a_batchs_worth() -> None:
+    clock = ManualClock()
+    choice = StickyChoice(batch_size=BATCH_SIZE, adaptive=True, random=Random(7), linger=LINGER, clock=clock)
+    same = view(1000)
+    places = []
+    for _ in range(20):
+        places.append(choice.partition("t", same))
+        choice.finished("t", places[-1], BATCH_SIZE // 2)
+
+    assert len(set(places[0::2])) > 8
+    assert places[0::2] == places[1::2]
+
+
 def test_without_lingering_a_batchs_worth_is_all(choice: StickyChoice) -> None:
     clock = ManualClock()
     assert stretch(choice, clock, size=BATCH_SIZE, pause=0.0) == (BATCH_SIZE, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -61,7 +62,7 @@ def test_a_partition_that_is_named_wins_over_key_and_partitioner() -> None:
 
 @pytest.mark.rule("partitioner.sticky.batch", "partitioner.sticky")
 def test_records_without_a_key_fill_one_batch_after_the_other() -> None:
-    lasting = {"linger_ms": HOUR_MS, "delivery_timeout_ms": 2 * HOUR_MS}
+    lasting: dict[str, Any] = {"linger_ms": HOUR_MS, "delivery_timeout_ms": 2 * HOUR_MS}
     with simulated(*[1] * 50, batch_size=1_000, batch_growth_enable=False, **lasting) as world:
         deliveries = [world.producer.send("t", bytes(80)) for _ in range(100)]
         Calling(world, world.producer.flush).rounds()

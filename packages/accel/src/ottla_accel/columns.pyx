@@ -11,7 +11,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from ottla_accel.slots cimport fill, new_tuple
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
@@ -30,11 +30,19 @@ cdef struct Kept:
     uint8_t* at
     Py_ssize_t room
 
-cdef Py_ssize_t LEAST_KEPT = 128 * 1024  # smaller ones the C library keeps itself
-cdef Py_ssize_t MOST_ROOM = 16 * 1024 * 1024
-cdef enum: MOST_KEPT = 32
-cdef Kept kept[MOST_KEPT]
-cdef Py_ssize_t kept_count = 0, kept_room = 0
+cdef Py_ssize_t LEAST_KEPT = 128 * 1024  # smaller ones a C library keeps itself
+cdef Py_ssize_t MOST_KEPT_BYTES = 16 * 1024 * 1024
+cdef enum: MOST_KEPT_BLOCKS = 32
+cdef Kept kept[MOST_KEPT_BLOCKS]  # of the whole process, the one that waits for longest first; under the GIL
+cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
+
+
+cdef void forget_kept(Py_ssize_t place) noexcept:
+    """It is somebody's now, or freed."""
+    global kept_blocks, kept_bytes
+    kept_blocks -= 1
+    kept_bytes -= kept[place].room
+    memmove(&kept[place], &kept[place + 1], (kept_blocks - place) * sizeof(Kept))
 
 FACT_SIZE = FACT
 """What is kept of a record beside its bytes."""
@@ -50,24 +58,24 @@ cdef class Bytes:
         PyBuffer_FillInfo(buffer, self, self._bytes, self._size, 1, flags)
 
     def __dealloc__(self):
-        global kept_count, kept_room
-        if self._room < LEAST_KEPT or kept_count == MOST_KEPT or kept_room + self._room > MOST_ROOM:
+        global kept_blocks, kept_bytes
+        if not LEAST_KEPT <= self._room <= MOST_KEPT_BYTES:
             PyMem_Free(self._bytes)
             return
-        kept[kept_count].at, kept[kept_count].room = self._bytes, self._room
-        kept_count += 1
-        kept_room += self._room
+        while kept_blocks == MOST_KEPT_BLOCKS or kept_bytes + self._room > MOST_KEPT_BYTES:
+            PyMem_Free(kept[0].at)  # what nobody has asked for has to make way
+            forget_kept(0)
+        kept[kept_blocks].at, kept[kept_blocks].room = self._bytes, self._room
+        kept_blocks += 1
+        kept_bytes += self._room
 
     cdef int take(self, Py_ssize_t room) except -1:
         """Have at least so much room, of a batch that is done with if there is one that fits."""
-        global kept_count, kept_room
         cdef Py_ssize_t place
-        for place in range(kept_count - 1, -1, -1):
+        for place in range(kept_blocks - 1, -1, -1):
             if room <= kept[place].room <= room + room // 8:
                 self._bytes, self._room = kept[place].at, kept[place].room
-                kept_count -= 1
-                kept_room -= self._room
-                kept[place] = kept[kept_count]
+                forget_kept(place)
                 return 0
         self._bytes = <uint8_t*>PyMem_Malloc(room)
         if self._bytes is NULL:
@@ -79,11 +87,11 @@ cdef class Bytes:
         """So much of the room was filled. Much that was not is given back."""
         cdef void* smaller
         self._size = size
-        if size < self._room - self._room // 8:
+        if size < self._room - self._room // 16:
             smaller = PyMem_Realloc(self._bytes, max(size, 1))
             if smaller is not NULL:
                 self._bytes = <uint8_t*>smaller
-            self._room = 0  # no batch of the usual size fits any more
+            self._room = 0  # to be freed: no batch of the usual size fits there any more
 
 
 cdef class LeftCallbacks:

@@ -163,7 +163,8 @@ class Partitioner(Protocol):
     - `on_new_batch(topic, partition, view)`: told that a record would begin a new batch there, then asked once more.
     - `sticky = True` with `appended(topic, partition, size)`: records without a key go where the last one went, without
       a question, while the batch there has room; then `appended` tells how many bytes went there, and the next
-      question comes. With `ignores_keys = True` that holds for all records.
+      question comes. With `ignores_keys = True` that holds for all records. `finished`, with the same arguments, is
+      told in place of `appended` of rows of tables, whose batches nothing can join.
     - `partition_column(topic, keys, view)`: the partitions of many keys at once, none of them None, when that is faster
       than one by one; records with keys then wait together until there are many of them.
     """

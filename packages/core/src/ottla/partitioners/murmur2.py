@@ -36,6 +36,7 @@ class Murmur2Partitioner:
         self.ignores_keys = ignore_keys
         self._unkeyed = choice.partition
         self.appended = choice.appended
+        self.finished = choice.finished
         self.sticky = True
         self.hashes = "murmur2"
 
@@ -82,7 +83,7 @@ LINGER: Final = ConfigKey(
     name="linger.ms",
     type=_milliseconds,
     default=5.0,
-    meaning="Records without a key stay so long where they are if more than a batch of them comes in that time.",
+    meaning="Records without a key stay so long (10 ms and a megabyte at most) where more than a batch of them comes.",
 )
 GROWTH: Final = ConfigKey(
     name="batch.growth.enable",

@@ -23,8 +23,10 @@ _ENOUGH: Final = 7 / 8
 """A batch that is filled so far takes no large record any more, so the stay has ended."""
 
 _LONG_STAY: Final = 1024 * 1024
+"""A stay ends with so many bytes, or with a batch's worth if that is more, however quickly they came."""
+
 _LONG_STAY_SECONDS: Final = 0.010
-"""A stay ends with so many bytes, however quickly they came, and a batch's worth after so long."""
+"""A stay that has a batch's worth ends after so long at most."""
 
 _DRAWS_FROM_ONE_LOOK: Final = 1 / 8
 """Queues are looked at again after so many draws for each candidate: a look at 5000 partitions takes 400 us."""
@@ -69,7 +71,14 @@ class StickyChoice:
         return self._look_again(topic, stay, view)
 
     def appended(self, topic: str, partition: int, size: int) -> None:
-        """Count *size* bytes that went to a partition; move on when it has a batch's worth."""
+        """Count *size* bytes that went to a partition; move on when it has a batch's worth, and has had it for long."""
+        self._count(topic, partition, size, seconds=self._seconds)
+
+    def finished(self, topic: str, partition: int, size: int) -> None:
+        """The same of records in batches that no other can join: move on when it has a batch's worth."""
+        self._count(topic, partition, size, seconds=0.0)
+
+    def _count(self, topic: str, partition: int, size: int, *, seconds: float) -> None:
         stay = self._stays.get(topic)
         if stay is None or stay.partition != partition:
             return
@@ -77,7 +86,7 @@ class StickyChoice:
         if stay.bytes < self._batch_size * _ENOUGH:
             return
         now = self._clock()
-        if stay.bytes >= _LONG_STAY or now - stay.since >= self._seconds:
+        if stay.bytes >= _LONG_STAY or now - stay.since >= seconds:
             self._stays[topic] = _Stay(stay.draw, now=now)
 
     def _look_again(self, topic: str, stay: _Stay | None, view: TopicView) -> int:

@@ -25,7 +25,7 @@ class RowPartitions:
         self._ignores_keys = bool(getattr(partitioner, "ignores_keys", False))
         self._sticky = bool(getattr(partitioner, "sticky", False))
         self._column = getattr(partitioner, "partition_column", None)
-        self._appended = getattr(partitioner, "appended", None)
+        self._finished = getattr(partitioner, "finished", getattr(partitioner, "appended", None))
         hashes = getattr(partitioner, "hashes", None) == "murmur2"
         self._hashed = getattr(encoder, "murmur2_partitions", None) if hashes else None
 
@@ -48,8 +48,8 @@ class RowPartitions:
     def stay(self, view: TopicView, size: int) -> int:
         """Where *size* bytes of rows without a key go."""
         [chosen] = self._checked([self._partition(self._topic, None, view)], view)
-        if self._appended is not None:
-            self._appended(self._topic, chosen, size)
+        if self._finished is not None:
+            self._finished(self._topic, chosen, size)
         return chosen
 
     def _without_given(self, view: TopicView, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:

@@ -1,0 +1,41 @@
+"""What a partitioner is told of rows without a key that come in tables: their batches are finished."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.interfaces import TopicView
+from ottla.recordbatch.objects import ObjectEncoder
+from ottla.tables.partitioning import RowPartitions
+
+VIEW = TopicView(partitions=3, available=range(3), queued_bytes=[0] * 3)
+
+
+class Sticky:
+    """Keeps to one partition, and notes what it is told."""
+
+    sticky = True
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        return 1
+
+    def appended(self, topic: str, partition: int, size: int) -> None:
+        self.told.append(("appended", size))
+
+
+class StickyForTables(Sticky):
+    """Tells tables from single records."""
+
+    def finished(self, topic: str, partition: int, size: int) -> None:
+        self.told.append(("finished", size))
+
+
+@pytest.mark.parametrize(("partitioner", "told"), [(Sticky(), "appended"), (StickyForTables(), "finished")])
+def test_rows_of_tables_are_told_apart_where_the_partitioner_wants_it(partitioner: Sticky, told: str) -> None:
+    partitions = RowPartitions("t", partitioner=partitioner, encoder=ObjectEncoder())
+
+    assert partitions.stay(VIEW, 7) == 1
+    assert partitioner.told == [(told, 7)]
