@@ -34,7 +34,7 @@ LONGEST = 1800.0 if LONG else 300.0
 TIMES = int(os.environ.get("OTTLA_TIMES") or 10)
 """How often the long forms have each fault happen."""
 
-STATES = 50
+STATES = "__transaction_state"
 """Partitions of the topic in which brokers keep transactions."""
 
 Row = tuple[bytes | None, bytes]
@@ -175,9 +175,10 @@ class Stream:
 
 def transactional_ids(bootstrap_servers: str, prefix: str) -> set[str]:
     """All that brokers remember under a prefix, as their own topic has them."""
-    places = [TopicPartition("__transaction_state", partition, 0) for partition in range(STATES)]
     found: set[str] = set()
     with consumer(bootstrap_servers, isolation=UNCOMMITTED) as reader:
+        states = reader.list_topics(STATES, timeout=WAIT).topics[STATES].partitions
+        places = [TopicPartition(STATES, partition, 0) for partition in states]
         unread = {place.partition: reader.get_watermark_offsets(place, timeout=WAIT)[1] for place in places}
         reader.assign(places)
         deadline = time.monotonic() + WAIT
