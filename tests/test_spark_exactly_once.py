@@ -216,10 +216,10 @@ def test_a_thousand_micro_batches_leave_a_handful_of_ids(stream: Stream) -> None
     stream.add(int(os.environ.get("OTTLA_BATCHES", "1000")), rows=6)
     stream.finish()
 
+    stream.check()
     ids = transactional_ids(stream.kafka.bootstrap_servers, stream.prefix)
     print(f"{len(ids)} transactional ids after {stream.files} micro-batches")
     assert len(ids) <= 1 + 2 * 2, "the lease, and for each of two workers as many as there are tasks"
-    stream.check()
 
 
 @pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
@@ -228,6 +228,6 @@ def test_micro_batches_of_hundreds_of_tasks_are_exact(stream: Stream) -> None:
     stream.plan(*FAILURES.values(), rows=1_000)
     stream.finish(parts=300, starts=1 + len(FAILURES))
 
+    stream.check()
     ids = transactional_ids(stream.kafka.bootstrap_servers, stream.prefix)
     print(f"{len(ids)} transactional ids after {stream.files} micro-batches of 300 tasks")
-    stream.check()
