@@ -108,7 +108,7 @@ STATES: Final[Mapping[str, Callable[[str, str, float], Cost]]] = {
 def main(bootstrap_servers: str | None, topic: str, seconds: float, limit: float) -> None:
     """Print the CPU share and the wakeups of producers that have nothing to do."""
     if bootstrap_servers is None:
-        with KafkaCluster(heap="1g", sustained=True) as cluster:
+        with KafkaCluster(sustained=True) as cluster:
             cluster.create_topic(topic, partitions=4)
             again = [sys.executable, __file__, "--bootstrap-servers", cluster.bootstrap_servers]
             settings = ["--topic", topic, "--seconds", str(seconds), "--limit", str(limit)]

@@ -26,6 +26,7 @@ from workload import Workload
 ANSWER_SECONDS: Final = 30.0
 REMOVED_IN_A_SECOND: Final = 1_000
 """So many partitions: each has three files open until the broker has removed it, which it does in its own time."""
+
 PEERS_SCRIPT: Final = Path(__file__).with_name("peers.py")
 
 

@@ -130,12 +130,12 @@ def main(
 def _broker_for(workload: Workload) -> Iterator[tuple[str, Workload]]:
     """A broker's address, and the workload with what it takes to trust that broker."""
     if workload.security == "PLAINTEXT":
-        with KafkaCluster(heap="1g", sustained=True) as kafka:
+        with KafkaCluster(sustained=True) as kafka:
             yield kafka.bootstrap_servers, workload
         return
     with tempfile.TemporaryDirectory() as folder:
         security = Security(folder=Path(folder), users={})
-        with KafkaCluster(heap="1g", security=security, sustained=True) as kafka:
+        with KafkaCluster(security=security, sustained=True) as kafka:
             trusting = attrs.evolve(workload, authorities=str(security.certificates.authority))
             yield kafka.listener(workload.security), trusting
 

@@ -186,7 +186,7 @@ def main(
     """Write the same rows with every way, in rounds."""
     ways = [WAYS[name.strip()] for name in names.split(",")]
     with ExitStack() as stack:
-        cluster = None if bootstrap_servers else stack.enter_context(KafkaCluster(heap="1g", sustained=True))
+        cluster = None if bootstrap_servers else stack.enter_context(KafkaCluster(sustained=True))
         servers = cluster.bootstrap_servers if cluster else bootstrap_servers or ""
         pids = [cluster.pid(1)] if cluster else []
         spark = stack.enter_context(_session(cores, driver_memory))

@@ -128,7 +128,7 @@ def main(
 ) -> None:
     """Write the same micro-batches with every guarantee, in rounds; exit code 1 where a goal is missed."""
     with ExitStack() as stack:
-        cluster = stack.enter_context(KafkaCluster(heap="1g", sustained=True))
+        cluster = stack.enter_context(KafkaCluster(sustained=True))
         spark = stack.enter_context(_session(cores, driver_memory))
         broker = Broker(cluster.bootstrap_servers, {})
         bench = Bench(spark, broker, broker_pids=[cluster.pid(1)], partitions=partitions, rounds=rounds)

@@ -28,7 +28,7 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 HERE: Final = Path(__file__).parent
 RUN_WITHIN: Final = 300.0
 DELETING: Final = {"log.segment.delete.delay.ms": 1_000}
-"""Topics of 5,000 partitions, one after the other: a minute's worth of them is more files than a broker may map."""
+"""A minute's worth of topics with 5,000 partitions is more files than a broker may have open."""
 
 ONE_BY_ONE: Final = "one at a time"
 AWAITED_RECORDS: Final = 5_000
@@ -117,7 +117,7 @@ def main(rounds: int, only: Sequence[str], records: float, latency: bool, folder
     if not chosen:
         raise click.BadParameter(f"no scenario has {' or '.join(only)} in its name", param_hint="--only")
     before = environment()
-    with KafkaCluster(config=DELETING, heap="1g", sustained=True) as kafka:
+    with KafkaCluster(config=DELETING, sustained=True) as kafka:
         broker = Broker(kafka.bootstrap_servers, {})
         results = throughput(broker, chosen, rounds)
         found = latencies(broker, _fastest_rival(results), rounds) if latency else []

@@ -80,7 +80,7 @@ def main(
         floors.append(floor(batches))
 
     with contextlib.ExitStack() as stack:
-        servers = bootstrap_servers or stack.enter_context(KafkaCluster(heap="1g", sustained=True)).bootstrap_servers
+        servers = bootstrap_servers or stack.enter_context(KafkaCluster(sustained=True)).bootstrap_servers
         broker = Broker(servers, workload.librdkafka_security)
         runs = run_rounds(broker, dict.fromkeys(peers, workload), rounds=rounds, timeout=timeout, tell=told)
     rows = [row for peer in peers if (row := figures(runs, peer, ours=PEERS[0]))]

@@ -26,6 +26,9 @@ cdef type METADATA = RecordMetadata
 cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
 
+FACT_SIZE = FACT
+"""What is kept of a record beside its bytes."""
+
 cdef struct Kept:
     uint8_t* at
     Py_ssize_t room
@@ -43,9 +46,6 @@ cdef void forget_kept(Py_ssize_t place) noexcept:
     kept_blocks -= 1
     kept_bytes -= kept[place].room
     memmove(&kept[place], &kept[place + 1], (kept_blocks - place) * sizeof(Kept))
-
-FACT_SIZE = FACT
-"""What is kept of a record beside its bytes."""
 
 
 cdef class Bytes:

@@ -26,12 +26,9 @@ _visits: dict[int, int] = {}
 
 
 def settle_in() -> None:
-    """To be called when a task begins. Does nothing where the process is not one of PySpark's daemon."""
-    if _is_daemons():
-        _settle_in()
-
-
-def _settle_in() -> None:
+    """To be called by whatever Spark has a worker do. Does nothing where the process is not one of PySpark's daemon."""
+    if not _is_daemons():
+        return
     process = os.getpid()
     visits = _visits[process] = _visits.get(process, 0) + 1
     if visits == 1:

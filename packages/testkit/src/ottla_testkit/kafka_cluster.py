@@ -46,9 +46,10 @@ class KafkaCluster:
     """`nodes` combined brokers and controllers with ids from 1; `config` adds to every broker's settings.
 
     `sustained` has brokers compiled as in production, which takes a minute of load, and gives rates and latencies
-    meaning; otherwise they start quickly. `security` adds listeners with TLS and SASL to a single node of 3.5 or later.
-    `version` may be any from 0.10.2 on; before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches
-    the jars if need be and returns when every node serves; leaving ends every process and removes every file.
+    meaning; otherwise they start quickly. `heap` is the most that a broker takes, 1g for those and else 256m.
+    `security` adds listeners with TLS and SASL to a single node of 3.5 or later. `version` may be any from 0.10.2 on;
+    before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches the jars if need be and returns when
+    every node serves; leaving ends every process and removes every file.
     Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
     """
 
@@ -58,7 +59,7 @@ class KafkaCluster:
         nodes: int = 1,
         version: str = KAFKA_VERSION,
         config: Mapping[str, Setting] | None = None,
-        heap: str = "256m",
+        heap: str | None = None,
         security: Security | None = None,
         sustained: bool = False,
     ) -> None:
@@ -68,7 +69,7 @@ class KafkaCluster:
         if security is not None and (nodes > 1 or self._release < (3, 5)):
             raise ClusterError("only a single node of Kafka 3.5 or later can have listeners with TLS and SASL")
         self._config = dict(config or {})
-        self._heap = heap
+        self._heap = heap or ("1g" if sustained else "256m")
         self._sustained = sustained
         self._security = security
         self._folder: Path | None = None

@@ -52,18 +52,11 @@ class Murmur2Partitioner:
         return [(hashed & 0x7FFFFFFF) % partitions for hashed in murmur2_column(keys)]
 
 
-def _size(raw: Any) -> int:
-    size = int(raw)
-    if size < 0:
+def _not_negative(raw: Any) -> int:
+    number = int(raw)
+    if number < 0:
         raise ValueError("must be at least 0")
-    return size
-
-
-def _milliseconds(raw: Any) -> float:
-    milliseconds = float(raw)
-    if milliseconds < 0:
-        raise ValueError("must be at least 0")
-    return milliseconds
+    return number
 
 
 def _boolean(raw: Any) -> bool:
@@ -75,14 +68,14 @@ def _boolean(raw: Any) -> bool:
 
 BATCH_SIZE: Final = ConfigKey(
     name="batch.size",
-    type=_size,
+    type=_not_negative,
     default=16_384,
     meaning="Records without a key move on to another partition after about so many bytes.",
 )
 LINGER: Final = ConfigKey(
     name="linger.ms",
-    type=_milliseconds,
-    default=5.0,
+    type=_not_negative,
+    default=5,
     meaning="Records without a key stay so long (10 ms and a megabyte at most) where more than a batch of them comes.",
 )
 GROWTH: Final = ConfigKey(
