@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.backoff import Backoff
+from ottla.errors import ErrorCode
+from simulated_producer import simulated
 
 
 def test_the_wait_doubles_up_to_its_maximum() -> None:
@@ -24,3 +28,15 @@ def test_jitter_is_a_fifth_to_either_side(failures: int) -> None:
 
     assert abs(low - middle * 0.8) < 1e-9
     assert abs(high - middle * 1.2) < 1e-9
+
+
+def test_an_application_that_seeds_chance_draws_the_same_numbers_beside_a_producer() -> None:
+    random.seed(7)
+    before = random.getstate()
+    with simulated(1, 2) as world:
+        world.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
+        delivery = world.producer.send("t", b"value")
+        world.settle()
+
+        assert delivery.result()
+        assert random.getstate() == before

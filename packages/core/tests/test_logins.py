@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -512,7 +512,10 @@ def several_seeds(machine: Machine, *names: str) -> None:
 
 @pytest.mark.rule("security.refusal.others")
 def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("random.sample", lambda population, _k: list(population))  # the one that refuses comes first
+    def as_they_come(population: Sequence[object], _k: int) -> list[object]:
+        return list(population)  # the one that refuses comes first
+
+    monkeypatch.setattr("ottla.network_client.connections._chance.sample", as_they_come)
     machine = secured()
     several_seeds(machine, "seed", "other")
     machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")

@@ -7,10 +7,10 @@ for the next one.
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable
+from random import SystemRandom
 from typing import Final
 
 import attrs
@@ -19,6 +19,8 @@ from ottla_authenticator_sasl.bearer_token import Token, expired
 from ottla_authenticator_sasl.refresh import RefreshWindow
 
 _log = logging.getLogger(__name__)
+
+_chance = SystemRandom()
 
 _LONGEST_WAIT: Final = 30.0
 """Seconds until the wall clock is looked at again: it may be set, and machines sleep."""
@@ -99,7 +101,7 @@ class TokenKeeper:
             now=now,
             issued_at=None if token.issued_at_ms is None else token.issued_at_ms / 1000,
             expires_at=token.expires_at_ms / 1000,
-            chance=random.random(),
+            chance=_chance.random(),
         )
         self._start()
         return token

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from random import SystemRandom
 
 import attrs
 
 JITTER = 0.2
+
+_chance = SystemRandom()
+"""Of the system: the generator of the `random` module is the application's, and its seed not ours to use up."""
 
 
 @attrs.frozen(kw_only=True)
@@ -16,7 +19,7 @@ class Backoff:
 
     initial: float
     maximum: float
-    random: Callable[[], float] = random.random
+    random: Callable[[], float] = _chance.random
 
     def delay(self, failures: int) -> float:
         """Seconds to wait after so many failures in a row, the first being 0."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Mapping
+from random import SystemRandom
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.authentication.helper import Thought
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ottla.authentication.exchange import Exchange
 
 logger = logging.getLogger(__name__)
+
+_chance = SystemRandom()
 
 RENEWED_AFTER: Final = (0.85, 0.95)
 """Of a session's time, by chance: connections that were made together do not log in together."""
@@ -44,7 +46,7 @@ class Authentication:
         mechanism: Mechanism,
         *,
         helper: Thinking,
-        uniform: Callable[[float, float], float] = random.uniform,
+        uniform: Callable[[float, float], float] = _chance.uniform,
     ) -> None:
         self.mechanism = mechanism
         self._helper = helper

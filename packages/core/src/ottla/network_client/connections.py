@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Iterator
+from random import SystemRandom
 
 from ottla.cluster import Broker
 from ottla.errors import BrokersUnreachable, OttlaError, RequestTimeout, SecurityRefused
@@ -12,6 +12,8 @@ from ottla.network_client.connection import Connection, Stage
 _TRIES = 7
 """So many refusals in a row, over some seconds, are no restart; one time-out of a connection's setup is enough, and so
 is one refusal for want of trust."""
+
+_chance = SystemRandom()
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
@@ -47,7 +49,7 @@ class Connections:
         Among equals a random one.
         """
         ranked: list[tuple[int, Connection]] = []
-        for broker in random.sample(list(brokers), len(brokers)):
+        for broker in _chance.sample(list(brokers), len(brokers)):
             connection = self.of(broker)
             if connection.may_send(now, max_in_flight=self._max_in_flight):
                 ranked.append((len(connection.in_flight), connection))
