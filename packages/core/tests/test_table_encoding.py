@@ -108,6 +108,25 @@ def test_every_row_is_in_one_batch_of_its_partition_in_order_and_batches_keep_to
 
 
 @both
+@pytest.mark.parametrize("timestamps", [None, NOW])
+def test_batches_of_rows_that_are_all_of_one_size_have_their_own_offsets(cut: CutRows, timestamps: int | None) -> None:
+    key, value, first, second = b"key", b"v" * 70, 9_000, 5
+    made = TableRows(
+        count=first + second,
+        now_ms=NOW,
+        keys=pa.array([key] * (first + second), pa.binary()),
+        values=pa.array([value] * (first + second), pa.binary()),
+        timestamps=None if timestamps is None else pa.array([timestamps] * (first + second), pa.int64()),
+    )
+
+    cuts = list(cut(made, pa.array([0] * first + [1] * second, pa.int32()), most=PLENTY))
+
+    assert [content(batch) for batch in cuts] == [
+        content(sent_one_by_one([(key, value, [], NOW)] * count)) for count in (first, second)
+    ]
+
+
+@both
 def test_columns_that_are_missing_are_null_and_times_are_now(cut: CutRows) -> None:
     [made] = cut(TableRows(count=100, now_ms=NOW), None, most=PLENTY)
 

@@ -29,11 +29,14 @@ _VARINTS: Final = pa.array([varint(-1), *VARINT], pa.binary())
 
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _ZERO: Final = pa.scalar(b"\0", pa.binary())
-"""No attributes, no headers, no time since the first record: each the same byte."""
+"""No attributes, no headers: each the same byte."""
+
+_ZEROS: Final = pa.scalar(b"\0\0", pa.binary())
+"""No attributes, and no time since the first record."""
 
 _NULL: Final = pa.scalar(varint(-1), pa.binary())
 
-_numbers = pa.array(range(4096), pa.int64())
+_offsets = _VARINTS.slice(1, 4096)
 
 
 def cut_rows(rows: TableRows, partitions: Any | None, *, most: int) -> Iterator[Cut]:
@@ -41,6 +44,8 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, most: int) -> Iterator[
 
     *partitions* is an int32 array, None: all are UNDECIDED, and batches are cut as the rows come.
     """
+    if not rows.count:
+        return
     order, runs = _order(partitions, rows.count)
     if order is not None:
         rows = _taken(rows, order)
@@ -70,12 +75,12 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, most: int) -> Iterator[
         )
 
 
-def _up_to(count: int) -> Any:
-    """0, 1, 2 .. *count* - 1, as an int64 array."""
-    global _numbers
-    known = _numbers  # two threads that let it grow at once do the same work twice
+def _offsets_up_to(count: int) -> Any:
+    """The varints of 0, 1, 2 .. *count* - 1."""
+    global _offsets
+    known = _offsets  # two threads that let it grow at once do the same work twice
     if count > len(known):
-        _numbers = known = pa.array(range(max(count, 2 * len(known))), pa.int64())
+        _offsets = known = pa.array(map(varint, range(max(count, 2 * len(known)))), pa.binary())
     return known.slice(0, count)
 
 
@@ -87,11 +92,11 @@ def zeros(count: int) -> Any:
 def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[tuple[int, int, int]]]:
     """The indexes of the rows by partition, None: as they come; and the runs: partition, start, stop."""
     if partitions is None:
-        return None, [(UNDECIDED, 0, count)] if count else []
+        return None, [(UNDECIDED, 0, count)]
     order = pc.array_sort_indices(partitions).cast(pa.int32())  # a stable sort
     runs = pc.run_end_encode(partitions.take(order))
     ends = runs.run_ends.to_pylist()
-    return order, list(zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True)) if ends else []
+    return order, list(zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True))
 
 
 def _taken(rows: TableRows, order: Any) -> TableRows:
@@ -139,20 +144,32 @@ def _joined(
     value_sizes = pa.repeat(pa.scalar(-1, pa.int32()), count)
     if values is not None:
         value_sizes = pc.fill_null(pc.binary_length(values), -1)
-    offsets = varints(pc.subtract(_up_to(count), _spread(starts, stops)))
-    parts = [offsets, *_part(keys, key_sizes), *_part(values, value_sizes), _ZERO if headers is None else headers]
-    if rows.timestamps is None:
-        parts.insert(0, _ZERO)
-    else:
-        firsts = rows.timestamps.take(pa.array(starts, pa.int64()))
-        parts.insert(0, varints(pc.subtract(rows.timestamps, _decoded(firsts, stops))))
-    sizes = pc.add(zeros(count), 1)
-    for part in parts:
-        sizes = pc.add(sizes, pc.fill_null(pc.binary_length(part), 0))
+    parts = [_ZEROS] if rows.timestamps is None else [_ZERO, _deltas(rows.timestamps, starts, stops)]
+    parts.append(pa.concat_arrays([_offsets_up_to(stop - start) for start, stop in zip(starts, stops, strict=True)]))
+    parts += (*_part(keys, key_sizes), *_part(values, value_sizes), _ZERO if headers is None else headers)
+    sizes = _sums(count, parts)
     joined = pc.binary_join_element_wise(
-        varints(sizes), _ZERO, *parts, _NOTHING, null_handling="replace", null_replacement=b""
+        varints(sizes), *parts, _NOTHING, null_handling="replace", null_replacement=b""
     )
     return joined, key_sizes, value_sizes
+
+
+def _deltas(timestamps: Any, starts: list[int], stops: list[int]) -> Any:
+    """The varints of the times since the first one of each batch."""
+    firsts = timestamps.take(pa.array(starts, pa.int64()))
+    return varints(pc.subtract(timestamps, _decoded(firsts, stops)))
+
+
+def _sums(count: int, parts: Sequence[Any]) -> Any:
+    """How long all parts of each row are together; a null is nothing, a scalar the same in each row."""
+    sizes, same = zeros(count), 0
+    for part in parts:
+        lengths = pc.binary_length(part)
+        if isinstance(part, pa.Scalar):
+            same += lengths.as_py()
+        else:
+            sizes = pc.add(sizes, pc.fill_null(lengths, 0))
+    return pc.add(sizes, same)
 
 
 def _part(column: Any | None, sizes: Any) -> list[Any]:
@@ -160,18 +177,16 @@ def _part(column: Any | None, sizes: Any) -> list[Any]:
 
 
 def varints(column: Any) -> Any:
-    """The varint of each number, out of a table where all are small."""
+    """The varint of each number, out of a table where all are small; one for all, a scalar, where all are equal."""
     if not len(column):
         return pa.array([], pa.binary())
     span = pc.min_max(column).as_py()
+    if span["min"] == span["max"]:
+        return pa.scalar(varint(span["min"]), pa.binary())
     if span["min"] >= -1 and span["max"] < len(VARINT):
         return _VARINTS.take(pc.add(column, 1))
     found = column.dictionary_encode()
     return pa.array([varint(number) for number in found.dictionary.to_pylist()], pa.binary()).take(found.indices)
-
-
-def _spread(starts: list[int], stops: list[int]) -> Any:
-    return _decoded(pa.array(starts, pa.int64()), stops)
 
 
 def _decoded(column: Any, stops: list[int]) -> Any:
