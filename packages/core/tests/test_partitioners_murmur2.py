@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from ottla.interfaces import TopicView
 from ottla.partitioners import murmur2 as plugin
 from ottla.partitioners.murmur2 import Murmur2Partitioner, partition_for_key, positive
+from ottla.partitioners.murmur2_arrow import murmur2_partitions
 from ottla.partitioners.murmur2_column import murmur2_column
 from ottla.partitioners.murmur2_hash import murmur2
 from ottla.partitioners.sticky import StickyChoice
@@ -86,6 +88,32 @@ def test_many_keys_of_one_size_have_the_hashes_that_each_has_alone(size: int, co
     keys = [random.randbytes(size) for _ in range(count)]
 
     assert list(murmur2_column(keys)) == [murmur2(key) for key in keys]
+
+
+short_or_long = st.binary(max_size=40) | st.builds(lambda size: b"k" * size, st.integers(0, 3_000))
+
+
+@given(
+    keys=st.lists(short_or_long, min_size=1, max_size=200)
+    | st.integers(0, 70).flatmap(lambda size: st.lists(st.binary(min_size=size, max_size=size), min_size=1)),
+    copies=st.sampled_from((1, 50)),
+    partitions=st.integers(1, 2**31 - 1),
+    kind=st.sampled_from((pa.binary(), pa.large_binary())),
+    start=st.integers(0, 3),
+)
+def test_an_arrow_column_of_keys_finds_the_partitions_that_each_finds_alone(
+    keys: list[bytes], copies: int, partitions: int, kind: pa.DataType, start: int
+) -> None:
+    column = pa.array(keys * copies, kind).slice(start)
+
+    chosen = memoryview(murmur2_partitions(column, partitions)).cast("i").tolist()
+
+    assert chosen == [partition_for_key(key, partitions) for key in column.to_pylist()]
+
+
+def test_no_partitions_are_no_choice_for_a_column() -> None:
+    with pytest.raises(ValueError, match="no 0 partitions to choose from"):
+        murmur2_partitions(pa.array([b"k"]), 0)
 
 
 def test_a_column_of_javas_keys_has_javas_hashes() -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ottla.errors import PluginBroken
 from ottla.interfaces import Partitioner, RecordEncoder, TopicView
+from ottla.partitioners.murmur2_arrow import murmur2_partitions
 
 
 class RowPartitions:
@@ -27,7 +28,7 @@ class RowPartitions:
         self._column = getattr(partitioner, "partition_column", None)
         self._finished = getattr(partitioner, "finished", getattr(partitioner, "appended", None))
         hashes = getattr(partitioner, "hashes", None) == "murmur2"
-        self._hashed = getattr(encoder, "murmur2_partitions", None) if hashes else None
+        self._hashed = getattr(encoder, "murmur2_partitions", murmur2_partitions) if hashes else None
 
     def of(self, view: TopicView, *, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:
         """An int32 array without nulls; None: all are UNDECIDED. *given* are partitions that were checked, or null.
