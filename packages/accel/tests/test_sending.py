@@ -182,6 +182,36 @@ def test_callbacks_that_come_later_run_in_the_order_of_their_records(acknowledge
     assert {ok for _number, _how, ok in told} == {acknowledged}
 
 
+def test_metadata_that_a_callback_keeps_stays_what_it_was() -> None:
+    kept: list[RecordMetadata] = []
+    hashes: list[int] = []
+
+    def tell(metadata: RecordMetadata | None, _error: object) -> None:
+        assert metadata is not None
+        hashes.append(hash(metadata))
+        if metadata.offset % 3:
+            kept.append(metadata)
+
+    with native(1) as world:
+        for number in range(30):
+            world.producer.send("t", b"v" * number, timestamp_ms=1_000 + number // 4, on_delivery=tell)
+        world.settle()
+
+    told = [
+        RecordMetadata(
+            topic="t",
+            partition=0,
+            offset=number,
+            timestamp_ms=1_000 + number // 4,
+            serialized_key_size=-1,
+            serialized_value_size=number,
+        )
+        for number in range(30)
+    ]
+    assert kept == [metadata for metadata in told if metadata.offset % 3]
+    assert hashes == list(map(hash, told))
+
+
 def test_callbacks_make_no_work_for_the_collector() -> None:
     told: list[int] = []
     counts: list[int] = []

@@ -48,16 +48,6 @@ cdef class NativeColumns:
     ) except -2
     cdef int call_back(self, object callback) except -1
     cdef int forget_callback(self) except -1
-    cdef int _tell_one(
-        self,
-        Py_ssize_t index,
-        object callback,
-        str topic,
-        object partition,
-        long long base_offset,
-        long long log_append_time_ms,
-        object failed,
-    ) except -1
     cdef int _make_room(self, Py_ssize_t needed) except -1
     cdef int _check_there(self) except -1
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept

@@ -10,10 +10,11 @@ from operator import itemgetter
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memmove
 
-from ottla_accel.slots cimport fill, new_tuple
+from ottla_accel.slots cimport fill, new_tuple, reuse_tuple
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
 
 from ottla.errors import InvalidRecord
@@ -114,6 +115,43 @@ cdef class LeftCallbacks:
         cdef Py_ssize_t place
         left = [(self._indexes[place], self._callbacks[place]) for place in range(len(self._callbacks))]
         return iter(sorted([*self._given, *left], key=itemgetter(0)))
+
+
+cdef class Teller:
+    """Calls the callbacks of one batch. Metadata that a callback has not kept is filled again for the next one."""
+
+    cdef NativeColumns columns
+    cdef str topic
+    cdef object partition
+    cdef long long base_offset
+    cdef long long log_append_time_ms
+    cdef object failed
+    cdef object metadata
+    cdef object time
+    cdef int64_t time_ms
+
+    cdef int tell(self, Py_ssize_t index, callback) except -1:
+        cdef Fact* fact
+        cdef int64_t time_ms
+        if not 0 <= index < self.columns._count:
+            raise IndexError(f"there is no record {index} to tell of")
+        fact = &self.columns._facts[index]
+        if self.metadata is None or not reuse_tuple(<PyObject*>self.metadata):
+            self.metadata = new_tuple(METADATA, 6)
+            fill(self.metadata, 0, self.topic)
+            fill(self.metadata, 1, self.partition)
+        time_ms = fact.timestamp_ms if self.log_append_time_ms < 0 else self.log_append_time_ms
+        if self.time is None or time_ms != self.time_ms:
+            self.time, self.time_ms = time_ms, time_ms
+        fill(self.metadata, 2, self.base_offset + index if self.base_offset >= 0 else -1)
+        fill(self.metadata, 3, self.time)
+        fill(self.metadata, 4, fact.key_size)
+        fill(self.metadata, 5, fact.value_size)
+        try:
+            callback(self.metadata, None)
+        except BaseException:
+            self.failed()
+        return 0
 
 
 cdef class NativeColumns:
@@ -253,50 +291,23 @@ cdef class NativeColumns:
         cdef Py_ssize_t place, index
         cdef Py_ssize_t told = 0
         cdef list given
+        cdef Teller teller = Teller.__new__(Teller)
+        teller.columns, teller.topic, teller.partition, teller.failed = self, topic, partition, failed
+        teller.base_offset, teller.log_append_time_ms = base_offset, log_append_time_ms
         if type(callbacks) is not LeftCallbacks:
             for index, callback in callbacks:
-                self._tell_one(index, callback, topic, partition, base_offset, log_append_time_ms, failed)
+                teller.tell(index, callback)
             return
         left = callbacks
         given = left._given
         for place in range(len(left._callbacks)):
             index = left._indexes[place]
             while told < len(given) and given[told][0] <= index:
-                self._tell_one(
-                    given[told][0], given[told][1], topic, partition, base_offset, log_append_time_ms, failed
-                )
+                teller.tell(given[told][0], given[told][1])
                 told += 1
-            self._tell_one(
-                index, left._callbacks[place], topic, partition, base_offset, log_append_time_ms, failed
-            )
+            teller.tell(index, left._callbacks[place])
         for index, callback in given[told:]:
-            self._tell_one(index, callback, topic, partition, base_offset, log_append_time_ms, failed)
-
-    cdef int _tell_one(
-        self,
-        Py_ssize_t index,
-        callback,
-        str topic,
-        partition,
-        long long base_offset,
-        long long log_append_time_ms,
-        failed,
-    ) except -1:
-        cdef object metadata
-        if not 0 <= index < self._count:
-            raise IndexError(f"there is no record {index} to tell of")
-        metadata = new_tuple(METADATA, 6)
-        fill(metadata, 0, topic)
-        fill(metadata, 1, partition)
-        fill(metadata, 2, base_offset + index if base_offset >= 0 else -1)
-        fill(metadata, 3, self._facts[index].timestamp_ms if log_append_time_ms < 0 else log_append_time_ms)
-        fill(metadata, 4, self._facts[index].key_size)
-        fill(metadata, 5, self._facts[index].value_size)
-        try:
-            callback(metadata, None)
-        except BaseException:
-            failed()
-        return 0
+            teller.tell(index, callback)
 
     cdef int call_back(self, callback) except -1:
         """Leave a callback for the record that is put next, before it is: what can fail has failed by then."""

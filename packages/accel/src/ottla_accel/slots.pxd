@@ -18,13 +18,24 @@ cdef extern from *:
         return ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, size);
     }
     static void ottla_fill(PyObject* made, Py_ssize_t index, PyObject* item) {
+        PyObject* before = PyTuple_GET_ITEM(made, index);
         Py_INCREF(item);
         PyTuple_SET_ITEM(made, index, item);
+        Py_XDECREF(before);
+    }
+    static int ottla_reuse_tuple(PyObject* made) {
+        if (Py_REFCNT(made) != 1) return 0;
+    #if PY_VERSION_HEX >= 0x030E0000
+        ((PyTupleObject*)made)->ob_hash = -1;
+    #endif
+        return 1;
     }
     """
     # A tuple of a subclass, whose places are to be filled.
     object new_tuple "ottla_new_tuple"(object cls, Py_ssize_t size)
     void fill "ottla_fill"(object made, Py_ssize_t index, object item)
+    # Whether nobody else has kept it, so that it may be filled again.
+    bint reuse_tuple "ottla_reuse_tuple"(PyObject* made)
     Py_ssize_t ottla_slot_offset(object descriptor)
     # An instance whose __init__ was not called.
     object new_object "ottla_new"(object cls)
