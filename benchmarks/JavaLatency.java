@@ -50,9 +50,9 @@ public class JavaLatency {
         long started = System.nanoTime();
         for (int index = 0; index < records; index++) {
             int number = index;
-            long due = started + (long) (index * 1e9 / rate);
-            for (long ahead; (ahead = due - System.nanoTime()) > 1_000_000; ) {
-                LockSupport.parkNanos(Math.min(ahead, 1_000_000));
+            long due = started + (long) (index * 1e3 / rate) * 1_000_000;
+            for (long ahead; (ahead = due - System.nanoTime()) > 0; ) {
+                LockSupport.parkNanos(ahead);
             }
             producer.send(record, (metadata, error) -> {
                 took[number] = System.nanoTime() - due;

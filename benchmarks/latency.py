@@ -1,8 +1,8 @@
 """How long a record takes to be acknowledged, linger 0: one after the other, or so many a second.
 
 `python latency.py PEER SERVERS TOPIC RECORDS RATE` runs in a process of its own and prints what each record took.
-With a RATE of 0 the next record is sent when the one before is acknowledged. Otherwise records are due at even times,
-and each is counted from when it was due, whether the producer kept up or not; they go in one burst a millisecond.
+With a RATE of 0 the next record is sent when the one before is acknowledged. Otherwise so many as the rate asks for are
+due at each millisecond, and each is counted from then, whether the producer kept up or not.
 """
 
 from __future__ import annotations
@@ -137,15 +137,15 @@ def at_rate(client: Client, records: int, rate: float) -> Sequence[float]:
     def late(index: int, at: float) -> None:
         done[index] = at
 
+    dues = [int(index / rate / BURST_SECONDS) * BURST_SECONDS for index in range(records)]
     started = time.perf_counter()
-    for index in range(records):
-        due = started + index / rate
-        while (ahead := due - time.perf_counter()) > BURST_SECONDS:
+    for index, due in enumerate(dues):
+        while (ahead := started + due - time.perf_counter()) > 0:
             client.turn()
-            time.sleep(min(ahead, BURST_SECONDS))
+            time.sleep(ahead)
         client.send(index, late)
     client.flush()
-    return [at - started - index / rate for index, at in enumerate(done)]
+    return [at - started - due for at, due in zip(done, dues, strict=True)]
 
 
 def summary(seconds: Sequence[float]) -> Latency:
