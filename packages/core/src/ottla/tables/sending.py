@@ -42,7 +42,7 @@ from ottla.tables.reading import Chunk, chunks
 BATCH_BYTES: Final = 896 * 1024
 """What a batch of a table aims at: below what requests and topics take by default, a megabyte."""
 
-GATHERED_BYTES: Final = 256 * 1024
+GATHERED_BYTES: Final = 512 * 1024
 """What small batches of a stream are joined to, for each partition where there are keys."""
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
