@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import attrs
@@ -34,7 +35,10 @@ ONE_BY_ONE: Final = "one at a time"
 AWAITED_RECORDS: Final = 5_000
 PACED_SECONDS: Final = 5
 SHARES: Final = (0.1, 0.8)
-"""Loads, as shares of what confluent-kafka takes at most, the same for everybody."""
+"""Loads, as shares of what confluent-kafka takes when all is due at once, the same for everybody."""
+
+AT_ONCE: Final = 1e9
+DUE_AT_ONCE: Final = 500_000
 
 
 def throughput(broker: Broker, scenarios: Sequence[Scenario], rounds: int) -> list[Result]:
@@ -48,8 +52,10 @@ def throughput(broker: Broker, scenarios: Sequence[Scenario], rounds: int) -> li
     return found
 
 
-def latencies(broker: Broker, rate: float, rounds: int) -> list[LatencyResult]:
-    """One record at a time, then at shares of a *rate* of records a second."""
+def latencies(broker: Broker, rounds: int) -> list[LatencyResult]:
+    """One record at a time, then so many a second."""
+    all_at_once = [_latency(broker, "confluent-kafka", DUE_AT_ONCE, AT_ONCE) for _ in range(rounds)]
+    rate = DUE_AT_ONCE / (median(each.p999 for each in all_at_once) / 1e6)
     loads = {ONE_BY_ONE: (AWAITED_RECORDS, 0.0)}
     for share in SHARES:
         pace = share * rate
@@ -81,10 +87,6 @@ def _latency(broker: Broker, client: str, records: int, pace: float) -> Latency:
     finally:
         broker.delete_topic(topic)
     return Latency(**json.loads(ended.stdout.splitlines()[-1]))
-
-
-def _fastest_rival(results: Sequence[Result]) -> float:
-    return next(row.rate for row in results[0].rows if row.peer == "confluent-kafka")
 
 
 def _as_json(results: Sequence[Result], found: Sequence[LatencyResult], before: Mapping[str, Any]) -> str:
@@ -120,7 +122,7 @@ def main(rounds: int, only: Sequence[str], records: float, latency: bool, folder
     with KafkaCluster(config=DELETING, sustained=True) as kafka:
         broker = Broker(kafka.bootstrap_servers, {})
         results = throughput(broker, chosen, rounds)
-        found = latencies(broker, _fastest_rival(results), rounds) if latency else []
+        found = latencies(broker, rounds) if latency else []
     folder.mkdir(parents=True, exist_ok=True)
     text = markdown(results, found, before, rounds)
     (folder / "results.md").write_text(text)
