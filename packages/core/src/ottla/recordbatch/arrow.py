@@ -84,11 +84,6 @@ def _offsets_up_to(count: int) -> Any:
     return known.slice(0, count)
 
 
-def zeros(count: int) -> Any:
-    """An int64 array of so many zeros."""
-    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(bytes(8 * count))])
-
-
 def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[tuple[int, int, int]]]:
     """The indexes of the rows by partition, None: as they come; and the runs: partition, start, stop."""
     if partitions is None:
@@ -119,11 +114,7 @@ def _binary(column: Any | None) -> Any | None:
 
 def _bounds(count: int, *columns: Any | None) -> Sequence[int]:
     """The sums of what the rows take at most, up to and with each."""
-    sizes = zeros(count)
-    for column in columns:
-        if column is not None:
-            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
-    return _view(pc.cumulative_sum(pc.add(sizes, FRAME)), 1, "q")
+    return _view(pc.cumulative_sum(pc.add(sums(count, columns), FRAME)), 1, "q")
 
 
 def _batches(runs: Sequence[tuple[int, int, int]], bounds: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
@@ -147,7 +138,7 @@ def _joined(
     parts = [_ZEROS] if rows.timestamps is None else [_ZERO, _deltas(rows.timestamps, starts, stops)]
     parts.append(pa.concat_arrays([_offsets_up_to(stop - start) for start, stop in zip(starts, stops, strict=True)]))
     parts += (*_part(keys, key_sizes), *_part(values, value_sizes), _ZERO if headers is None else headers)
-    sizes = _sums(count, parts)
+    sizes = sums(count, parts)
     joined = pc.binary_join_element_wise(
         varints(sizes), *parts, _NOTHING, null_handling="replace", null_replacement=b""
     )
@@ -160,10 +151,12 @@ def _deltas(timestamps: Any, starts: list[int], stops: list[int]) -> Any:
     return varints(pc.subtract(timestamps, _decoded(firsts, stops)))
 
 
-def _sums(count: int, parts: Sequence[Any]) -> Any:
-    """How long all parts of each row are together; a null is nothing, a scalar the same in each row."""
-    sizes, same = zeros(count), 0
+def sums(count: int, parts: Sequence[Any | None]) -> Any:
+    """The bytes of all parts of each row together; null and None are nothing, a scalar is the same in each row."""
+    sizes, same = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(bytes(8 * count))]), 0
     for part in parts:
+        if part is None:
+            continue
         lengths = pc.binary_length(part)
         if isinstance(part, pa.Scalar):
             same += lengths.as_py()

@@ -27,7 +27,7 @@ from ottla.errors import (
 )
 from ottla.interfaces import Columns, Partitioner, RecordEncoder
 from ottla.outcomes import Failed
-from ottla.recordbatch.arrow import FRAME, cut_rows, zeros
+from ottla.recordbatch.arrow import FRAME, cut_rows, sums
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import Section
 from ottla.recordbatch.table_rows import TableRows, refused_columns
@@ -188,7 +188,7 @@ class _Sending:
         yield chunk.bad_headers, lambda _index: InvalidRecord("one of its headers has no name")
         most = self._sender.most_bytes - LONE_OVERHEAD
         if sum(pc.max(lengths).as_py() or 0 for lengths in _lengths(chunk)) > most:  # else no row needs a look
-            sizes = _sizes(chunk)
+            sizes = sums(chunk.count, [chunk.keys, chunk.values, chunk.headers])
             yield (
                 pc.greater(sizes, most),
                 lambda index: RecordTooLarge(
@@ -279,14 +279,6 @@ def _read(stream: Iterator[Chunk]) -> Iterator[Chunk]:
         if chunk is None:
             return
         yield chunk
-
-
-def _sizes(chunk: Chunk) -> Any:
-    """The bytes of each row's key, value and headers."""
-    sizes = zeros(chunk.count)
-    for lengths in _lengths(chunk):
-        sizes = pc.add(sizes, pc.fill_null(lengths, 0))
-    return sizes
 
 
 def _lengths(chunk: Chunk) -> list[Any]:
