@@ -22,6 +22,7 @@ from ottla.node_delays import NodeDelays
 from ottla.outcomes import Acknowledged, Failed, Split
 from ottla.produce import LAST_THAT_ADDS_NOTHING, PartitionAnswer, produce_request, read_answer
 from ottla.protocol import PRODUCE
+from ottla.queues import FOREVER
 from ottla.splitting import Splitter
 from ottla.transaction_manager import OrderRefused, Sequences
 from ottla.verdicts import ORDER_REFUSED, VERDICTS, WRITTEN_PERHAPS, Verdict
@@ -72,6 +73,7 @@ class Sender:
         self._transactions = transactions
         self._tallies = tallies or Tallies()
         self._in_flight: dict[ProducerBatch, None] = {}
+        self._oldest_in_flight = FOREVER  # none was created before
         self.late_answers = 0
         """Batches whose answer came after they had been given up."""
 
@@ -126,16 +128,22 @@ class Sender:
         A broker that was served may have more to take: its answer, or the end of its write, ends the wait.
         """
         waiting = (self._client.ready_at(node, now) for node in wanted.difference(served))
-        expiry = min((batch.created_at for batch in self._in_flight), default=float("inf")) + self._delivery_timeout
+        expiry = self._oldest_in_flight + self._delivery_timeout
         return min(queued_at, expiry, min(waiting, default=float("inf")))
 
     def _expire(self, now: float) -> bool:
         """Fail what has run out of time, queued or in flight; True: some."""
-        late = [batch for batch in self._in_flight if batch.created_at + self._delivery_timeout <= now]
+        late = self._late_in_flight(now)
         for batch in late:
             self._accumulator.settle(batch, Failed(error=expired(batch, now)))
             del self._in_flight[batch]
         return self._accumulator.expire(now, obstacle=self._obstacle) or bool(late)
+
+    def _late_in_flight(self, now: float) -> list[ProducerBatch]:
+        if self._oldest_in_flight + self._delivery_timeout > now:
+            return []
+        self._oldest_in_flight = min((batch.created_at for batch in self._in_flight), default=FOREVER)
+        return [batch for batch in self._in_flight if batch.created_at + self._delivery_timeout <= now]
 
     def _obstacle(self, batch: ProducerBatch) -> OttlaError | None:
         """What keeps a batch from its broker: no connection, or no broker that we know.
@@ -150,6 +158,7 @@ class Sender:
         for batch in batches:
             batch.leave(node, now)
             self._in_flight[batch] = None
+            self._oldest_in_flight = min(self._oldest_in_flight, batch.created_at)
             if self._sequences is not None:
                 self._sequences.left(batch)
             self._metadata.use(batch.topic, now)
