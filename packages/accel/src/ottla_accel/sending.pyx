@@ -89,8 +89,9 @@ cdef class QuickSend:
         """`Producer.send`."""
         cdef PyObject* found
         cdef object batch, delivery
+        cdef long long chosen = -1
         if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
-            found = self._open_batch(topic, key, partition)
+            found = self._open_batch(topic, key, partition, &chosen)
             if found is not NULL:
                 batch = <object>found  # a reference of our own, for its queue may let go of it
                 delivery = self._append(batch, value, key, headers, timestamp_ms, on_delivery)
@@ -99,13 +100,18 @@ cdef class QuickSend:
         producer = self._producer()
         if producer is None:
             raise ProducerClosed("the producer is gone; keep it for as long as its send is used")
+        if chosen >= 0:
+            partition = chosen  # so that nobody looks at the key again
         return self._slow(
             producer, topic, value, key,
             headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery,
         )
 
-    cdef PyObject* _open_batch(self, topic, key, partition) except? NULL:
-        """The batch that takes the record if it has room, borrowed; NULL: that is not plain to see."""
+    cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key) except? NULL:
+        """The batch that takes the record if it has room, borrowed; NULL: that is not plain to see.
+
+        *of_key* becomes the partition of the key, if it is looked at.
+        """
         cdef PyObject* route
         cdef PyObject* queues
         cdef PyObject* batch
@@ -129,6 +135,7 @@ cdef class QuickSend:
         elif self._hashes:
             chosen = hash_of(<const uint8_t*>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)) & 0x7FFFFFFF
             chosen %= partitions
+            of_key[0] = chosen
         else:
             return NULL
         queues = read_slot(route, ROUTE_QUEUES)
