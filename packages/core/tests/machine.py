@@ -22,6 +22,7 @@ from ottla.recordbatch.objects import ObjectEncoder
 from ottla.sealing import Sealer
 from ottla.sender import Sender
 from ottla.splitting import Splitter
+from ottla.transaction_manager.sequences import Sequences
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
@@ -55,6 +56,7 @@ class Queues:
         max_block: float = 0.0,
         growing: bool = True,
         max_request_size: int = 1_000_000,
+        sequences: Sequences | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.wakes = 0
@@ -69,6 +71,7 @@ class Queues:
             columns=columns,
             seal=Sealer(None).seal,
             dealer=None,
+            sequences=sequences,
             wake=self.wake,
             clock=self.clock,
         )

@@ -189,7 +189,7 @@ def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
 @pytest.mark.rule("producer.send.refused.memory")
 def test_without_memory_the_append_is_refused_and_nothing_was_queued() -> None:
     queues = Queues(buffer_memory=10_000, batch_size=9_000)
-    queues.append(partition=0)
+    queues.append(bytes(9_000), partition=0)
 
     with pytest.raises(BufferExhausted):
         queues.append(partition=1)

@@ -151,7 +151,7 @@ def test_each_threads_records_are_queued_once_and_in_its_order() -> None:
 def test_while_one_waits_for_memory_others_append_drain_and_settle() -> None:
     queues = InLine(buffer_memory=10_000, batch_size=9_000)
     first = queues.append(partition=0)
-    waiting = Working(lambda: queues.append(partition=1))
+    waiting = Working(lambda: queues.append(bytes(8_000), partition=1))
     queues.await_line(1)
 
     second = queues.append(partition=0)
@@ -167,8 +167,8 @@ def test_while_one_waits_for_memory_others_append_drain_and_settle() -> None:
 @pytest.mark.rule("accumulator.append.again", "accumulator.append.in-vain")
 def test_of_two_who_wait_to_begin_a_batch_the_second_takes_the_firsts_and_gives_its_memory_back() -> None:
     queues = InLine(buffer_memory=18_000, batch_size=9_000)
-    queues.append(partition=1)
-    queues.append(partition=2)
+    queues.append(bytes(8_000), partition=1)
+    queues.append(bytes(8_000), partition=2)
     waiting = Working(lambda: queues.append(partition=0), lambda: queues.append(partition=0))
     queues.await_line(2)
 
@@ -177,14 +177,15 @@ def test_of_two_who_wait_to_begin_a_batch_the_second_takes_the_firsts_and_gives_
     waiting.join()
 
     assert queues.accumulator.incomplete == 1
-    assert held(queues) == 9_000
+    assert held(queues) == 18_000 // 6  # for three partitions
     assert [batch.count for batch in drain_all(queues)] == [2]
 
 
 @pytest.mark.rule("accumulator.append.in-vain", "producer.close.refuses")
 def test_who_waits_for_memory_when_it_closes_is_refused_and_leaves_nothing_behind() -> None:
     queues = InLine(buffer_memory=10_000, batch_size=9_000)
-    queues.append(partition=0)
+    queues.append(bytes(8_000), partition=0)
+    before = held(queues)
 
     def refused() -> None:
         with pytest.raises(ProducerClosed):
@@ -196,7 +197,7 @@ def test_who_waits_for_memory_when_it_closes_is_refused_and_leaves_nothing_behin
     waiting.join()
 
     assert queues.accumulator.incomplete == 1
-    assert held(queues) == 9_000
+    assert held(queues) == before
 
 
 @pytest.mark.rule("accumulator.append.close")

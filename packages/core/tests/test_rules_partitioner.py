@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla import BufferExhausted, Delivery, OttlaError, PluginBroken, RecordMetadata
+from ottla.dealing import Dealer
 from ottla.interfaces import TopicView
 from ottla.partitioners.murmur2 import partition_for_key
 from simulated_producer import HANG_GUARD, Calling, simulated
@@ -303,3 +304,33 @@ def test_threads_that_send_in_every_way_at_once_each_get_the_place_of_their_own_
                 result = delivery.result(0)
                 assert world.log(result.partition)[result.offset] == b"%d %d" % (sender, number)
         assert world.pool.free == world.pool.capacity
+
+
+@pytest.mark.rule("partitioner.run.order")
+def test_what_is_sent_to_a_partition_while_the_run_before_it_is_dealt_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with simulated(1, linger_ms=100) as world:
+        world.producer.send("t", b"0", partition=0)
+        world.producer.send("t", b"1", b"key")
+        by_partition = Dealer._by_partition
+        threads: list[threading.Thread] = []
+
+        def meanwhile(dealer: Dealer, *arguments: Any) -> Any:
+            sending = threading.Thread(
+                target=world.producer.send, args=("t", b"2"), kwargs={"partition": 0}, daemon=True
+            )
+            threads.append(sending)
+            sending.start()
+            sending.join(0.1)  # all that it would take, if it need not wait
+            return by_partition(dealer, *arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Dealer, "_by_partition", meanwhile)
+            world.clock.advance(0.2)
+            world.round(until=world.clock())
+        [sending] = threads
+        sending.join(HANG_GUARD)
+        world.settle()
+
+        assert world.log() == [b"0", b"1", b"2"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
 
 import attrs
 
@@ -20,7 +21,7 @@ from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
 from ottla.dealing import Dealer
-from ottla.errors import DeliveryFailed, OttlaError
+from ottla.errors import BufferExhausted, DeliveryFailed, OttlaError
 from ottla.failures import dropped, expired, given_up
 from ottla.helm import Helm
 from ottla.interfaces import Columns, TopicView
@@ -34,6 +35,15 @@ from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
 from ottla.reports import DeliveryReport
 from ottla.transaction_manager.sequences import Sequences
 
+GROWING_IN_A_REQUEST: Final = 128
+"""How many batches of a request may be such as would still grow: what waits for its turn gets more records.
+
+Full and closed ones, those of a flush for instance, leave in any number.
+
+Thousands of partitions would leave with a record each as soon as they have lingered, at what a full batch costs here
+and at the broker; and where their files are slow to write, a request of thousands does not end in `request.timeout.ms`.
+"""
+
 
 def _none(_batch: ProducerBatch) -> None:
     """Nothing is known to be in the way."""
@@ -42,6 +52,8 @@ def _none(_batch: ProducerBatch) -> None:
 @attrs.frozen(kw_only=True)
 class Ready:
     """Brokers with something to take now, topics that lack a leader, and when to look again.
+
+    Once each broker has something to take, no more is looked for.
 
     `soon`: brokers with something to take once it has a producer id, or is part of its transaction.
     """
@@ -89,6 +101,7 @@ class RecordAccumulator:
         self._seal = seal
         self._dealer = dealer
         self._sequences = sequences
+        self._in_transaction = sequences is not None and sequences.transactional
         self._admit = admit
         self._wake = wake
         self._helm = helm
@@ -123,28 +136,28 @@ class RecordAccumulator:
         given; then nothing was queued.
         """
         charge = self._allowances.charge(size)
-        reserved = self._allowances.first(charge)
         with self._lock:
-            placed = self._append_to_open(topic, partition, record, charge)
+            self._check_open()
+            queue = self._backlog.queue(topic, partition)
+            placed = self._append_to_open(queue, record, charge)
             if placed is not None:
                 return placed
-            if self._pool.try_reserve(reserved):  # mostly, and one look is saved: 10 us of a lone record's latency
+            reserved = self._allowances.first(charge, self._backlog.partitions)
+            # Mostly there is memory, and one look is saved: 10 us of a lone record's latency.
+            if queue.open is None and self._pool.try_reserve(reserved):
                 try:
-                    return self._append_to_new(topic, partition, record, reserved)
+                    return self._append_to_new(queue, record, reserved)
                 except BaseException:  # a record that the format cannot hold
                     self._pool.release(reserved)
                     raise
-        self._reserve(reserved)
         try:
+            self._reserve(reserved)
+        except BufferExhausted:
             with self._lock:
-                placed = self._append_to_open(topic, partition, record, charge)  # of another thread, begun meanwhile
-                if placed is None:
-                    return self._append_to_new(topic, partition, record, reserved)
-        except BaseException:  # closed meanwhile, or a record that the format cannot hold
-            self._pool.release(reserved)
+                self._close_or_deal(queue)  # so that it leaves at once, and its memory comes back
+            self._wake()
             raise
-        self._pool.release(reserved)
-        return placed
+        return self._append_with(reserved, queue, record, charge) or self.append(topic, partition, record, size)
 
     def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
         """Queue records that were encoded elsewhere as a batch of their own, behind what their partition has so far.
@@ -182,7 +195,8 @@ class RecordAccumulator:
     ) -> tuple[ProducerBatch, int] | None:
         """The same, but never into a new batch: None when the record needs one."""
         with self._lock:
-            return self._append_to_open(topic, partition, record, self._allowances.charge(size))
+            self._check_open()
+            return self._append_to_open(self._backlog.queue(topic, partition), record, self._allowances.charge(size))
 
     def deal(self, topic: TopicQueues) -> None:
         """Have the topic's run, if there is one, find its partitions: what is queued now comes before what follows."""
@@ -201,30 +215,53 @@ class RecordAccumulator:
             patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
             self._pool.reserve(memory, timeout=patience, on_wait=self._wake)
 
-    def _append_to_open(
-        self, topic: str, partition: int, record: NewRecord, charge: int
+    def _append_with(
+        self, reserved: int, queue: PartitionQueue, record: NewRecord, charge: int
     ) -> tuple[ProducerBatch, int] | None:
-        """Put a record on the open batch, with more memory if need be and may be; None: it takes a new batch."""
-        self._check_open()
-        queue = self._backlog.queue(topic, partition)
+        """Put a record, for which memory was waited for, where it belongs by now; None: others have used it up."""
+        try:
+            with self._lock:
+                self._check_open()
+                placed = self._append_to_open(queue, record, charge)  # another thread has begun it, or made it room
+                if placed is None and queue.open is None:
+                    placed = self._append_to_new(queue, record, reserved)
+                    reserved = 0
+                elif placed is None and queue.open is not None:  # it is what there was no memory for
+                    queue.open.held_bytes += reserved
+                    reserved = 0
+                    placed = self._append_to_open(queue, record, charge)
+                return placed
+        finally:
+            self._pool.release(reserved)
+
+    def _append_to_open(
+        self, queue: PartitionQueue, record: NewRecord, charge: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """Put a record on the open batch, with more memory if need be and may be.
+
+        None: there is no open batch any more, or it stays open and there is no memory.
+        """
         batch = queue.open
         if batch is None:
             return None
         index = batch.append(*record)
-        if index is None:
-            was_full = batch.full
-            if self._allowances.extend(batch, queue.topic, charge) is Room.GIVEN:
-                index = batch.append(*record)
-            if batch.full and not was_full:
-                self._wake()
         if index is not None:
             return batch, index
-        self._close_or_deal(queue)
+        was_full = batch.full
+        room = self._allowances.extend(batch, queue.topic, charge)
+        if batch.full and not was_full:
+            self._wake()
+        if room is Room.GIVEN:
+            index = batch.append(*record)
+            if index is not None:
+                return batch, index
+        if room is not Room.SHORT or queue.partition == UNDECIDED:
+            self._close_or_deal(queue)
         return None
 
-    def _append_to_new(self, topic: str, partition: int, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
+    def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
         """Begin a batch, which takes any record as its first."""
-        queue = self._backlog.queue(topic, partition)
+        topic, partition = queue.topic.name, queue.partition
         batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
         index = batch.append(*record)
         assert index is not None, "an empty batch takes any record"
@@ -265,6 +302,8 @@ class RecordAccumulator:
             self._undealt.append((run, cause))
             self._wake()
             return
+        finally:
+            topic.run.open = None  # not before: what is sent to a partition meanwhile has to wait for its records
         surplus, run.held_bytes = run.held_bytes, 0
         self._pool.release(surplus)
         run.hand_over(dealt)
@@ -297,21 +336,30 @@ class RecordAccumulator:
                     self._deal(topic, looking=True)
                 else:
                     look_again_at = min(look_again_at, due)
-            for queue in self._backlog.waiting:
-                look_again_at = min(look_again_at, queue.batches[0].created_at + self._delivery_timeout)
+            oldest = FOREVER
+            all_wanted = False
+            for queue in self._backlog.waiting:  # often thousands, so without min and max
+                if nodes and len(nodes) == len(cluster.brokers) and not self._in_transaction:
+                    # Each of them is served and looked at again when that is written, or can take nothing more now.
+                    oldest = min(oldest, self._backlog.oldest)
+                    all_wanted = True
+                    break
+                head = queue.batches[0]
+                if head.created_at < oldest:
+                    oldest = head.created_at
                 leader = cluster.leader(queue.topic.name, queue.partition)
                 if leader is None:
                     leaderless.add(queue.topic.name)
                     continue
-                due = self._due(queue, urgent=urgent)
-                if due <= now:
-                    if self._may_leave(queue.batches[0]):
-                        nodes.add(leader)
-                    else:
-                        soon.add(leader)
-                else:
-                    look_again_at = min(look_again_at, due)
-            self._look_again_at = look_again_at
+                due = self._due(queue, head, urgent=urgent)
+                if due > now:
+                    if due < look_again_at:
+                        look_again_at = due
+                elif leader not in nodes or self._in_transaction:
+                    (nodes if self._may_leave(head) else soon).add(leader)
+            self._backlog.oldest = oldest
+            look_again_at = min(look_again_at, oldest + self._delivery_timeout)
+            self._look_again_at = NEVER if all_wanted else look_again_at
         return Ready(
             nodes=frozenset(nodes),
             soon=frozenset(soon),
@@ -378,7 +426,10 @@ class RecordAccumulator:
         *obstacle* says what keeps a batch from its broker, if anything does.
         """
         with self._lock:
+            if self._backlog.oldest + self._delivery_timeout > now:
+                return False
             late = self._backlog.take_while(lambda batch: batch.created_at + self._delivery_timeout <= now)
+            self._backlog.look_for_oldest()
         for batch in late:
             batch.last_error = obstacle(batch) or batch.last_error
             if batch.last_error is None and self._sequences is not None:
@@ -457,32 +508,39 @@ class RecordAccumulator:
     def _urgent(self) -> bool:
         return self._refusal is not None or self._pool.waiting > 0
 
-    def _due(self, queue: PartitionQueue, *, urgent: bool) -> float:
-        """When the head of a queue may leave."""
-        head = queue.batches[0]
-        at = max(head.retry_at, queue.muted_until)
-        if head.full or head.closed or urgent:
-            return at
-        return max(at, head.created_at + self._linger)
+    def _due(self, queue: PartitionQueue, head: ProducerBatch, *, urgent: bool) -> float:
+        """When the head of a queue may leave; one that is tried again is closed."""
+        due = head.retry_at if urgent or head.full or head.closed else head.created_at + self._linger
+        return due if due > queue.muted_until else queue.muted_until
 
     def _take_ready(
         self, cluster: Cluster, room: dict[int, int], now: float
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
         """Remove and yield the ready heads, one per partition, while their broker's *room* lasts."""
+        if not room:
+            return
+        growing = dict.fromkeys(room, GROWING_IN_A_REQUEST)
         with self._lock:
             line = list(self._backlog.waiting)
         urgent = self._urgent()
         for queue in line:
             leader = cluster.leader(queue.topic.name, queue.partition)
             if leader is None or room.get(leader, 0) <= 0:
+                if max(room.values()) <= 0:
+                    return
                 continue
             with self._lock:
-                if not queue.batches or self._due(queue, urgent=urgent) > now:
+                if not queue.batches or self._due(queue, queue.batches[0], urgent=urgent) > now:
                     continue
                 if not self._may_leave(queue.batches[0]):
                     continue
+                grows = not (queue.batches[0].closed or queue.batches[0].full)
                 batch = self._backlog.take(queue)
             yield queue, batch
+            if grows:
+                growing[leader] -= 1
+                if not growing[leader]:
+                    room[leader] = 0
 
     def _seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
         try:

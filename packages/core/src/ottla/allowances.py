@@ -32,9 +32,13 @@ class Allowances:
         """The memory that a record of *size* bytes takes."""
         return self.sizes.charge(size)
 
-    def first(self, charge: int) -> int:
-        """What to reserve for a new batch whose first record costs *charge*."""
-        return min(max(self.sizes.target, charge), self.pool.capacity)
+    def first(self, charge: int, partitions: int) -> int:
+        """What to reserve for a new batch whose first record costs *charge*, where so many *partitions* have queues.
+
+        A batch of each shall have its place in half of the memory: with less, batches leave with a record or two.
+        """
+        share = self.pool.capacity // (2 * max(partitions, 1))
+        return min(max(charge, min(share, self.sizes.target)), self.pool.capacity)
 
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
         """Let a batch, which has its first record, use what was reserved for it."""
@@ -59,16 +63,22 @@ class Allowances:
             allowed = self.sizes.grown(batch.columns, topic, charge)
             if memory + charge > allowed:
                 return Room.FULL
-        step = max(charge, self.sizes.target, memory // 4)
+        step = max(charge, min(memory, self.sizes.target), memory // 4)
         if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
             allowed = max(memory + step, batch.held_bytes)
-        missing = allowed - batch.held_bytes
+        if not (self._hold(batch, allowed) or self._hold(batch, memory + charge)):
+            return Room.SHORT
+        batch.allow(min(allowed, batch.held_bytes))
+        return Room.GIVEN
+
+    def _hold(self, batch: ProducerBatch, memory: int) -> bool:
+        """Let a batch hold so much of the pool, if there is so much."""
+        missing = memory - batch.held_bytes
         if missing > 0:
             if not self.pool.try_reserve(missing):
-                return Room.SHORT
-            batch.held_bytes = allowed
-        batch.allow(allowed)
-        return Room.GIVEN
+                return False
+            batch.held_bytes = memory
+        return True
 
     def _comfortable(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> int:
         if batch.partition == UNDECIDED:

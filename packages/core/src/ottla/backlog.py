@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from ottla.batch import UNDECIDED, ProducerBatch
-from ottla.queues import PartitionQueue, TopicQueues
+from ottla.queues import FOREVER, PartitionQueue, TopicQueues
 
 
 class Backlog:
@@ -17,19 +17,24 @@ class Backlog:
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicQueues] = {}
+        self.partitions = 0
+        """How many there are queues for, of all topics."""
         self.waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
         """The queues that have batches; the one that was served last is last in line."""
         self.running: dict[TopicQueues, None] = {}
         """The topics that have a run."""
         self.incomplete: dict[ProducerBatch, None] = {}
         """Every batch that is not settled, in the order of their beginning."""
+        self.oldest = FOREVER
+        """No batch that waits was created before."""
 
     def topic(self, name: str, partitions: int) -> TopicQueues:
         """The queues of a topic, at least so many."""
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = TopicQueues(name)
-        topic.reach(partitions)
+        if partitions > len(topic.queues):
+            self.partitions += topic.reach(partitions)
         return topic
 
     def queue(self, topic: str, partition: int) -> PartitionQueue:
@@ -44,6 +49,7 @@ class Backlog:
     def begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Put a new batch behind the others of its queue; it is open."""
         queue.begin(batch)
+        self.oldest = min(self.oldest, batch.created_at)
         self.incomplete[batch] = None
         if queue.partition == UNDECIDED:
             self.running[queue.topic] = None
@@ -60,9 +66,11 @@ class Backlog:
         return batch
 
     def take_run(self, topic: TopicQueues) -> ProducerBatch:
-        """Remove the run of a topic."""
+        """Remove the run of a topic, which takes no more records; as `open` it stays until it is dealt."""
         del self.running[topic]
-        return topic.run.take()
+        run = topic.run.batches.popleft()
+        run.close()
+        return run
 
     def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove batches from the heads of all queues for as long as they are *unwanted*."""
@@ -74,11 +82,16 @@ class Backlog:
                 del self.waiting[queue]
         return removed
 
+    def look_for_oldest(self) -> None:
+        """Go through all queues for when the oldest batch was created."""
+        self.oldest = min((queue.batches[0].created_at for queue in self.waiting), default=FOREVER)
+
     def put_first(self, *batches: ProducerBatch) -> None:
         """Put batches of one partition, in this order, before all others of it; it is served next."""
         queue = self.queue_of(batches[0])
         for batch in reversed(batches):
             queue.put_first(batch)
+            self.oldest = min(self.oldest, batch.created_at)
         self.waiting[queue] = None
         self.waiting.move_to_end(queue, last=False)
 

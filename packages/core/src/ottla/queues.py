@@ -71,11 +71,13 @@ class TopicQueues:
         self.queued_bytes: list[int] = []
         self.most: int | None = None
 
-    def reach(self, partitions: int) -> None:
-        """Have queues for at least so many partitions."""
-        for partition in range(len(self.queues), partitions):
+    def reach(self, partitions: int) -> int:
+        """Have queues for so many partitions, which are more than there are; how many of them are new."""
+        before = len(self.queues)
+        for partition in range(before, partitions):
             self.queued_bytes.append(0)
             self.queues.append(PartitionQueue(self, partition))
+        return len(self.queues) - before
 
     def count(self, batch: ProducerBatch, queued: int) -> None:
         """Note how many bytes a batch has in its queue."""

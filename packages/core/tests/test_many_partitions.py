@@ -1,0 +1,415 @@
+"""Thousands of partitions share a producer: its memory, its requests, and the looks at its queues."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from machine import Machine, Queues, cluster_of
+from ottla.accumulator import GROWING_IN_A_REQUEST
+from ottla.allowances import Allowances, Room
+from ottla.batch import ProducerBatch
+from ottla.delivery import Delivery
+from ottla.errors import BufferExhausted, InvalidRecord, NetworkError
+from ottla.interfaces import TopicView
+from ottla.outcomes import Acknowledged, Failed
+from ottla.queues import TopicQueues
+from ottla.recordbatch.objects import OBJECT_COST
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transaction_manager.sequences import Sequences
+from ottla_testkit.simulation import SimulatedCluster
+
+MANY = 1_000
+HANG_GUARD = 20.0
+LEADERS = cluster_of(*[1] * MANY)
+
+
+def held(queues: Queues) -> int:
+    return queues.pool.capacity - queues.pool.free
+
+
+def known(queues: Queues, partitions: int = MANY) -> Queues:
+    """Queues of a topic whose partitions are known, as they are before anybody sends to it."""
+    queues.accumulator.queues("t", TopicView(partitions=partitions, available=range(partitions), queued_bytes=()))
+    return queues
+
+
+def drain(queues: Queues, *, nodes: tuple[int, ...] = (1,)) -> list[ProducerBatch]:
+    drained = queues.accumulator.drain(LEADERS, nodes, max_size=1_000_000, now=queues.clock())
+    return [batch for batches in drained.values() for batch in batches]
+
+
+def in_another_thread(work: Callable[[], object], *, until: Callable[[], bool]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    for _ in range(1_000_000):
+        if until():
+            return thread
+    raise AssertionError("it has not come so far")
+
+
+# Memory
+
+
+@pytest.mark.rule("accumulator.many.share")
+def test_each_partition_has_an_open_batch_before_memory_runs_out() -> None:
+    queues = known(Queues(buffer_memory=1_000_000, batch_size=16_384))
+
+    for _ in range(2):
+        for partition in range(MANY):
+            queues.append(bytes(100), partition=partition)
+
+    assert queues.accumulator.incomplete == MANY
+    assert held(queues) <= 1_000_000
+
+
+@pytest.mark.rule("accumulator.many.share")
+def test_with_few_partitions_a_batch_has_its_size_at_once() -> None:
+    queues = Queues(buffer_memory=1_000_000, batch_size=16_384)
+
+    queues.append(partition=3)
+
+    assert held(queues) == 16_384
+
+
+@pytest.mark.rule("accumulator.many.share")
+def test_partitions_of_all_topics_share() -> None:
+    queues = Queues(buffer_memory=1_000_000, batch_size=16_384)
+    for topic in range(10):
+        queues.append(topic=f"t{topic}", partition=99)
+    before = held(queues)
+
+    queues.append(topic="t0", partition=0)
+
+    assert held(queues) - before == 1_000_000 // (2 * 10 * 100)
+
+
+@pytest.mark.rule("accumulator.many.share")
+def test_a_batch_that_began_small_grows_to_its_size() -> None:
+    queues = Queues(buffer_memory=10_000_000, batch_size=16_384, growing=False)
+    queues.append(partition=MANY - 1)
+
+    for _ in range(200):
+        queues.append(bytes(100), partition=0)
+    queues.clock.advance(1)
+
+    first = next(batch for batch in drain(queues) if batch.partition == 0)
+    assert first.sealed is not None
+    assert 0.9 * 16_384 < first.sealed.wire_size <= 16_384
+
+
+@pytest.mark.rule("accumulator.many.short")
+def test_when_memory_is_short_a_batch_takes_what_its_record_needs() -> None:
+    queues = Queues(buffer_memory=20_000, batch_size=16_384)
+    queues.append(bytes(7_900), partition=1)
+    queues.append(bytes(5_000), partition=0)
+
+    while queues.pool.free >= 1_000 + OBJECT_COST:
+        queues.append(bytes(1_000), partition=0)
+
+    assert queues.accumulator.incomplete == 2
+
+
+@pytest.mark.rule("accumulator.many.short")
+def test_while_one_waits_for_memory_the_batch_takes_what_it_has_room_for() -> None:
+    queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
+    first = queues.append(bytes(12_500), partition=1)
+    batch = queues.append(bytes(1_000), partition=0)._batch
+    waiting = in_another_thread(
+        lambda: queues.append(bytes(9_000), partition=0), until=lambda: queues.pool.waiting == 1
+    )
+
+    small = queues.append(b"small", partition=0)
+    queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
+    waiting.join(HANG_GUARD)
+
+    assert small._batch is batch
+    assert batch.count == 3
+
+
+@pytest.mark.rule("accumulator.many.short")
+def test_a_batch_whose_record_is_refused_for_want_of_memory_leaves_at_once() -> None:
+    queues = Queues(buffer_memory=20_000, batch_size=16_384, linger=600.0)
+    queues.append(bytes(8_000), partition=0)
+    queues.append(bytes(9_000), partition=1)
+
+    with pytest.raises(BufferExhausted):
+        queues.append(bytes(6_000), partition=0)
+
+    assert queues.wakes >= 1
+    assert [batch.partition for batch in drain(queues)] == [0]
+
+
+@pytest.mark.rule("accumulator.many.short")
+def test_whoever_waited_for_memory_brings_it_to_the_open_batch() -> None:
+    queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
+    first = queues.append(bytes(9_000), partition=1)
+    queues.append(bytes(8_000), partition=0)
+    later: list[Delivery] = []
+    waiting = in_another_thread(
+        lambda: later.append(queues.append(bytes(6_000), partition=0)), until=lambda: queues.pool.waiting == 1
+    )
+
+    queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
+    waiting.join(HANG_GUARD)
+
+    assert later[0]._index == 1  # behind the record that had been there
+    assert queues.accumulator.incomplete == 1
+
+
+@pytest.mark.rule("accumulator.many.short", "accumulator.balance")
+def test_a_record_that_waited_and_cannot_be_held_leaves_its_memory_counted_once() -> None:
+    queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
+    first = queues.append(bytes(9_000), partition=1)
+    second = queues.append(bytes(8_000), partition=0)
+    refused: list[InvalidRecord] = []
+
+    def send_what_the_format_cannot_hold() -> None:
+        try:
+            queues.accumulator.append("t", 0, (None, bytes(6_000), (), 2**70, None), 6_000)
+        except InvalidRecord as error:
+            refused.append(error)
+
+    waiting = in_another_thread(send_what_the_format_cannot_hold, until=lambda: queues.pool.waiting == 1)
+    queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
+    waiting.join(HANG_GUARD)
+    queues.accumulator.settle(second._batch, Acknowledged(base_offset=0))
+
+    assert len(refused) == 1
+    assert queues.pool.free == queues.pool.capacity
+
+
+@pytest.mark.rule("accumulator.many.short", "pool.bound")
+def test_a_batch_that_got_less_than_it_asked_for_uses_no_more_than_it_holds() -> None:
+    queues = Queues(buffer_memory=20_000, batch_size=16_384)
+    queues.append(bytes(12_500), partition=1)
+    batch = queues.append(bytes(4_000), partition=0)._batch
+    queues.append(bytes(2_500), partition=0)
+
+    while batch.append(None, bytes(100), (), 0, None) is not None:
+        pass  # as those do who find the open batch by themselves
+
+    assert batch.columns.memory() <= batch.held_bytes
+
+
+@pytest.mark.rule("accumulator.many.short", "accumulator.balance")
+def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
+    first = queues.append(bytes(12_500), partition=1)
+    batch = queues.append(bytes(1_000), partition=0)._batch
+    later: list[Delivery] = []
+    waiting = in_another_thread(
+        lambda: later.append(queues.append(bytes(9_000), partition=0)), until=lambda: queues.pool.waiting == 1
+    )
+    extend = Allowances.extend
+
+    def others_are_quicker(allowances: Allowances, extended: ProducerBatch, topic: TopicQueues, charge: int) -> Room:
+        room = extend(allowances, extended, topic, charge)
+        if room is Room.GIVEN and extended is batch:  # with what was waited for
+            while extended.append(None, bytes(100), (), 0, None) is not None:
+                pass
+        return room
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Allowances, "extend", others_are_quicker)
+        queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
+        for _ in range(1_000_000):
+            if queues.pool.waiting or later:
+                break
+    if not later:
+        queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+    waiting.join(HANG_GUARD)
+
+    assert batch.columns.memory() <= 20_000
+    assert later[0]._batch is not batch
+    for settled in (batch, later[0]._batch):
+        queues.accumulator.settle(settled, Acknowledged(base_offset=0))
+    assert queues.pool.free == queues.pool.capacity
+
+
+# Requests
+
+
+@pytest.mark.rule("accumulator.many.growing")
+def test_a_request_takes_few_of_the_batches_that_would_still_grow() -> None:
+    queues = known(Queues())
+    for partition in range(MANY):
+        queues.append(partition=partition)
+    queues.clock.advance(1)
+
+    taken = drain(queues)
+    for partition in range(MANY):
+        queues.append(partition=partition)  # those that stay take more
+
+    assert [batch.partition for batch in taken] == list(range(GROWING_IN_A_REQUEST))
+    assert {batch.count for batch in drain(queues)} == {2}
+
+
+@pytest.mark.rule("accumulator.many.growing", "accumulator.drain.turns")
+def test_all_of_them_have_their_turn() -> None:
+    queues = known(Queues())
+    for partition in range(MANY):
+        queues.append(partition=partition)
+    queues.clock.advance(1)
+
+    left = [batch.partition for _ in range(1 + MANY // GROWING_IN_A_REQUEST) for batch in drain(queues)]
+
+    assert left == list(range(MANY))
+
+
+@pytest.mark.rule("accumulator.many.growing")
+def test_what_cannot_grow_is_not_kept_back() -> None:
+    queues = known(Queues())
+    for partition in range(MANY):
+        queues.append(partition=partition)
+    queues.accumulator.flush(timeout=0)
+
+    assert len(drain(queues)) == MANY
+
+
+@pytest.mark.rule("accumulator.many.growing")
+def test_each_broker_has_its_own_request() -> None:
+    queues = known(Queues())
+    cluster = cluster_of(*[1, 2] * (MANY // 2))
+    for partition in range(MANY):
+        queues.append(partition=partition)
+    queues.clock.advance(1)
+
+    drained = queues.accumulator.drain(cluster, (1, 2), max_size=1_000_000, now=queues.clock())
+
+    assert {node: len(batches) for node, batches in drained.items()} == dict.fromkeys((1, 2), GROWING_IN_A_REQUEST)
+
+
+# Looking
+
+
+def machine(**options: Any) -> Machine:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", *[1] * 400)
+    made = Machine(cluster, **options)
+    made.metadata.use("t", 0.0)
+    made.run(1.0)
+    return made
+
+
+@pytest.mark.rule("accumulator.many.looks", "accumulator.ready.linger")
+def test_what_was_not_looked_at_leaves_when_it_has_lingered_though_nothing_is_answered() -> None:
+    made = machine(linger=0.1)
+    made.send(b"warm")
+    made.settle()
+    made.network.holding = True
+    made.send(b"first", partition=0)
+    made.clock.advance(0.05)
+    second = made.send(b"second", partition=1)._batch
+
+    began, end = made.clock(), made.clock() + 0.2
+    while not second.in_flight and made.clock() < end:
+        made.sender.run_once(made.clock(), until=end)
+
+    assert made.clock() - began == pytest.approx(0.1)
+
+
+@pytest.mark.rule("accumulator.many.looks")
+def test_while_no_broker_can_take_more_nobody_looks_again_and_again() -> None:
+    made = machine(max_in_flight=2)
+    made.network.holding = True
+    for _ in range(3):
+        made.send(b"value", partition=0)
+        for _ in range(3):
+            made.sender.run_once(made.clock(), until=made.clock())
+    for partition in range(1, 4):
+        made.send(b"value", partition=partition)
+
+    rounds, end = 0, made.clock() + 9.0
+    while made.clock() < end:
+        made.sender.run_once(made.clock(), until=end)
+        rounds += 1
+
+    assert rounds < 5
+
+
+@pytest.mark.rule("accumulator.many.looks", "accumulator.expire.queue")
+def test_a_backlog_that_never_ends_is_no_reason_to_look_for_what_has_expired_all_the_time() -> None:
+    made = machine(delivery_timeout=2.0, linger=0.005, max_in_flight=1)
+    sent = idle = 0
+    end = made.clock() + 4.0
+    while made.clock() < end:
+        for _ in range(100):
+            made.send(bytes(50), partition=sent % 400)
+            sent += 1
+        made.network.holding = True
+        answered_at = made.clock() + 0.02
+        while made.clock() < answered_at:
+            before = made.clock()
+            made.sender.run_once(before, until=answered_at)
+            idle += made.clock() == before
+            assert idle < 5_000, "rounds in which no time passes"
+        made.network.holding = False
+        made.sender.run_once(made.clock(), until=made.clock())
+
+
+@pytest.mark.rule("accumulator.many.looks")
+def test_a_broker_without_anything_has_all_queues_looked_at() -> None:
+    queues = known(Queues(linger=0.0))
+    cluster = cluster_of(*[1] * 500, 2)
+    for partition in (*range(500), 500):
+        queues.append(partition=partition)
+
+    assert queues.accumulator.ready(cluster, queues.clock()).nodes == {1, 2}
+
+
+@pytest.mark.rule("accumulator.many.looks", "accumulator.expire.queue")
+def test_a_batch_that_comes_back_expires_in_its_own_time() -> None:
+    """Nobody goes through the queues for what has expired before the oldest batch may have."""
+    queues = Queues(delivery_timeout=120.0)
+    old = queues.append(partition=0)
+    queues.clock.advance(1)
+    [batch] = drain(queues)
+    queues.clock.advance(59)
+    young = queues.append(partition=1)
+    queues.accumulator.ready(LEADERS, queues.clock())
+    queues.accumulator.put_back(batch, NetworkError("gone"), queues.clock())
+
+    queues.clock.advance(60)
+    assert queues.accumulator.expire(queues.clock())
+
+    assert isinstance(old._batch.outcome, Failed)
+    assert young._batch.outcome is None
+
+
+@pytest.mark.rule("accumulator.many.looks", "accumulator.expire.queue")
+def test_a_batch_that_was_not_looked_at_expires_in_its_time() -> None:
+    queues = Queues(linger=0.0, delivery_timeout=120.0)
+    queues.append(partition=0)
+    drain(queues)
+    queues.append(partition=1)
+    queues.clock.advance(60)
+    [old] = drain(queues)
+    young = queues.append(partition=0)
+    queues.accumulator.put_back(old, NetworkError("gone"), queues.clock())
+    queues.append(partition=1)
+    queues.accumulator._backlog.waiting.move_to_end(queues.accumulator._backlog.queue("t", 1))
+    queues.accumulator.ready(LEADERS, queues.clock())  # finds the young one, and looks no further
+
+    queues.clock.advance(60)
+    queues.accumulator.expire(queues.clock())
+
+    assert isinstance(old.outcome, Failed)
+    assert young._batch.outcome is None
+
+
+@pytest.mark.rule("accumulator.many.looks", "accumulator.drain.transaction")
+def test_all_partitions_that_are_to_join_a_transaction_are_asked_for_at_once() -> None:
+    sequences = Sequences(transactional=True)
+    sequences.owner = ProducerId(id=1, epoch=0)
+    sequences.members.add(("t", 0))
+    queues = Queues(linger=0.0, sequences=sequences)
+    for partition in range(10):
+        queues.append(partition=partition)
+
+    queues.accumulator.ready(LEADERS, queues.clock())
+
+    assert set(sequences.wanted) == {("t", partition) for partition in range(1, 10)}
