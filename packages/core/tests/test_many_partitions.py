@@ -31,14 +31,14 @@ def held(queues: Queues) -> int:
     return queues.pool.capacity - queues.pool.free
 
 
-def known(queues: Queues, partitions: int = MANY) -> Queues:
+def known(queues: Queues) -> Queues:
     """Queues of a topic whose partitions are known, as they are before anybody sends to it."""
-    queues.accumulator.queues("t", TopicView(partitions=partitions, available=range(partitions), queued_bytes=()))
+    queues.accumulator.queues("t", TopicView(partitions=MANY, available=range(MANY), queued_bytes=()))
     return queues
 
 
-def drain(queues: Queues, *, nodes: tuple[int, ...] = (1,)) -> list[ProducerBatch]:
-    drained = queues.accumulator.drain(LEADERS, nodes, max_size=1_000_000, now=queues.clock())
+def drain(queues: Queues) -> list[ProducerBatch]:
+    drained = queues.accumulator.drain(LEADERS, (1,), max_size=1_000_000, now=queues.clock())
     return [batch for batches in drained.values() for batch in batches]
 
 
@@ -355,7 +355,7 @@ def test_a_backlog_that_never_ends_is_no_reason_to_look_for_what_has_expired_all
 def test_a_broker_without_anything_has_all_queues_looked_at() -> None:
     queues = known(Queues(linger=0.0))
     cluster = cluster_of(*[1] * 500, 2)
-    for partition in (*range(500), 500):
+    for partition in range(501):
         queues.append(partition=partition)
 
     assert queues.accumulator.ready(cluster, queues.clock()).nodes == {1, 2}

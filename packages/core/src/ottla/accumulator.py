@@ -223,14 +223,15 @@ class RecordAccumulator:
             with self._lock:
                 self._check_open()
                 placed = self._append_to_open(queue, record, charge)  # another thread has begun it, or made it room
-                if placed is None and queue.open is None:
+                if placed is not None:
+                    return placed
+                if queue.open is None:
                     placed = self._append_to_new(queue, record, reserved)
                     reserved = 0
-                elif placed is None and queue.open is not None:  # it is what there was no memory for
-                    queue.open.held_bytes += reserved
-                    reserved = 0
-                    placed = self._append_to_open(queue, record, charge)
-                return placed
+                    return placed
+                queue.open.held_bytes += reserved  # it is what there was no memory for
+                reserved = 0
+                return self._append_to_open(queue, record, charge)
         finally:
             self._pool.release(reserved)
 
