@@ -26,7 +26,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.transactions import Ended, SharedTransaction
-from ottla_spark import outbox as outboxes
 from ottla_spark.atomic import atomically, sink
 from ottla_spark.atomic.course import BatchWritten
 from ottla_spark.atomic.marker import Marker
@@ -37,8 +36,8 @@ from ottla_spark.outbox import Outbox
 ROWS = 200
 PARTITIONS = 4
 GROUPS = 10
-PIECE = 10
-"""So many rows at a time are given to a task that comes to grief among them."""
+PARCEL_BYTES = 400
+"""Parcels of some ten rows, so that a task can come to grief among them."""
 
 OF_THE_DRIVER = ("before the marker", "before the commit", "after the commit", "before Spark's log")
 OF_A_TASK = ("mid-task", "late task")
@@ -71,10 +70,10 @@ class FaultyTask(TaskWrite):
     fault: TaskFault
     flag: Path
 
-    def write(self, batches: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
+    def write(self, parcels: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
         if self._is_faulty(owner):
-            batches = self._in_pieces(batches)
-        return TaskWrite.write(self, batches, owner=owner, attempt=attempt)
+            parcels = self._one_by_one(parcels)
+        return TaskWrite.write(self, parcels, owner=owner, attempt=attempt)
 
     def _prove(self, outbox: Outbox, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
         TaskWrite._prove(self, outbox, ends, task=task)
@@ -84,16 +83,14 @@ class FaultyTask(TaskWrite):
     def _is_faulty(self, owner: int) -> bool:
         return owner == self.fault.owner % self.ownership.owners and not self.flag.exists()
 
-    def _in_pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        setattr(outboxes, "TABLE_BYTES", 1)  # noqa: B010 - it is final; each piece is to be sent when it comes
+    def _one_by_one(self, parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = 0
-        for batch in batches:
-            for start in range(0, batch.num_rows, PIECE):
+        for some in parcels:
+            for number, records in enumerate(some.column("records").to_pylist()):
                 if given >= self.fault.rows:
                     self._come_to_grief()
-                piece = batch.slice(start, PIECE)
-                given += piece.num_rows
-                yield piece
+                given += records
+                yield some.slice(number, 1)
 
     def _come_to_grief(self) -> None:
         if self.flag.exists():
@@ -310,6 +307,7 @@ def main(text: str) -> None:
     session = session_with(first.cores, master=first.master, **first.settings)
     faults = Faults()
     setattr(sink, "TaskWrite", faults)  # noqa: B010 - mypy knows its type
+    setattr(sink, "PARCEL_BYTES", PARCEL_BYTES)  # noqa: B010 - it is final
     say_and_wait("up")
     queries = [begun(session, orders, faults) for orders in all_orders]
     with ThreadPoolExecutor(len(queries)) as pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import pyarrow as pa
@@ -11,7 +11,7 @@ from ottla.transactions import SharedTransaction
 from ottla_spark.atomic.course import Course
 from ottla_spark.atomic.ownership import Ownership
 from ottla_spark.atomic.owning import TransactionOwner
-from ottla_spark.atomic.parcels import SLOT
+from ottla_spark.atomic.parcels import Packing
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.options import WriteOptions, read_options
 
@@ -103,6 +103,21 @@ class Rows:
 
     def _of(self, owner: int, owners: int) -> Iterator[pa.RecordBatch]:
         numbers = [row for row in range(self.query.rows) if row % self.query.partitions % owners == owner]
-        values = pa.array([f"{self.number}-{number}" for number in numbers], pa.string())
-        slots = pa.array([number % self.query.partitions for number in numbers], pa.int32())
-        yield pa.RecordBatch.from_arrays([values, slots], ["value", SLOT])
+        values = [f"{self.number}-{number}" for number in numbers]
+        places = [number % self.query.partitions for number in numbers]
+        ownership = Ownership.of({self.query.topic: self.query.partitions}, tasks=owners)
+        return packed(values, places, ownership, self.query.options)
+
+
+def packed(
+    values: Sequence[str], partitions: Sequence[int], ownership: Ownership, options: WriteOptions
+) -> Iterator[pa.RecordBatch]:
+    """What a task before the shuffle makes of rows for these partitions."""
+    batch = pa.record_batch({"value": pa.array(values), "partition": pa.array(partitions, pa.int32())})
+    packing = Packing(
+        settings=frozenset(options.producer.items()),
+        ownership=ownership,
+        options=options,
+        columns={"value": 0, "partition": 1},
+    )
+    return packing.pack(iter([batch]), task="task")

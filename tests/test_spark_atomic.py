@@ -155,6 +155,7 @@ def test_when_a_task_dies_after_it_wrote_the_batch_is_aborted_and_written_anew(
     faults = program.Faults()
     faults.plan(topic, program.TaskFault(kind=fault), tmp_path / "came to grief")
     monkeypatch.setattr(sink, "TaskWrite", faults)
+    monkeypatch.setattr(sink, "PARCEL_BYTES", program.PARCEL_BYTES)
     told = Told(kafka, topic)
     for batch in range(2):
         program.put(tmp_path, batch)
@@ -229,7 +230,9 @@ def test_a_row_that_cannot_be_sent_fails_the_batch_and_leaves_no_reader_waiting(
     frame = program.numbers(spark, tmp_path).selectExpr(
         "value", f"case when value = 150 then {PARTITIONS} else cast(value % 4 as int) end as partition"
     )
-    with pytest.raises(StreamingQueryException, match=rf"column 'partition' has {PARTITIONS}, and topic"):
+    with pytest.raises(
+        StreamingQueryException, match=rf"row 151 of .* was refused: it is for partition {PARTITIONS} of topic"
+    ):
         program.run(frame, made(kafka, topic, attempts=1), tmp_path)
 
     assert committed(kafka, topic) == Counter()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import pyarrow as pa
 import pytest
+from spark_atomic_tasks_kit import packed
 
 from ottla import transactions
 from ottla.errors import ProducerFenced, TransactionError
@@ -14,7 +14,6 @@ from ottla.transactions import Ended, SharedTransaction
 from ottla_spark import producers
 from ottla_spark.atomic.errors import TaskRefused
 from ottla_spark.atomic.ownership import Ownership
-from ottla_spark.atomic.parcels import SLOT
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import read_options
@@ -46,23 +45,17 @@ class World:
         with transactions.sharing(self.config) as owner:
             return owner.end(self.shared, commit=commit)
 
-    def write(self, owner: int, slots: Sequence[int], *, attempt: int = 0, name: str = "row") -> int:
-        """One task: a row for each slot."""
+    def write(self, owner: int, partitions: Sequence[int], *, attempt: int = 0, name: str = "row") -> int:
+        """One task: a row for each of these."""
         problems: list[str] = []
         options = read_options(
             {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "topic": self.topic}, problems=problems
         )
         assert problems == []
-        task = TaskWrite(
-            shared=self.shared,
-            ownership=Ownership.of({self.topic: PARTITIONS}, tasks=OWNERS),
-            options=options,
-        )
-        return task.write(self._batches(slots, name), owner=owner, attempt=attempt)
-
-    def _batches(self, slots: Sequence[int], name: str) -> Iterator[pa.RecordBatch]:
-        values = pa.array([f"{name} {number}" for number in range(len(slots))])
-        yield pa.RecordBatch.from_arrays([values, pa.array(slots, pa.int32())], ["value", SLOT])
+        ownership = Ownership.of({self.topic: PARTITIONS}, tasks=OWNERS)
+        task = TaskWrite(shared=self.shared, ownership=ownership, options=options)
+        values = [f"{name} {number}" for number in range(len(partitions))]
+        return task.write(packed(values, partitions, ownership, options), owner=owner, attempt=attempt)
 
     def committed(self, *, settled: bool = True) -> Counter[bytes]:
         found = read(self.kafka.bootstrap_servers, self.topic, partitions=PARTITIONS, settled=settled)

@@ -1,58 +1,75 @@
-"""Rows in parcels: each at the owner of its partition, none lost or changed, in order within a partition."""
+"""Rows in parcels: each at the owner of its partition, where Java puts it, none lost or changed, and in order there."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from ottla.interfaces import Header
 from ottla.partitioners.murmur2_hash import murmur2
-from ottla_spark.atomic import parcels
-from ottla_spark.atomic.ownership import Ownership, Placement
-from ottla_spark.atomic.parcels import SLOT, Packing, unpacked
+from ottla.recordbatch.parse import Record, parse_batches
+from ottla_spark import gathering
+from ottla_spark.atomic.ownership import Ownership
+from ottla_spark.atomic.parcels import PARCEL_BYTES, PARCELS, SCHEMA, Packing, unpacked
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import read_options
 
 TOPICS = {"a": 3, "b": 5}
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+ENCODERS = pytest.mark.parametrize("encoder", ["python", "native"])
 
 
-def packing(columns: Sequence[str], *, owners: int, **options: str) -> Packing:
+def packing(
+    columns: Sequence[str], options: Mapping[str, str] | None = None, *, owners: int, most: int = PARCEL_BYTES
+) -> Packing:
     problems: list[str] = []
-    read = read_options({"kafka.bootstrap.servers": "127.0.0.1:1"} | options, problems=problems)
+    read = read_options({"kafka.bootstrap.servers": "127.0.0.1:1", **(options or {})}, problems=problems)
     assert problems == []
     topics = TOPICS if read.topic is None else {read.topic: TOPICS[read.topic]}
-    ownership = Ownership.of(topics, tasks=owners)
-    placement = Placement(settings=frozenset({("bootstrap.servers", "127.0.0.1:1")}), ownership=ownership)
-    return Packing.of(placement, options=read, columns={name: at for at, name in enumerate(columns)})
+    return Packing(
+        settings=frozenset(read.producer.items()),
+        ownership=Ownership.of(topics, tasks=owners),
+        options=read,
+        columns={name: at for at, name in enumerate(columns)},
+        most=most,
+    )
 
 
-def delivered(packed: Iterator[pa.RecordBatch]) -> Mapping[int, list[dict[str, Any]]]:
-    """The rows of each owner."""
-    found: dict[int, list[dict[str, Any]]] = {}
-    for batch in packed:
-        assert batch.schema.names == ["owner", "rows"]
-        for row in range(batch.num_rows):
-            rows = [row for part in unpacked(batch.slice(row, 1)) for row in part.to_pylist()]
-            found.setdefault(batch.column(0)[row].as_py(), []).extend(rows)
-    return found
+def parcels(packing: Packing, batches: Sequence[pa.RecordBatch], *, task: str = "t") -> list[pa.RecordBatch]:
+    packed = list(packing.pack(iter(batches), task=task))
+    assert all(batch.schema == SCHEMA for batch in packed)
+    return packed
 
 
+def records(packed: Sequence[pa.RecordBatch], ownership: Ownership) -> Iterator[tuple[int, str, int, Record]]:
+    """Owner, topic and partition of each record; the batches are read as brokers would read them."""
+    for some in packed:
+        owners = some.column("owner").to_pylist()
+        for owner, batch in zip(owners, unpacked(some, ownership), strict=True):
+            [found] = parse_batches(b"".join(batch.section.stamped()), compressors={})
+            assert len(found.records) == batch.section.count
+            for record in found.records:
+                yield owner, batch.topic, batch.partition, record
+
+
+@ENCODERS
 @pytest.mark.parametrize("owners", [1, 3, 8])
-@pytest.mark.parametrize("most", [1, 2_000, 1 << 23])
-def test_every_row_is_at_its_owner_once_and_whole(owners: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcels, "PACKED_BYTES", most)
+@pytest.mark.parametrize("most", [1, 400, PARCEL_BYTES])
+def test_every_row_is_at_its_owner_once_and_whole(
+    owners: int, most: int, encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "TABLE_BYTES", 20 * most)
     rng = random.Random(7)
     rows = [
         {
             "topic": rng.choice("ab"),
             "key": rng.choice([b"%d" % number, b""]),
             "value": rng.choice([None, b"v" * rng.randrange(40)]),
-            "headers": rng.choice([None, [{"key": "h", "value": None}, {"key": "i", "value": b"%d" % number}]]),
+            "headers": rng.choice([[], [{"key": "h", "value": None}, {"key": "i", "value": b"%d" % number}]]),
         }
         for number in range(300)
     ]
@@ -60,44 +77,94 @@ def test_every_row_is_at_its_owner_once_and_whole(owners: int, most: int, monkey
     whole = pa.RecordBatch.from_pylist(rows, pa.schema(types))
     pieces = [whole.slice(start, 50) for start in range(0, 300, 50)]
     pieces.insert(2, whole.slice(0, 0))
-    found = delivered(packing(whole.schema.names, owners=owners).pack(iter(pieces), task="t"))
+    packs = packing(whole.schema.names, {"kafka.record.encoder": encoder}, owners=owners, most=most)
+    found = list(records(parcels(packs, pieces), packs.ownership))
 
-    def slot(row: Mapping[str, Any]) -> int:
-        first = {"a": 0, "b": 3}[row["topic"]]
-        return first + (murmur2(row["key"]) & 0x7FFFFFFF) % TOPICS[row["topic"]]
+    def partition(row: Mapping[str, Any]) -> int:
+        return (murmur2(row["key"]) & 0x7FFFFFFF) % TOPICS[row["topic"]]
 
-    for owner, theirs in found.items():
-        assert {row[SLOT] % owners for row in theirs} == {owner}
-    for place in range(8):
-        of_it = [row for theirs in found.values() for row in theirs if row[SLOT] == place]
-        assert of_it == [{**row, SLOT: place} for row in rows if slot(row) == place]
+    for owner, topic, number, _record in found:
+        assert number in packs.ownership.owned_by(owner)[topic]
+    for topic, count in TOPICS.items():
+        for number in range(count):
+            there = [_row(record) for _owner, *place, record in found if place == [topic, number]]
+            wanted = [row for row in rows if (row["topic"], partition(row)) == (topic, number)]
+            assert there == [{name: row[name] for name in ("key", "value", "headers")} for row in wanted]
+
+
+def _row(record: Record) -> dict[str, Any]:
+    headers: Sequence[Header] = record.headers
+    return {
+        "key": record.key,
+        "value": record.value,
+        "headers": [{"key": name, "value": content} for name, content in headers],
+    }
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_parcels_are_compressed_as_the_producer_would_and_no_larger_than_asked(codec: str) -> None:
+    rows = pa.RecordBatch.from_pydict({"value": [b"%090d" % number for number in range(2_000)]})
+    packs = packing(["value"], {"topic": "a", "kafka.compression.type": codec}, owners=1, most=20_000)
+    [some] = parcels(packs, [rows])
+    sections = [batch.section for batch in unpacked(some, packs.ownership)]
+    ids = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+    assert {section.codec_id for section in sections} == {ids[codec]}
+    assert sum(section.count for section in sections) == 2_000
+    assert all(10_000 < section.plain_size <= 20_000 for section in sections[:-1])
+    assert all((section.size < section.plain_size) is (codec != "none") for section in sections)
 
 
 def test_rows_without_a_key_are_somewhere_and_those_that_name_a_partition_there() -> None:
     types = pa.schema([("value", pa.string()), ("partition", pa.int32())])
     rows = [{"value": f"{number}", "partition": number % 5 if number % 2 else None} for number in range(100)]
-    batch = pa.RecordBatch.from_pylist(rows, types)
-    found = delivered(packing(types.names, owners=2, topic="b").pack(iter([batch]), task="t"))
-    places = {row["value"]: row[SLOT] for theirs in found.values() for row in theirs}
+    packs = packing(types.names, {"topic": "b"}, owners=2)
+    found = list(records(parcels(packs, [pa.RecordBatch.from_pylist(rows, types)]), packs.ownership))
+    places = {record.value: number for _owner, _topic, number, record in found}
 
-    assert Counter(places.keys()) == Counter(row["value"] for row in rows)
-    assert all(places[row["value"]] == row["partition"] for row in rows if row["partition"] is not None)
-    assert {place for place in places.values() if not 0 <= place < 5} == set()
+    assert len(found) == len(places) == 100
+    assert all(places[b"%d" % number] == number % 5 for number in range(1, 100, 2))
 
 
 def test_values_are_made_before_the_shuffle_and_only_they_are_moved() -> None:
     batch = pa.RecordBatch.from_pydict({"key": ["k"], "n": pa.array([7]), "m": pa.array([True])})
-    found = delivered(packing(["key"], owners=1, topic="a", **{"value.format": "json"}).pack(iter([batch]), task="t"))
+    packs = packing(["key"], {"topic": "a", "value.format": "json"}, owners=1)
+    [(_owner, _topic, _partition, record)] = records(parcels(packs, [batch]), packs.ownership)
 
-    assert [row["value"] for row in found[0]] == ['{"n":7,"m":true}']
-    assert set(found[0][0]) == {"key", "value", SLOT}
+    assert (record.key, record.value) == (b"k", b'{"n":7,"m":true}')
 
 
 def test_a_row_that_cannot_be_sent_is_named_by_its_place_in_the_frame() -> None:
     good, bad = (pa.RecordBatch.from_pydict({"value": ["v", "w"], "topic": ["a", last]}) for last in ("b", None))
     with pytest.raises(WriteFailed, match=r"row 4 of Spark partition 3 was refused: column 'topic' is null"):
-        delivered(packing(["value", "topic"], owners=2).pack(iter([good, bad]), task="Spark partition 3"))
+        parcels(packing(["value", "topic"], owners=2), [good, bad], task="Spark partition 3")
+
+
+def test_a_row_that_is_too_large_is_named_with_its_size() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": [b"v", bytes(3_000)]})
+    packs = packing(["value"], {"topic": "a", "kafka.max.request.size": "2000"}, owners=1)
+    with pytest.raises(WriteFailed, match=r"row 2 of t was refused: .* \(column 'value': 3000 bytes\)"):
+        parcels(packs, [batch])
+
+
+def test_a_partition_that_does_not_exist_is_refused_with_its_row() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": ["v", "w"], "partition": pa.array([2, 3], pa.int32())})
+    with pytest.raises(WriteFailed, match=r"row 2 of t was refused: it is for partition 3 of topic 'a', which has 3"):
+        parcels(packing(["value", "partition"], {"topic": "a"}, owners=1), [batch])
+
+
+def test_a_topic_that_was_not_named_before_is_refused() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": ["v"], "topic": ["c"]})
+    with pytest.raises(WriteFailed, match=r"'c', and 'a', 'b' were said to be written; name all of them in topics="):
+        parcels(packing(["value", "topic"], owners=1), [batch])
 
 
 def test_no_rows_are_no_parcels() -> None:
-    assert delivered(packing(["value"], owners=2, topic="a").pack(iter([]), task="t")) == {}
+    assert parcels(packing(["value"], {"topic": "a"}, owners=2), []) == []
+
+
+def test_spark_is_told_the_same_columns_as_pyarrow() -> None:
+    names = {"int": pa.int32(), "bigint": pa.int64(), "tinyint": pa.int8(), "binary": pa.binary()}
+    told = [column.split() for column in PARCELS.split(", ")]
+
+    assert [(name, names[kind]) for name, kind in told] == [(field.name, field.type) for field in SCHEMA]

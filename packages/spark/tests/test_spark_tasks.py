@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla import ErrorCode, TopicUnavailable
-from ottla_spark import outbox
+from ottla import DeliveryFailed, ErrorCode, TopicUnavailable
+from ottla_spark import gathering
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions, read_options
 from ottla_spark.records import RowPlace, TopicRows
@@ -178,7 +178,7 @@ def test_a_task_without_rows_asks_for_no_producer() -> None:
 
 
 def test_rows_leave_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "TABLE_BYTES", 1000)
+    monkeypatch.setattr(gathering, "TABLE_BYTES", 1000)
     to_zero = pa.array([0] * 100, pa.int32())
     with cluster() as world:
 
@@ -196,7 +196,7 @@ def test_rows_leave_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "GATHERED_BYTES", 300)
+    monkeypatch.setattr(gathering, "GATHERED_BYTES", 300)
     topics = pa.array([TOPICS[number % 3] for number in range(100)])
     with cluster() as world:
 
@@ -208,17 +208,20 @@ def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.Monkey
 
 
 def test_what_was_sent_does_not_count_as_gathered_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "GATHERED_BYTES", 300)
+    monkeypatch.setattr(gathering, "GATHERED_BYTES", 300)
     place = RowPlace(task="task", rows_before=0)
-    with cluster() as world:
-        box = outbox.Outbox(world.producer, task="task")
-        waiting = []
-        for _ in range(6):
-            box.put(TopicRows(topic="t", rows=numbered(0, 20), indexes=None), place)  # of 20 + 10 and 4 * 21 bytes
-            waiting.append(len(box._gathered))
-            world.settle()
+    sent: list[int] = []
 
-    assert waiting == [1, 1, 0, 1, 1, 0]
+    def take(table: gathering.TopicTable) -> Mapping[int, DeliveryFailed]:
+        sent.append(table.table.num_rows)
+        return {}
+
+    gathered, after = gathering.Gathering(take), []
+    for _ in range(6):
+        gathered.put(TopicRows(topic="t", rows=numbered(0, 20), indexes=None), place)  # of 20 + 10 and 4 * 21 bytes
+        after.append(sum(sent))
+
+    assert after == [0, 0, 60, 60, 60, 120]
 
 
 def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_columns() -> None:
@@ -268,7 +271,7 @@ def test_what_a_broker_refuses_is_told_with_row_topic_partition_and_counts() -> 
 
 
 def test_a_failure_ends_the_task_before_its_rows_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "TABLE_BYTES", 1)
+    monkeypatch.setattr(gathering, "TABLE_BYTES", 1)
     read: list[int] = []
     with cluster() as world:
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)

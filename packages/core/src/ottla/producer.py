@@ -29,6 +29,7 @@ from ottla.errors import (
 from ottla.interfaces import Header, MetricName, Serializer, TopicView
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.section import SealedBatch
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.records import plain_bytes
 from ottla.reports import DeliveryReport
@@ -178,19 +179,35 @@ class Producer:
         first row is queued when the table as a whole cannot be sent; an error in the middle of a table has the
         `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
         """
+        columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
+        with self._for_tables("send_table"):
+            from ottla.tables.face import send_table
+        return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
+
+    def send_sealed(self, batch: SealedBatch) -> TableDelivery:
+        """Queue a batch that an `ottla.tables.sealed.TableSealer` made, in another process perhaps.
+
+        It goes to its partition as it is, behind what is queued there; its rows are those of the delivery. Blocks and
+        raises as `send_table` does.
+        """
+        with self._for_tables("send_sealed"):
+            from ottla.tables.face import send_sealed
+        return send_sealed(self._engine, self._find_route, batch)
+
+    @contextmanager
+    def _for_tables(self, method: str) -> Iterator[None]:
+        """Around an import of what needs pyarrow. Raises where it is missing, and where there are interceptors."""
         if self._engine.interception is not None:
             raise WrongCall(
                 f"rows of a table would go past the {self._engine.interception}: send them one by one, or use a "
                 "producer without interceptor.classes"
             )
         try:
-            from ottla.tables.face import send_table
+            yield
         except ImportError as cause:
             if (cause.name or "").partition(".")[0] != "pyarrow":
                 raise
-            raise PluginMissing("send_table needs pyarrow; try: pip install 'ottla[arrow]'") from cause
-        columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
-        return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
+            raise PluginMissing(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
 
     # Transactions
 

@@ -7,6 +7,7 @@ again sends everything again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from time import perf_counter
 
 import attrs
@@ -14,10 +15,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla import Producer
+from ottla import DeliveryFailed, Producer
 from ottla_spark import producers
 from ottla_spark.columns import ColumnPositions
 from ottla_spark.errors import WriteFailed
+from ottla_spark.gathering import Gathering, TopicTable
 from ottla_spark.options import WriteOptions
 from ottla_spark.outbox import Outbox
 from ottla_spark.prompt_rows import promptly
@@ -57,7 +59,8 @@ def send_rows(
 ) -> TaskWritten:
     """Send all rows and wait for them; *producer* is asked for when there is one. Raises WriteFailed."""
     settle_in()
-    outbox: Outbox | None = None
+    outbox = Outbox(task=task)
+    gathering: Gathering | None = None
     rows = bytes_ = 0
     reading = sending = waiting = 0.0
     started = perf_counter()
@@ -65,19 +68,20 @@ def send_rows(
         read = perf_counter()
         reading += read - started
         if batch.num_rows:
-            outbox = outbox or Outbox(producer(), task=task)
+            gathering = gathering or Gathering(partial(_send, producer(), outbox))
             place = RowPlace(task=task, rows_before=rows)
             records = records_of(
                 batch, columns, place=place, value_format=options.value_format, encoder=options.encoder
             )
             for found in by_topic(records, topic=options.topic):
-                outbox.put(found, place)
+                gathering.put(found, place)
+            outbox.look_at_settled()
             rows, bytes_ = rows + batch.num_rows, bytes_ + size(records)
         started = perf_counter()
         sending += started - read
-    if outbox is None:
+    if gathering is None:
         return TaskWritten(reading=reading)
-    outbox.send_all()
+    gathering.send_all()
     sent = perf_counter()
     outbox.wait()
     waiting = perf_counter() - sent
@@ -91,6 +95,12 @@ def send_rows(
         sending=sending + sent - started,
         waiting=waiting,
     )
+
+
+def _send(producer: Producer, outbox: Outbox, table: TopicTable) -> Mapping[int, DeliveryFailed]:
+    delivery = producer.send_table(table.topic, table.table, value="value", **table.parts)
+    outbox.put(delivery, table.names)
+    return delivery.failed_rows()
 
 
 def task_name() -> str:

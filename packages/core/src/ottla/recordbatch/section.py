@@ -82,6 +82,15 @@ class Section:
         return self.chunks
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class SealedBatch:
+    """Records of one partition as they travel, made by somebody who is not the one that sends them."""
+
+    topic: str
+    partition: int
+    section: Section
+
+
 def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Section:
     """Records that were encoded for format *magic*, compressed and, before v2, wrapped; None: left plain.
 

@@ -13,7 +13,7 @@ import attrs
 from ottla.interfaces import Buffer, Columns, Encoded, Facts, Header
 from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.number_columns import Constant
-from ottla.recordbatch.section import finish
+from ottla.recordbatch.section import Section, finish
 from ottla.recordbatch.v2 import MAGIC
 
 
@@ -116,4 +116,16 @@ def refused_columns(count: int) -> FinishedColumns:
     nothing = Constant(0, count)
     return FinishedColumns(
         b"", count=count, first_timestamp=0, highest_timestamp=0, facts=Facts(nothing, None, nothing)
+    )
+
+
+def sealed_columns(section: Section) -> FinishedColumns:
+    """Columns of records that were sealed elsewhere: of a single one neither time nor sizes are known, and -1."""
+    unknown = Constant(-1, section.count)
+    return FinishedColumns(
+        b"",
+        count=section.count,
+        first_timestamp=section.first_timestamp,
+        highest_timestamp=section.max_timestamp,
+        facts=Facts(unknown, None, unknown),
     )

@@ -1,4 +1,4 @@
-"""What `Producer.send_table` calls: the table's columns are looked at, then its rows are sent."""
+"""What `Producer.send_table` and `send_sealed` call: what they are given is looked at, then it is queued."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.assembly import Engine
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecord, RecordTooLarge
+from ottla.recordbatch.section import SealedBatch
+from ottla.recordbatch.table_rows import sealed_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.routes import Route
 from ottla.table_delivery import TableDelivery
 from ottla.tables.choice import choose
 from ottla.tables.formatting import Formatted
 from ottla.tables.reading import open_stream
-from ottla.tables.sending import BATCH_BYTES, CHUNK_BYTES, TableSender
+from ottla.tables.sending import BATCH_BYTES, TableSender, TableSizes
 from ottla.value_formats import ValueFormats
 
 
@@ -29,25 +31,44 @@ def send_table(
     """Send a table with the parts of a producer; `columns` are the names that the caller gave."""
     route = find_route(topic)  # first: a stream can be opened only once
     stream = open_stream(table)
-    chunk_bytes = max(1, min(CHUNK_BYTES, engine.buffer_memory // 4))
+    target = engine.sizes
+    sizes = TableSizes.of(
+        batch_bytes=min(max(BATCH_BYTES, target.target), target.most) if target.growing else target.target,
+        max_request_size=engine.max_request_size,
+        buffer_memory=engine.buffer_memory,
+    )
     if value_format is not None:
-        stream = _formatted(engine.value_formats, topic, stream, columns["value"], value_format, most=chunk_bytes)
+        stream = _formatted(engine.value_formats, topic, stream, columns["value"], value_format, most=sizes.chunk)
         columns = {**columns, "value": stream.name}
     choice = choose(stream.schema, **columns)
-    sizes = engine.sizes
-    batch_bytes = min(max(BATCH_BYTES, sizes.target), sizes.most) if sizes.growing else sizes.target
     sender = TableSender(
-        accumulator=engine.accumulator,
+        queue=engine.accumulator,
         routes=engine.routes,
         partitioner=engine.partitioner,
         encoder=engine.encoder,
         seal=engine.seal_columns,
         find_route=find_route,
-        batch_bytes=max(1, min(batch_bytes - HEADER_SIZE, engine.buffer_memory // 4)),
-        chunk_bytes=chunk_bytes,
-        most_bytes=min(engine.max_request_size, engine.buffer_memory),
+        sizes=sizes,
     )
     return sender.send(topic, route, stream, choice)
+
+
+def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: SealedBatch) -> TableDelivery:
+    """Queue a batch that was made elsewhere."""
+    topic, partition, section = batch.topic, batch.partition, batch.section
+    size = min(section.wire_size, section.plain_size + HEADER_SIZE)  # a codec may make a record a little larger
+    if size > engine.max_request_size:
+        raise RecordTooLarge(
+            f"a sealed batch for topic {topic!r} has {size} bytes, above max.request.size: {engine.max_request_size}; "
+            "seal with the settings of the producer that sends"
+        )
+    route = engine.routes.known.get(topic) or find_route(topic)
+    if partition >= route.view.partitions:
+        engine.routes.await_partition(topic, partition)
+    queued = engine.accumulator.enqueue(topic, partition, sealed_columns(section), sealed=section)
+    delivery = TableDelivery(topic)
+    delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))
+    return delivery
 
 
 def _formatted(

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import time_ns
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self
 
 import attrs
 import pyarrow.compute as pc
 
-from ottla.accumulator import RecordAccumulator
 from ottla.batch import UNDECIDED, ProducerBatch
 from ottla.errors import (
     DeliveryFailed,
@@ -32,7 +31,7 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import Section
 from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
-from ottla.routes import Route, Routes
+from ottla.routes import Route
 from ottla.table_delivery import TableDelivery
 from ottla.tables.ahead import Ahead, Piece, Sealed, threads
 from ottla.tables.choice import Choice
@@ -53,24 +52,62 @@ LONE_OVERHEAD: Final = HEADER_SIZE + 21
 
 
 @attrs.frozen(kw_only=True)
+class TableSizes:
+    """In bytes: a batch's records at most, the largest record alone in its batch, and what is encoded at once."""
+
+    batch: int
+    record: int
+    chunk: int
+
+    @classmethod
+    def of(cls, *, batch_bytes: int, max_request_size: int, buffer_memory: int) -> Self:
+        """Batches of so many bytes with their headers, of a producer with these bounds."""
+        share = max(1, buffer_memory // 4)
+        return cls(
+            batch=max(1, min(batch_bytes - HEADER_SIZE, share)),
+            record=min(max_request_size, buffer_memory),
+            chunk=min(CHUNK_BYTES, share),
+        )
+
+
+class BatchQueue(Protocol):
+    """Where the batches of a table go: a producer's accumulator does all of it."""
+
+    def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
+        """Take a batch; *sealed* is what it was sealed as, if it was."""
+
+    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
+        """Note records that are in no batch."""
+
+
+class KnownRoutes(Protocol):
+    """The routes of the topics, as a producer has them."""
+
+    @property
+    def known(self) -> Mapping[str, Route]:
+        """By topic."""
+
+    def await_partition(self, topic: str, partition: int) -> Route:
+        """A route of the topic that has this partition. Raises TopicUnavailable."""
+
+
+@attrs.frozen(kw_only=True)
 class TableSender:
     """What sends tables of a producer. `find_route` gives a topic's route and waits for it; `seal` compresses."""
 
-    accumulator: RecordAccumulator
-    routes: Routes
+    queue: BatchQueue
+    routes: KnownRoutes
     partitioner: Partitioner
     encoder: RecordEncoder
     seal: Callable[[Columns], Section] | None
     find_route: Callable[[str], Route]
-    batch_bytes: int
-    most_bytes: int
-    chunk_bytes: int
+    sizes: TableSizes
 
     def send(self, topic: str, route: Route, stream: Any, choice: Choice) -> TableDelivery:
         """Queue the rows of a stream. What is raised after the first of them were taken has their `delivery`."""
         sending = _Sending(self, topic, route)
-        most = self.chunk_bytes
-        gathered = min(self.batch_bytes, GATHERED_BYTES)
+        most = self.sizes.chunk
+        gathered = min(self.sizes.batch, GATHERED_BYTES)
         least = min(most, gathered * (1 if choice.key is None else route.view.partitions))
         try:
             sending.send(_read(chunks(stream, choice, least=least, most=most)))
@@ -147,7 +184,7 @@ class _Sending:
             timestamps=times if times is None or not times.null_count else pc.fill_null(times, now_ms),
         )
         topic = self.route.topic
-        most = min(sender.batch_bytes, topic.most or sender.batch_bytes)
+        most = min(sender.sizes.batch, topic.most or sender.sizes.batch)
         for partition, indexes, columns in self._cut(rows, partitions, most=most):
             if partition == UNDECIDED:
                 partition = self._partitions.stay(view, columns.size_estimate())
@@ -163,9 +200,7 @@ class _Sending:
                 self._fail(piece.offset, piece.rows, self._left(piece.rows, sealed.error, "it could not be encoded: "))
                 continue
             try:
-                batch = self._sender.accumulator.enqueue(
-                    self._topic, piece.partition, piece.columns, sealed=sealed.section
-                )
+                batch = self._sender.queue.enqueue(self._topic, piece.partition, piece.columns, sealed=sealed.section)
             except BaseException as cause:
                 self._drop(piece.offset, piece.rows, cause)
                 raise
@@ -186,14 +221,14 @@ class _Sending:
             lambda _index: InvalidRecord(f"its timestamp is not from 0 to {TIMESTAMP_MAX} ms"),
         )
         yield chunk.bad_headers, lambda _index: InvalidRecord("one of its headers has no name")
-        most = self._sender.most_bytes - LONE_OVERHEAD
+        most = self._sender.sizes.record - LONE_OVERHEAD
         if sum(pc.max(lengths).as_py() or 0 for lengths in _lengths(chunk)) > most:  # else no row needs a look
             sizes = sums(chunk.count, [chunk.keys, chunk.values, chunk.headers])
             yield (
                 pc.greater(sizes, most),
                 lambda index: RecordTooLarge(
                     f"it has {sizes[index].as_py() + LONE_OVERHEAD} bytes, above max.request.size or buffer.memory: "
-                    f"{self._sender.most_bytes}"
+                    f"{self._sender.sizes.record}"
                 ),
             )
         given = chunk.partitions
@@ -251,7 +286,7 @@ class _Sending:
         return Failed(error=error)
 
     def _fail(self, offset: int, rows: Sequence[int], failed: Failed) -> ProducerBatch:
-        batch = self._sender.accumulator.refuse(self._topic, refused_columns(len(rows)), failed)
+        batch = self._sender.queue.refuse(self._topic, refused_columns(len(rows)), failed)
         self.delivery.add(batch, offset=offset, rows=rows)
         return batch
 

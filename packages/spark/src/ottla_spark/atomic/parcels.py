@@ -1,126 +1,175 @@
-"""Rows on their way to the owners of their partitions: many rows as one value, so that Spark moves few large ones.
+"""Rows on their way to the owners of their partitions: sealed batches, made where the rows are.
 
-A shuffle that moves the rows themselves would take each apart and together again, in Java and in Arrow, twice. So the
-first stage finds every row's partition, sorts some megabytes of rows by owner, and packs what one owner gets into an
-Arrow stream, its *parcel*. What may be wrong with a row is found here, where it still has its place in the frame.
+A shuffle that moves the rows themselves would take each apart and together again, in Java and in Arrow, twice, and its
+other end would encode and compress what this end could as well. So the first stage makes of its rows what a producer
+would send, and moves that; a *parcel* is one batch. Owners only number and send them. What may be wrong with a row is
+found here, where it still has its place in the frame.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ottla_spark.atomic.ownership import Ownership, Placement
+from ottla import DeliveryFailed, InvalidRecord
+from ottla.recordbatch.section import SealedBatch, Section
+from ottla.tables.sealed import TableSealer
+from ottla_spark.atomic.ownership import Ownership
 from ottla_spark.columns import ColumnPositions
+from ottla_spark.errors import WriteFailed
+from ottla_spark.gathering import Gathering, TopicTable
 from ottla_spark.options import WriteOptions
 from ottla_spark.prompt_rows import promptly
-from ottla_spark.records import RowPlace, records_of
+from ottla_spark.records import RowPlace, by_topic, records_of
+from ottla_spark.shipped_files import with_shipped_files
 from ottla_spark.task import task_name
 
-SLOT: Final = "partition"
-"""The column that has each row's slot on the way through the shuffle, and its partition in the end."""
+SCHEMA: Final = pa.schema(
+    [
+        ("owner", pa.int32()),
+        ("slot", pa.int32()),
+        ("records", pa.int32()),
+        ("first_timestamp", pa.int64()),
+        ("max_timestamp", pa.int64()),
+        ("magic", pa.int8()),
+        ("codec", pa.int8()),
+        ("plain_size", pa.int64()),
+        ("content", pa.binary()),
+    ]
+)
 
-PARCELS: Final = "owner int, rows binary"
-"""What the first stage makes of the frame."""
+PARCELS: Final = (
+    "owner int, slot int, records int, first_timestamp bigint, max_timestamp bigint, magic tinyint, codec tinyint, "
+    "plain_size bigint, content binary"
+)
+"""The same for Spark: what the first stage makes of the frame."""
 
-PARCEL_BYTES: Final = 512 * 1024
-"""About so much is in a parcel, before it is compressed: Java has a long way round for values of a megabyte."""
+PARCEL_BYTES: Final = 480 * 1024
+"""So much is in a parcel at most, before it is compressed: Java has a long way round for values of half a megabyte."""
 
-PACKED_BYTES: Final = 8 * 1024 * 1024
-"""So much is sorted at once at most; with very many owners their parcels are smaller."""
-
-
-_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
-"""Spark copies a parcel six times and would compress it itself, more slowly."""
+Settings = frozenset[tuple[str, Any]]
 
 
 @attrs.frozen(kw_only=True)
 class Packing:
-    """Packs the rows of a task, `most` bytes at a time. Pickled to the executors; `columns` are places in its rows."""
+    """Packs the rows of a task. Pickled to the executors; `columns` are places in its rows.
 
-    placement: Placement
+    `settings` are those of the producer that will send; a parcel has at most so many bytes before it is compressed.
+    """
+
+    settings: Settings
+    ownership: Ownership
     options: WriteOptions
     columns: ColumnPositions
-    most: int
-
-    @classmethod
-    def of(cls, placement: Placement, *, options: WriteOptions, columns: ColumnPositions) -> Packing:
-        """With parcels of a good size."""
-        most = min(PACKED_BYTES, PARCEL_BYTES * placement.ownership.owners)
-        return cls(placement=placement, options=options, columns=columns, most=most)
+    most: int = PARCEL_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `mapInArrow`. Raises WriteFailed, which names a row that cannot be sent."""
         return self.pack(promptly(batches), task=task_name())
 
     def pack(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
-        """The parcels of all rows."""
-        gathered: list[pa.RecordBatch] = []
-        rows = size = 0
+        """The parcels of all rows, those of a partition in the order of its rows."""
+        packer = _Packer(_sealer(self.settings, self.ownership.topics, self.most))
+        gathering = Gathering(packer.seal)
+        rows = 0
         for batch in batches:
             if not batch.num_rows:
                 continue
             place = RowPlace(task=task, rows_before=rows)
-            records = records_of(batch, self.columns, place=place, value_format=self.options.value_format)
-            gathered.append(self._slotted(records))
+            records = records_of(
+                batch,
+                self.columns,
+                place=place,
+                value_format=self.options.value_format,
+                encoder=self.options.encoder,
+            )
+            for found in by_topic(records, topic=self.options.topic):
+                self._check_topic(found.topic)
+                gathering.put(found, place)
             rows += batch.num_rows
-            size += records.nbytes
-            if size >= self.most:
-                yield packed(gathered, self.placement.ownership)
-                gathered, size = [], 0
-        if gathered:
-            yield packed(gathered, self.placement.ownership)
+            yield from packer.take(self.ownership)
+        gathering.send_all()
+        yield from packer.take(self.ownership)
 
-    def _slotted(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        found: Mapping[str, Any] = dict(zip(records.schema.names, records.columns, strict=True))
-        slots = self.placement.slots(
-            keys=_as_bytes(found["key"]) if "key" in found else pa.nulls(records.num_rows, pa.binary()),
-            given=found.get(SLOT, pa.nulls(records.num_rows, pa.int32())),
-            topics=found["topic"] if self.options.topic is None else self.options.topic,
+    def _check_topic(self, topic: str) -> None:
+        known = dict(self.ownership.topics)
+        if topic not in known:
+            raise WriteFailed(
+                f"a row names topic {topic!r}, and {', '.join(map(repr, known))} were said to be written; name all of "
+                "them in topics="
+            )
+
+
+def unpacked(batch: pa.RecordBatch, ownership: Ownership) -> Iterator[SealedBatch]:
+    """The batches in parcels, their records not copied."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    contents = columns.pop("content")
+    for number, parcel in enumerate(pa.RecordBatch.from_pydict(columns).to_pylist()):
+        topic, partition = ownership.place(parcel["slot"])
+        content = memoryview(contents[number].as_buffer())
+        section = Section(
+            magic=parcel["magic"],
+            codec_id=parcel["codec"],
+            chunks=[content],
+            first_timestamp=parcel["first_timestamp"],
+            max_timestamp=parcel["max_timestamp"],
+            count=parcel["records"],
+            size=len(content),
+            plain_size=parcel["plain_size"],
         )
-        rest = {name: column for name, column in found.items() if name != SLOT}
-        return pa.RecordBatch.from_arrays([*rest.values(), slots], names=[*rest, SLOT])
+        yield SealedBatch(topic=topic, partition=partition, section=section)
 
 
-def packed(gathered: Sequence[pa.RecordBatch], ownership: Ownership) -> pa.RecordBatch:
-    """A parcel for each owner of these rows, which stay in their order within a partition."""
-    table = pa.Table.from_batches(gathered).combine_chunks()
-    slots = table.column(SLOT).combine_chunks()
-    owners = owners_of(slots, ownership)
-    order = pc.array_sort_indices(owners)  # stable
-    runs = pc.run_end_encode(owners.take(order))
-    [rows] = table.take(order).combine_chunks().to_batches()
-    return pa.RecordBatch.from_arrays([runs.values, _streams(rows, runs.run_ends.to_pylist())], ["owner", "rows"])
+class _Packer:
+    """Seals tables, and keeps their batches until they are taken."""
+
+    def __init__(self, sealer: TableSealer) -> None:
+        self._sealer = sealer
+        self._batches: list[SealedBatch] = []
+
+    def seal(self, table: TopicTable) -> Mapping[int, DeliveryFailed]:
+        sealed = self._sealer.seal(table.topic, table.table, **table.parts)
+        for row, error in sealed.refused.items():
+            if not isinstance(error.__cause__, InvalidRecord):  # a codec's own
+                raise WriteFailed(f"{table.names(row)}: {error}") from error
+        self._batches += sealed.batches
+        return sealed.refused
+
+    def take(self, ownership: Ownership) -> Iterator[pa.RecordBatch]:
+        """What was sealed, for the shuffle."""
+        taken, self._batches = self._batches, []
+        if taken:
+            yield _parcels(taken, ownership)
 
 
-def unpacked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of all parcels in a batch, not copied."""
-    for parcel in batch.column(batch.schema.get_field_index("rows")):
-        yield from pa.ipc.open_stream(parcel.as_buffer())
+def _parcels(batches: Sequence[SealedBatch], ownership: Ownership) -> pa.RecordBatch:
+    sections = [batch.section for batch in batches]
+    firsts = {topic: ownership.first_slot(topic) for topic, _partitions in ownership.topics}
+    slots = [firsts[batch.topic] + batch.partition for batch in batches]
+    columns: Mapping[str, Sequence[object]] = {
+        "owner": [slot % ownership.owners for slot in slots],
+        "slot": slots,
+        "records": [section.count for section in sections],
+        "first_timestamp": [section.first_timestamp for section in sections],
+        "max_timestamp": [section.max_timestamp for section in sections],
+        "magic": [section.magic for section in sections],
+        "codec": [section.codec_id for section in sections],
+        "plain_size": [section.plain_size for section in sections],
+        "content": [_whole(section) for section in sections],
+    }
+    return pa.RecordBatch.from_pydict(columns, SCHEMA)
 
 
-def owners_of(slots: Any, ownership: Ownership) -> Any:
-    """The owner of each slot."""
-    return pc.subtract(slots, pc.multiply(pc.divide(slots, ownership.owners), ownership.owners)).cast(pa.int32())
+def _whole(section: Section) -> bytes:
+    [content] = section.chunks
+    return bytes(content)
 
 
-def _streams(rows: pa.RecordBatch, run_ends: Sequence[int]) -> pa.Array:
-    """Each run of rows as a stream; all of them in one buffer, where each begins at a multiple of 8 bytes."""
-    sink, places, start = pa.BufferOutputStream(), [0], 0
-    for end in run_ends:
-        with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
-            writer.write_batch(rows.slice(start, end - start))
-        places.append(sink.tell())
-        start = end
-    offsets = pa.array(places, pa.int32())
-    return pa.Array.from_buffers(pa.binary(), len(run_ends), [None, offsets.buffers()[1], sink.getvalue()])
-
-
-def _as_bytes(column: Any) -> Any:
-    if pa.types.is_string(column.type):
-        return column.view(pa.binary())
-    return column.view(pa.large_binary()) if pa.types.is_large_string(column.type) else column
+@functools.lru_cache(maxsize=4)
+def _sealer(settings: Settings, topics: tuple[tuple[str, int], ...], most: int) -> TableSealer:
+    """A worker's for all batches of a query: the partitioner remembers what went where."""
+    return TableSealer(with_shipped_files(dict(settings)), dict(topics), most=most)

@@ -18,9 +18,9 @@ from pyspark.sql import functions as sf
 from ottla.transactions import SharedTransaction
 from ottla_spark.atomic.course import BatchWritten, Course
 from ottla_spark.atomic.errors import BatchRefused, TaskRefused
-from ottla_spark.atomic.ownership import Ownership, Placement
+from ottla_spark.atomic.ownership import Ownership
 from ottla_spark.atomic.owning import TransactionOwner
-from ottla_spark.atomic.parcels import PACKED_BYTES, PARCELS, Packing
+from ottla_spark.atomic.parcels import PARCEL_BYTES, PARCELS, Packing
 from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.columns import COLUMNS, ColumnPositions, find_columns
 from ottla_spark.errors import WriteRefused
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_BYTES: Final = 8 * 1024 * 1024
+"""So much in parcels is handed to a task at once."""
 TIMEOUT: Final = "transaction.timeout.ms"
 BROKERS_MOST: Final = 900_000
 """What brokers allow if nobody changed transaction.max.timeout.ms, 15 minutes."""
@@ -168,10 +170,12 @@ class SparkRows:
         """The frame's rows in parcels, each at its owner."""
         if self._options.value_format is None:
             frame = frame.select([name for name in frame.columns if name in COLUMNS])
-        packing = Packing.of(
-            Placement(settings=self._settings, ownership=self._ownership),
+        packing = Packing(
+            settings=self._settings,
+            ownership=self._ownership,
             options=self._options,
             columns=_columns(frame, self._options),
+            most=PARCEL_BYTES,
         )
         return frame.mapInArrow(packing, PARCELS).repartitionById(self._ownership.owners, sf.col("owner"))
 
@@ -220,7 +224,7 @@ class OneStageAttempt:
 def _parcels_a_few_at_a_time(session: SparkSession) -> Iterator[None]:
     """Spark counts rows into what it hands to Python, ten thousand; here each may have megabytes."""
     before = session.conf.get(BATCH_BYTES, None)
-    session.conf.set(BATCH_BYTES, str(PACKED_BYTES))
+    session.conf.set(BATCH_BYTES, str(ARROW_BYTES))
     try:
         yield
     finally:

@@ -8,25 +8,23 @@ and drop what has the numbers of something they have: then the offset they answe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from ottla import OttlaError, Producer
+from ottla import OttlaError, Producer, TableDelivery
+from ottla.recordbatch.section import SealedBatch
 from ottla.transactions import SharedTransaction, end_offsets
 from ottla_spark import producers
 from ottla_spark.atomic.errors import TaskRefused
 from ottla_spark.atomic.ownership import Ownership
-from ottla_spark.atomic.parcels import SLOT, owners_of, unpacked
+from ottla_spark.atomic.parcels import unpacked
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import WriteOptions
 from ottla_spark.outbox import Outbox
 from ottla_spark.prompt_rows import promptly
-from ottla_spark.records import TOPIC, RowPlace, by_topic
 from ottla_spark.shipped_files import with_shipped_files
 from ottla_spark.worker_memory import settle_in
 
@@ -49,14 +47,13 @@ class TaskWrite:
         settle_in()
         context = TaskContext.get()
         assert context is not None, "Spark runs this"
-        rows = chain.from_iterable(map(unpacked, promptly(batches)))
-        records = self.write(rows, owner=context.partitionId(), attempt=context.attemptNumber())
+        records = self.write(promptly(batches), owner=context.partitionId(), attempt=context.attemptNumber())
         yield pa.RecordBatch.from_arrays(
             [pa.array([context.partitionId()], pa.int32()), pa.array([records], pa.int64())], ["owner", "records"]
         )
 
-    def write(self, batches: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
-        """Write rows as `Packing` made them, and count them."""
+    def write(self, parcels: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
+        """Write what `Packing` made, and count the records."""
         if attempt:
             raise TaskRefused(
                 f"this is attempt {attempt} of task {owner}, and the first may have written: the whole batch is "
@@ -64,54 +61,40 @@ class TaskWrite:
             )
         settings = {**self.options.producer, TRANSACTIONAL_ID: self.shared.transactional_id}
         with producers.Borrowed(settings, idle=self.options.idle) as borrowed:
-            return self._write(batches, borrowed, owner=owner)
+            return self._write(parcels, borrowed, owner=owner)
 
-    def _write(self, batches: Iterator[pa.RecordBatch], borrowed: producers.Borrowed, *, owner: int) -> int:
+    def _write(self, parcels: Iterator[pa.RecordBatch], borrowed: producers.Borrowed, *, owner: int) -> int:
         task = f"owner {owner} of {self.ownership.owners}"
-        outbox: Outbox | None = None
-        ends: Mapping[tuple[str, int], int] = {}
-        rows = 0
-        for batch in batches:
-            if not batch.num_rows:
+        outbox = Outbox(task=task)
+        ends: Mapping[tuple[str, int], int] | None = None
+        records = 0
+        for some in parcels:
+            if not some.num_rows:
                 continue
-            if outbox is None:
+            self._check_owner(some, owner)
+            if ends is None:
                 settings = with_shipped_files(self.options.producer)
                 ends = end_offsets(settings, self.ownership.owned_by(owner))
-                outbox = Outbox(self._joined(borrowed.producer()), task=task)
-            place = RowPlace(task=task, rows_before=rows)
-            for found in by_topic(self._placed(batch, owner), topic=self.options.topic):
-                outbox.put(found, place)
-            rows += batch.num_rows
-        if outbox is None:
+                borrowed.producer().join_transaction(self.shared)
+            for batch in unpacked(some, self.ownership):
+                outbox.put(_sent(borrowed.producer(), batch, task=task), _Names(batch))
+                records += batch.section.count
+            outbox.look_at_settled()
+        if ends is None:
             return 0
-        outbox.send_all()
         outbox.wait()
+        if outbox.records != records:
+            raise WriteFailed(f"{task}: {records} records were sent, but {outbox.records} were acknowledged")
         _leave(borrowed.producer(), task=task)
         self._prove(outbox, ends, task=task)
-        return rows
+        return records
 
-    def _joined(self, producer: Producer) -> Producer:
-        producer.join_transaction(self.shared)
-        return producer
-
-    def _placed(self, batch: pa.RecordBatch, owner: int) -> pa.RecordBatch:
-        """The batch with each row's partition in place of its slot. Raises TaskRefused for a row of another owner."""
-        place = batch.schema.get_field_index(SLOT)
-        slots = batch.column(place)
-        owners = owners_of(slots, self.ownership)
-        if slots.null_count or pc.min_max(owners).as_py() != {"min": owner, "max": owner}:
+    def _check_owner(self, parcels: pa.RecordBatch, owner: int) -> None:
+        if any(slot % self.ownership.owners != owner for slot in parcels.column("slot").to_pylist()):
             raise TaskRefused(
                 f"task {owner} was given rows of partitions that belong to another: Spark did not keep "
                 "repartitionById as it was asked; look for a plan rule or option that changes shuffles"
             )
-        return batch.set_column(place, SLOT, self._partitions(batch, slots))
-
-    def _partitions(self, batch: pa.RecordBatch, slots: Any) -> Any:
-        if self.options.topic is not None:
-            return slots
-        names = batch.column(batch.schema.get_field_index(TOPIC)).dictionary_encode()
-        firsts = pa.array([self.ownership.first_slot(name) for name in names.dictionary.to_pylist()], pa.int32())
-        return pc.subtract(slots, firsts.take(names.indices))
 
     def _prove(self, outbox: Outbox, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
         """Raise TaskRefused where a broker has taken this task's records for those of another."""
@@ -122,6 +105,26 @@ class TaskWrite:
                     f"record of its was acknowledged at {first}: another attempt of it has written; the whole batch "
                     "is aborted and run again"
                 )
+
+
+@attrs.frozen
+class _Names:
+    """The rows of a batch, which have no names of their own on this side of the shuffle."""
+
+    batch: SealedBatch
+
+    def __call__(self, row: int) -> str:
+        return f"record {row + 1} of a batch of {self.batch.section.count}"
+
+
+def _sent(producer: Producer, batch: SealedBatch, *, task: str) -> TableDelivery:
+    try:
+        return producer.send_sealed(batch)
+    except OttlaError as error:
+        raise WriteFailed(
+            f"{task}: a batch of {batch.section.count} records, and what follows it for topic {batch.topic!r}, cannot "
+            f"be sent: {error}"
+        ) from error
 
 
 def _leave(producer: Producer, *, task: str) -> None:

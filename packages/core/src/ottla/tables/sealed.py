@@ -1,0 +1,133 @@
+"""Tables made into batches in one process, to be sent from another that neither encodes nor compresses them.
+
+Around a shuffle, say: rows become batches where they are, and whoever owns a partition numbers and sends its batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
+from typing import Any
+
+import attrs
+
+from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.config import ConfigDraft
+from ottla.errors import DeliveryFailed, TopicUnavailable
+from ottla.interfaces import Columns, TopicView
+from ottla.outcomes import Failed
+from ottla.plugin_choice import choose
+from ottla.queues import TopicQueues
+from ottla.recordbatch.section import SealedBatch, Section
+from ottla.recordbatch.v2 import HEADER_SIZE
+from ottla.registry import Registry
+from ottla.routes import Route
+from ottla.sealing import Sealer
+from ottla.tables.choice import choose as choose_columns
+from ottla.tables.reading import open_stream
+from ottla.tables.sending import BATCH_BYTES, TableSender, TableSizes
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class SealedTable:
+    """The batches of a table, in the order to send them, and by their index the rows that are in none, and why."""
+
+    batches: Sequence[SealedBatch]
+    refused: Mapping[int, DeliveryFailed]
+
+
+class TableSealer:
+    """Makes batches of tables as a producer with these settings would. For one thread at a time.
+
+    *partitions* has the topics that there are, and how many partitions each has. Batches have at most *most* bytes
+    before they are compressed, unless a single record is larger. Raises ConfigError or PluginError.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], partitions: Mapping[str, int], *, most: int = BATCH_BYTES) -> None:
+        config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
+        batching = config.batching
+        self._queue = _Queue()
+        self._routes = _Routes({topic: _route(topic, count) for topic, count in partitions.items()})
+        self._sender = TableSender(
+            queue=self._queue,
+            routes=self._routes,
+            partitioner=plugins.partitioner,
+            encoder=plugins.encoder,
+            seal=Sealer(plugins.compressor).seal_columns,
+            find_route=self._routes.find,
+            sizes=TableSizes.of(
+                batch_bytes=min(most + HEADER_SIZE, batching.max_request_size),
+                max_request_size=batching.max_request_size,
+                buffer_memory=batching.buffer_memory,
+            ),
+        )
+
+    def seal(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        value: str | None = "value",
+        key: str | EllipsisType | None = ...,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+    ) -> SealedTable:
+        """Make batches of the rows of *table*, which is as `Producer.send_table` takes it, without a value format.
+
+        Raises InvalidRecord for what can be sent from no row, TopicUnavailable for a topic that was not told.
+        """
+        route = self._routes.find(topic)
+        stream = open_stream(table)
+        choice = choose_columns(
+            stream.schema, value=value, key=key, headers=headers, partition=partition, timestamp=timestamp
+        )
+        try:
+            delivery = self._sender.send(topic, route, stream, choice)
+        finally:
+            batches = self._queue.take()
+        return SealedTable(batches=batches, refused=delivery.failed_rows())
+
+
+class _Queue:
+    """Keeps what a producer would send."""
+
+    def __init__(self) -> None:
+        self._batches: list[SealedBatch] = []
+
+    def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
+        assert sealed is not None, "the sender has what seals them"
+        self._batches.append(SealedBatch(topic=topic, partition=partition, section=sealed))
+        return ProducerBatch(topic=topic, partition=partition, columns=columns, now=0.0)
+
+    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
+        batch = ProducerBatch(topic=topic, partition=UNDECIDED, columns=columns, now=0.0)
+        batch.settle(failed)
+        return batch
+
+    def take(self) -> Sequence[SealedBatch]:
+        """What came since the last time."""
+        taken, self._batches = self._batches, []
+        return taken
+
+
+@attrs.frozen
+class _Routes:
+    """Those of topics that do not change."""
+
+    known: Mapping[str, Route]
+
+    def find(self, topic: str) -> Route:
+        route = self.known.get(topic)
+        if route is None:
+            raise TopicUnavailable(f"topic {topic!r} is none of those that were told: {', '.join(self.known)}")
+        return route
+
+    def await_partition(self, topic: str, partition: int) -> Route:
+        raise TopicUnavailable(f"topic {topic!r} was told to have no partition {partition}")
+
+
+def _route(topic: str, partitions: int) -> Route:
+    queues = TopicQueues(topic)
+    queues.view = TopicView(partitions=partitions, available=range(partitions), queued_bytes=[0] * partitions)
+    return Route(queues)

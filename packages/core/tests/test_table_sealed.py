@@ -1,0 +1,270 @@
+"""Batches that are made of a table in one place and sent from another bring the records that `send_table` would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla import DeliveryFailed, ErrorCode, InvalidRecord, RecordTooLarge, TableUndelivered, TopicUnavailable
+from ottla.config import ConfigDraft
+from ottla.errors import WrongCall
+from ottla.plugin_choice import choose
+from ottla.protocol import PRODUCE
+from ottla.recordbatch.parse import parse_batches
+from ottla.recordbatch.section import SealedBatch
+from ottla.registry import Registry
+from ottla.tables import sealed
+from ottla.tables.sealed import TableSealer
+from ottla_testkit.simulation import SimulatedCluster, brokers
+from simulated_producer import Simulated, simulated
+
+NOW = 1_700_000_000_000
+ENCODERS = ["python", "native"]
+SEED = {"bootstrap.servers": "127.0.0.1:1"}
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def sealer(partitions: Mapping[str, int] | None = None, **more: Any) -> TableSealer:
+    options = {name.replace("_", "."): value for name, value in more.items() if name != "most"}
+    bounds = {"most": more["most"]} if "most" in more else {}
+    return TableSealer({**SEED, **options}, partitions or {"t": 3}, **bounds)
+
+
+def log(world: Simulated, partition: int, topic: str = "t") -> list[Any]:
+    return list(world.cluster.topics[topic].log.get(partition, []))
+
+
+def parts(world: Simulated) -> list[list[tuple[Any, ...]]]:
+    found = (log(world, partition) for partition in range(3))
+    return [[(r.key, r.value, tuple(r.headers), r.timestamp_ms) for r in records] for records in found]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def brokers_that_know_codecs() -> Iterator[None]:
+    """Simulated brokers read plain batches only, unless told how."""
+    codecs: dict[int, Any] = {}
+    for name in CODECS[1:]:
+        _config, plugins = choose(ConfigDraft.read({**SEED, "compression.type": name}, {}), Registry())
+        assert plugins.compressor is not None
+        codecs[plugins.compressor.codec_id] = plugins.compressor
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(brokers, "parse_batches", lambda data, **_: parse_batches(data, compressors=codecs))
+        yield
+
+
+part = st.none() | st.binary(max_size=9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    rows=st.lists(st.tuples(part, part, st.none() | st.integers(0, 2), st.integers(0, NOW)), min_size=1, max_size=60),
+    most=st.integers(1, 2_000),
+    codec=st.sampled_from(CODECS),
+    encoder=st.sampled_from(ENCODERS),
+)
+def test_what_arrives_is_what_the_producer_would_have_made_of_the_table(
+    rows: list[tuple[bytes | None, bytes | None, int | None, int]], most: int, codec: str, encoder: str
+) -> None:
+    keys, contents, partitions, times = zip(*rows, strict=True)
+    table = pa.table(
+        {
+            "value": pa.array(contents, pa.binary()),
+            "key": pa.array([key or b"k" for key in keys], pa.binary()),
+            "to": pa.array(partitions, pa.int8()),
+            "at": pa.array(times, pa.int64()),
+        }
+    )
+    columns = {"partition": "to", "timestamp": "at"}
+    made = sealer(record_encoder=encoder, compression_type=codec, most=most).seal("t", table, **columns)
+    with simulated(1, 2, 1, compression_type=codec) as ours, simulated(1, 2, 1) as theirs:
+        deliveries = [ours.producer.send_sealed(batch) for batch in made.batches]
+        theirs.producer.send_table("t", table, **columns)
+        ours.settle()
+        theirs.settle()
+
+        assert parts(ours) == parts(theirs)
+        assert sum(delivery.result(0).acknowledged for delivery in deliveries) == len(rows)
+    assert made.refused == {}
+    assert all(batch.section.count == 1 or batch.section.plain_size <= most for batch in made.batches)
+
+
+def test_the_delivery_tells_where_each_record_is_and_not_what_only_its_maker_knew() -> None:
+    [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b", b"c"]})).batches
+    with simulated(1) as world:
+        world.producer.send("t", b"before")
+        delivery = world.producer.send_sealed(batch)
+        world.settle()
+
+        assert [record.value for record in log(world, 0)] == [b"before", b"a", b"b", b"c"]
+        assert delivery.result(0).partitions[0].first_offset == 1
+        assert delivery.metadata(2) == ("t", 0, 3, -1, -1, -1)
+
+
+def test_records_that_follow_stay_behind_a_batch_that_was_made_elsewhere() -> None:
+    [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"sealed"]})).batches
+    with simulated(1, linger_ms=50) as world:
+        world.producer.send("t", b"before")
+        world.producer.send_sealed(batch)
+        world.producer.send("t", b"behind")
+        world.settle()
+
+        assert [record.value for record in log(world, 0)] == [b"before", b"sealed", b"behind"]
+
+
+def test_it_is_part_of_the_transaction_that_is_open_and_goes_nowhere_without_one() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b"]})).batches
+    with simulated(config={"transactional.id": "mine"}, cluster=cluster) as world:
+        world.producer.init_transactions()
+        with pytest.raises(WrongCall):
+            world.producer.send_sealed(batch)
+        with world.producer.transaction():
+            world.producer.send_sealed(batch)
+
+        assert cluster.topics["t"].committed(0) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_batch_that_the_topic_finds_too_large_is_split(codec: str) -> None:
+    table = pa.table({"value": [b"%d" % number * 20 for number in range(100)]})
+    [batch] = sealer({"t": 1}, compression_type=codec).seal("t", table).batches
+    with simulated(1, compression_type=codec, batch_size=500) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        delivery = world.producer.send_sealed(batch)
+        world.settle()
+
+        assert [record.value for record in log(world, 0)] == table["value"].to_pylist()
+        assert delivery.result(0).acknowledged == 100
+
+
+def test_what_a_broker_refuses_fails_with_all_of_its_records() -> None:
+    [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b"]})).batches
+    with simulated(1) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        delivery = world.producer.send_sealed(batch)
+        world.settle()
+
+        assert list(delivery.failed_rows()) == [0, 1]
+        with pytest.raises(TableUndelivered):
+            delivery.result(0)
+
+
+# What cannot be
+
+
+def test_rows_that_can_be_no_records_are_told_and_the_others_sealed() -> None:
+    table = pa.table({"value": [b"good", bytes(3_000), b"too"], "to": pa.array([0, 0, 9])})
+    made = sealer(max_request_size=2_000).seal("t", table, partition="to")
+
+    assert [batch.section.count for batch in made.batches] == [1]
+    assert {row: type(error.__cause__) for row, error in made.refused.items()} == {1: RecordTooLarge, 2: InvalidRecord}
+    assert "partition 9 of topic 't', which has 3" in str(made.refused[2].__cause__)
+
+
+def test_a_codec_that_fails_is_told_of_all_rows_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        codec_id = 3
+
+        def compress(self, chunks: object, *, level: object) -> bytes:
+            raise RuntimeError("no")
+
+        def decompress(self, data: object, *, limit: int) -> bytes:
+            raise AssertionError("nothing was compressed")
+
+    def chosen(*arguments: Any) -> Any:
+        config, plugins = choose(*arguments)
+        return config, attrs.evolve(plugins, compressor=Broken())
+
+    monkeypatch.setattr(sealed, "choose", chosen)
+    made = sealer().seal("t", pa.table({"value": [b"a", b"b"]}))
+
+    assert not made.batches
+    assert {row: str(error.__cause__) for row, error in made.refused.items()} == {0: "no", 1: "no"}
+    assert all(isinstance(error, DeliveryFailed) for error in made.refused.values())
+
+
+def test_a_topic_that_was_not_told_has_no_batches() -> None:
+    with pytest.raises(TopicUnavailable, match="topic 'u' is none of those that were told: t"):
+        sealer().seal("u", pa.table({"value": [b"a"]}))
+
+
+def test_what_is_left_of_a_table_that_fails_is_not_among_the_batches_of_the_next() -> None:
+    def broken() -> Iterator[Any]:
+        yield pa.record_batch({"value": [b"old"] * 100})
+        raise OSError("gone")
+
+    schema = pa.schema([("value", pa.binary())])
+    made = sealer(most=50)
+    with pytest.raises(Exception, match="gone"):
+        made.seal("t", pa.RecordBatchReader.from_batches(schema, broken()))
+    [batch] = made.seal("t", pa.table({"value": [b"new"]})).batches
+
+    assert batch.section.count == 1
+
+
+def test_a_batch_that_no_request_can_carry_is_refused_with_the_remedy() -> None:
+    [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [bytes(5_000)]})).batches
+    with (
+        simulated(1, max_request_size=2_000) as world,
+        pytest.raises(RecordTooLarge, match=r"above max.request.size: 2000; seal with the settings of the producer"),
+    ):
+        world.producer.send_sealed(batch)
+
+
+def test_the_largest_record_goes_through_although_its_codec_makes_it_larger() -> None:
+    value = bytes(range(256)) * 7  # what lz4 makes of it is larger
+    [batch] = (
+        sealer({"t": 1}, compression_type="snappy", max_request_size=len(value) + 90)
+        .seal("t", pa.table({"value": [value]}))
+        .batches
+    )
+    with simulated(1, compression_type="snappy", max_request_size=len(value) + 90) as world:
+        world.producer.send_sealed(batch)
+        world.settle()
+
+        assert [record.value for record in log(world, 0)] == [value]
+
+
+def test_a_partition_that_the_topic_lacks_is_waited_for_and_then_refused() -> None:
+    [batch] = sealer({"t": 9}).seal("t", pa.table({"value": [b"a"], "to": [8]}), partition="to").batches
+    with simulated(1, max_block_ms=0) as world, pytest.raises(TopicUnavailable):
+        world.producer.send_sealed(batch)
+
+
+def test_it_goes_past_no_interceptors() -> None:
+    [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a"]})).batches
+    with (
+        simulated(1, plugins={"interceptors": {"one": object()}}) as world,
+        pytest.raises(WrongCall, match="rows of a table would go past"),
+    ):
+        world.producer.send_sealed(batch)
+
+
+def test_a_broker_of_old_takes_it_in_its_own_format() -> None:
+    made = sealer({"t": 3}, compression_type="gzip").seal(
+        "t", pa.table({"value": [b"a", b"b"], "to": [0, 0]}), partition="to"
+    )
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
+    with simulated(cluster=cluster, compression_type="gzip", enable_idempotence="false") as world:
+        delivery = world.producer.send_sealed(made.batches[0])
+        world.settle()
+
+        assert delivery.result(0).acknowledged == 2
+        assert world.cluster.brokers[1].magics == [1]
+        assert [record.value for record in log(world, 0)] == [b"a", b"b"]
+
+
+def test_a_sealed_batch_says_nothing_of_its_records_in_its_repr() -> None:
+    [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"secret"]})).batches
+
+    assert isinstance(batch, SealedBatch)
+    assert "secret" not in repr(batch)
