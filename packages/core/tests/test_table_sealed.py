@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -104,6 +105,19 @@ def test_the_delivery_tells_where_each_record_is_and_not_what_only_its_maker_kne
         assert [record.value for record in log(world, 0)] == [b"before", b"a", b"b", b"c"]
         assert delivery.result(0).partitions[0].first_offset == 1
         assert delivery.metadata(2) == ("t", 0, 3, -1, -1, -1)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_batch_gets_to_another_process(codec: str, encoder: str) -> None:
+    made = sealer({"t": 1}, compression_type=codec, record_encoder=encoder)
+    [batch] = made.seal("t", pa.table({"value": [b"a", b"b"], "key": [b"k", None]})).batches
+    arrived = pickle.loads(pickle.dumps(batch))
+    with simulated(1, compression_type=codec) as world:
+        world.producer.send_sealed(arrived)
+        world.settle()
+
+        assert [(record.key, record.value) for record in log(world, 0)] == [(b"k", b"a"), (None, b"b")]
 
 
 def test_records_that_follow_stay_behind_a_batch_that_was_made_elsewhere() -> None:

@@ -97,7 +97,8 @@ class _Queue:
 
     def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
         assert sealed is not None, "the sender has what seals them"
-        self._batches.append(SealedBatch(topic=topic, partition=partition, section=sealed))
+        whole = attrs.evolve(sealed, chunks=[b"".join(sealed.chunks)])  # views can go to no other process
+        self._batches.append(SealedBatch(topic=topic, partition=partition, section=whole))
         return ProducerBatch(topic=topic, partition=partition, columns=columns, now=0.0)
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:

@@ -159,14 +159,9 @@ def _parcels(batches: Sequence[SealedBatch], ownership: Ownership) -> pa.RecordB
         "magic": [section.magic for section in sections],
         "codec": [section.codec_id for section in sections],
         "plain_size": [section.plain_size for section in sections],
-        "content": [_whole(section) for section in sections],
+        "content": [b"".join(section.chunks) for section in sections],
     }
     return pa.RecordBatch.from_pydict(columns, SCHEMA)
-
-
-def _whole(section: Section) -> bytes:
-    [content] = section.chunks
-    return bytes(content)
 
 
 @functools.lru_cache(maxsize=4)

@@ -222,7 +222,7 @@ class OneStageAttempt:
 
 @contextlib.contextmanager
 def _parcels_a_few_at_a_time(session: SparkSession) -> Iterator[None]:
-    """Spark counts rows into what it hands to Python, ten thousand; here each may have megabytes."""
+    """Spark counts rows into what it hands to Python, ten thousand; here each may have half a megabyte."""
     before = session.conf.get(BATCH_BYTES, None)
     session.conf.set(BATCH_BYTES, str(ARROW_BYTES))
     try:
