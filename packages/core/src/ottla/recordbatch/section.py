@@ -27,7 +27,7 @@ class Section:
 
     magic: int
     codec_id: int
-    chunks: Sequence[Buffer]
+    chunks: Sequence[Buffer] = attrs.field(repr=False)
     first_timestamp: int
     max_timestamp: int
     count: int
