@@ -109,6 +109,7 @@ class FaultyTask(TaskWrite):
                 java = psutil.Process().parents()[1]  # between them is the one that forks workers
                 java.kill()
             case "stops":
+                os.setsid()  # else the system has it go on as soon as nobody is above it
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
                 os.kill(os.getpid(), signal.SIGSTOP)
 

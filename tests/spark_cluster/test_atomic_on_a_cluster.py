@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -70,7 +71,7 @@ class FaultyBatches:
         """For `foreachBatch`."""
         self._cluster.wait_for_executors()
         late, self._late = self._late, []
-        timers = [soon(self._rng.uniform(0, 1), lambda pid=pid: os.kill(pid, signal.SIGCONT)) for pid in late]  # type: ignore[misc]
+        timers = [soon(self._rng.uniform(0, 1), partial(os.kill, pid, signal.SIGCONT)) for pid in late]
         if batch % 2 and self.to_come:
             self._with_fault(self.to_come.pop(), frame, batch)
         else:

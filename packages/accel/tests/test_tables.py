@@ -200,4 +200,4 @@ def test_batches_that_are_done_with_leave_a_bounded_amount_of_memory() -> None:
         return held
 
     first = write_and_forget()
-    assert max(write_and_forget() for _round in range(5)) < first + 8 * 1024 * 1024
+    assert max(write_and_forget() for _round in range(10)) < first + 100_000_000  # of 640 MB
