@@ -202,9 +202,15 @@ class StoppingOwner(TransactionOwner):
         return ended
 
 
+def say(line: str) -> None:
+    """Print it in one piece: queries speak at the same time."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def say_and_wait(word: str) -> None:
     """Until somebody says `go`, which is for one of those that wait."""
-    print(word, flush=True)
+    say(word)
     with READING:
         heard = os.read(sys.stdin.fileno(), len("go\n"))
     if not heard:
@@ -215,7 +221,7 @@ def say_when_there(word: str, flag: Path) -> None:
     """A task that comes to its point can only leave a file."""
     while not flag.exists():
         time.sleep(0.02)
-    print(word, flush=True)
+    say(word)
 
 
 def flag_of(orders: Orders, driver: int) -> Path:
@@ -274,7 +280,7 @@ def begun(session: SparkSession, orders: Orders, faults: Faults) -> StreamingQue
     folder, stop = Path(orders.folder), Stop(orders)
 
     def tell(batch: BatchWritten) -> None:
-        print(f"{orders.name}batch {batch.batch} {batch.records} {batch.attempts}", flush=True)
+        say(f"{orders.name}batch {batch.batch} {batch.records} {batch.attempts}")
         stop.at("before Spark's log")
 
     written = atomically(
@@ -294,7 +300,7 @@ def begun(session: SparkSession, orders: Orders, faults: Faults) -> StreamingQue
             flag = flag_of(orders, os.getpid())
             threading.Thread(target=say_when_there, args=(orders.name + orders.point, flag), daemon=True).start()
         faults.plan(orders.topic, fault, flag)
-        print(f"{orders.name}begin {batch}", flush=True)
+        say(f"{orders.name}begin {batch}")
         written(frame, batch)
 
     frame = numbers if orders.mode == "append" else counts
@@ -314,7 +320,7 @@ def main(text: str) -> None:
     with ThreadPoolExecutor(len(queries)) as pool:
         names = [orders.name for orders in all_orders]
         good = all(pool.map(comes_through, queries, names))
-    print("done" if good else "failed", flush=True)
+    say("done" if good else "failed")
 
 
 def comes_through(query: StreamingQuery, name: str) -> bool:
@@ -325,7 +331,7 @@ def comes_through(query: StreamingQuery, name: str) -> bool:
         print(error, file=sys.stderr)
         return False
     finally:
-        print(f"{name}over", flush=True)
+        say(f"{name}over")
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -233,13 +234,11 @@ def test_a_batch_that_no_request_can_carry_is_refused_with_the_remedy() -> None:
 
 
 def test_the_largest_record_goes_through_although_its_codec_makes_it_larger() -> None:
-    value = bytes(range(256)) * 7  # what lz4 makes of it is larger
-    [batch] = (
-        sealer({"t": 1}, compression_type="snappy", max_request_size=len(value) + 90)
-        .seal("t", pa.table({"value": [value]}))
-        .batches
-    )
-    with simulated(1, compression_type="snappy", max_request_size=len(value) + 90) as world:
+    value = random.Random(3).randbytes(1_500)
+    options: dict[str, Any] = {"compression_type": "snappy", "max_request_size": len(value) + 82}
+    [batch] = sealer({"t": 1}, **options).seal("t", pa.table({"value": [value]})).batches
+    assert batch.section.size > batch.section.plain_size, "the test tests nothing"
+    with simulated(1, **options) as world:
         world.producer.send_sealed(batch)
         world.settle()
 
@@ -250,6 +249,49 @@ def test_a_partition_that_the_topic_lacks_is_waited_for_and_then_refused() -> No
     [batch] = sealer({"t": 9}).seal("t", pa.table({"value": [b"a"], "to": [8]}), partition="to").batches
     with simulated(1, max_block_ms=0) as world, pytest.raises(TopicUnavailable):
         world.producer.send_sealed(batch)
+
+
+def test_a_batch_of_no_partition_or_of_another_codec_is_refused() -> None:
+    table = pa.table({"value": [b"a"]})
+    [packed] = sealer({"t": 1}, compression_type="lz4").seal("t", table).batches
+    [plain] = sealer({"t": 1}).seal("t", table).batches
+    with simulated(1, compression_type="zstd") as world:
+        with pytest.raises(InvalidRecord, match=r"compressed with codec 3, and compression.type is codec 4"):
+            world.producer.send_sealed(packed)
+        with pytest.raises(InvalidRecord, match="is for partition -1"):
+            world.producer.send_sealed(attrs.evolve(plain, partition=-1))
+        delivery = world.producer.send_sealed(plain)
+        world.settle()
+
+        assert delivery.result(0).acknowledged == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "largest"),
+    [
+        ({"batch_size": 500, "batch_growth_enable": "false"}, 500 - 61),
+        ({"max_request_size": 700}, 700 - 61),
+        ({"buffer_memory": 2_000, "max_request_size": 2_000}, 500),
+        ({"most": 300}, 300),
+    ],
+)
+def test_batches_are_as_large_as_the_settings_allow(options: Mapping[str, Any], largest: int) -> None:
+    made = sealer({"t": 1}, **options).seal("t", pa.table({"value": [bytes(20)] * 1_000}))
+    sizes = [batch.section.plain_size for batch in made.batches]
+
+    assert all(largest * 0.4 < size <= largest for size in sizes[:-1])
+    assert len(sizes) > 30
+
+
+def test_batches_without_a_key_go_to_all_partitions() -> None:
+    made = sealer(most=1_000).seal("t", pa.table({"value": [bytes(200)] * 2_000}))
+
+    assert {batch.partition for batch in made.batches} == {0, 1, 2}
+
+
+def test_topics_without_partitions_are_refused() -> None:
+    with pytest.raises(ValueError, match="topics have a partition at least: u"):
+        sealer({"t": 1, "u": 0})
 
 
 def test_it_goes_past_no_interceptors() -> None:

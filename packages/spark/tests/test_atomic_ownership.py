@@ -27,11 +27,11 @@ def test_a_slot_and_its_owner_are_of_the_same_partition(counts: dict[str, int], 
     ownership = Ownership.of(counts, tasks=tasks)
     for topic, count in counts.items():
         for partition in range(count):
-            slot = ownership.first_slot(topic) + partition
+            slot = ownership.first_slots()[topic] + partition
             assert partition in ownership.owned_by(slot % ownership.owners)[topic]
-            assert ownership.place(slot) == (topic, partition)
+            assert list(ownership.places([slot])) == [(topic, partition)]
 
 
 def test_there_is_no_slot_behind_the_last_partition() -> None:
     with pytest.raises(IndexError, match="there are 3 slots, and slot 3 is none of them"):
-        Ownership.of({"a": 1, "b": 2}, tasks=1).place(3)
+        list(Ownership.of({"a": 1, "b": 2}, tasks=1).places([0, 3]))

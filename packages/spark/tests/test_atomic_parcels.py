@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
 
 from ottla.interfaces import Header
 from ottla.partitioners.murmur2_hash import murmur2
+from ottla.plugin_choice import choose
 from ottla.recordbatch.parse import Record, parse_batches
+from ottla.tables import sealed
 from ottla_spark import gathering
 from ottla_spark.atomic.ownership import Ownership
 from ottla_spark.atomic.parcels import PARCEL_BYTES, PARCELS, SCHEMA, Packing, unpacked
@@ -111,8 +115,75 @@ def test_parcels_are_compressed_as_the_producer_would_and_no_larger_than_asked(c
 
     assert {section.codec_id for section in sections} == {ids[codec]}
     assert sum(section.count for section in sections) == 2_000
+    assert len(sections) > 8
     assert all(10_000 < section.plain_size <= 20_000 for section in sections[:-1])
     assert all((section.size < section.plain_size) is (codec != "none") for section in sections)
+
+
+def test_times_are_those_of_the_rows_or_of_now() -> None:
+    times = [5_000, None, 7_000_000]
+    rows = pa.RecordBatch.from_pydict(
+        {"value": ["a", "b", "c"], "timestamp": pa.array(times, pa.timestamp("us", "UTC"))}
+    )
+    packs = packing(["value", "timestamp"], {"topic": "a"}, owners=1)
+    before = time.time_ns() // 1_000_000
+    packed = parcels(packs, [rows])
+    after = time.time_ns() // 1_000_000
+    found = [record.timestamp_ms for *_place, record in records(packed, packs.ownership)]
+    [batch] = unpacked(packed[0], packs.ownership)
+
+    assert (found[0], found[2]) == (5, 7_000)
+    assert before <= found[1] <= after
+    assert (batch.section.first_timestamp, batch.section.max_timestamp) == (5, found[1])
+
+
+def test_parcels_leave_while_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "TABLE_BYTES", 100)
+    read = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(3):
+            read.append(number)
+            yield pa.RecordBatch.from_pydict({"value": [bytes(100)]})
+
+    leaving = packing(["value"], {"topic": "a"}, owners=1).pack(batches(), task="t")
+    next(leaving)
+
+    assert read == [0]
+    assert len(list(leaving)) == 2
+
+
+def test_a_codec_that_fails_fails_the_task_and_loses_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        codec_id = 3
+
+        def compress(self, chunks: object, *, level: object) -> bytes:
+            raise RuntimeError("no")
+
+        def decompress(self, data: object, *, limit: int) -> bytes:
+            raise AssertionError("nothing was compressed")
+
+    def chosen(*arguments: Any) -> Any:
+        config, plugins = choose(*arguments)
+        return config, attrs.evolve(plugins, compressor=Broken())
+
+    monkeypatch.setattr(sealed, "choose", chosen)
+    packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a broken codec"}, owners=1)
+    with pytest.raises(WriteFailed, match=r"row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
+        parcels(packs, [pa.RecordBatch.from_pydict({"value": ["v", "w"]})])
+
+
+def test_a_batch_in_a_parcel_keeps_none_of_the_others() -> None:
+    rows = pa.RecordBatch.from_pydict({"value": [bytes(100)] * 100})
+    packs = packing(["value"], {"topic": "a"}, owners=1, most=1_000)
+    [some] = parcels(packs, [rows])
+    first, *_others = unpacked(some, packs.ownership)
+
+    assert [type(chunk) for chunk in first.section.chunks] == [bytes]
+
+
+def test_settings_are_not_in_the_repr() -> None:
+    assert "hunter2" not in repr(packing(["value"], {"topic": "a", "kafka.sasl.password": "hunter2"}, owners=1))
 
 
 def test_rows_without_a_key_are_somewhere_and_those_that_name_a_partition_there() -> None:

@@ -97,7 +97,10 @@ def test_each_topic_gets_its_rows_in_their_order(topics: list[str]) -> None:
         expected[topic].append((row, str(row)))
 
     found = {
-        part.topic: [(part.index(row), value) for row, value in enumerate(part.rows.column("value").to_pylist())]
+        part.topic: [
+            (row if part.indexes is None else part.indexes[row].as_py(), value)
+            for row, value in enumerate(part.rows.column("value").to_pylist())
+        ]
         for part in by_topic(batch, topic=None)
     }
 

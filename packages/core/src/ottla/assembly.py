@@ -36,6 +36,7 @@ from ottla.node_delays import NodeDelays
 from ottla.plugin_choice import Plugins, choose
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
+from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.section import Section
 from ottla.registry import Registry
 from ottla.reporting import Reporting
@@ -62,8 +63,8 @@ _numbers = itertools.count(1)
 class Engine:
     """What the face of a producer works with. A serializer of None takes bytes as they are.
 
-    `seal_columns` compresses finished columns on any thread; None: there is no codec. An interception of None has no
-    interceptors.
+    `seal_columns` compresses finished columns on any thread; None: there is no codec, and `codec_id` is 0. An
+    interception of None has no interceptors.
     """
 
     accumulator: RecordAccumulator
@@ -74,6 +75,7 @@ class Engine:
     deals: bool
     encoder: RecordEncoder
     seal_columns: Callable[[Columns], Section] | None
+    codec_id: int
     sizes: BatchSizes
     key_serializer: Serializer | None
     value_serializer: Serializer | None
@@ -235,6 +237,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         deals=dealer is not None,
         encoder=plugins.encoder,
         seal_columns=None if plugins.compressor is None else sealer.seal_columns,
+        codec_id=NONE if plugins.compressor is None else plugins.compressor.codec_id,
         sizes=sizes,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,

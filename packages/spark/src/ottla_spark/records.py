@@ -41,10 +41,6 @@ class TopicRows:
     rows: pa.RecordBatch
     indexes: Any | None
 
-    def index(self, row: int) -> int:
-        """Where in the record batch this row is."""
-        return row if self.indexes is None else int(self.indexes[row].as_py())
-
 
 def records_of(
     batch: pa.RecordBatch,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla.assembly import Engine
 from ottla.errors import InvalidRecord, RecordTooLarge
+from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.section import SealedBatch
 from ottla.recordbatch.table_rows import sealed_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
@@ -15,7 +16,7 @@ from ottla.table_delivery import TableDelivery
 from ottla.tables.choice import choose
 from ottla.tables.formatting import Formatted
 from ottla.tables.reading import open_stream
-from ottla.tables.sending import BATCH_BYTES, TableSender, TableSizes
+from ottla.tables.sending import TableSender, TableSizes
 from ottla.value_formats import ValueFormats
 
 
@@ -31,9 +32,9 @@ def send_table(
     """Send a table with the parts of a producer; `columns` are the names that the caller gave."""
     route = find_route(topic)  # first: a stream can be opened only once
     stream = open_stream(table)
-    target = engine.sizes
     sizes = TableSizes.of(
-        batch_bytes=min(max(BATCH_BYTES, target.target), target.most) if target.growing else target.target,
+        batch_size=engine.sizes.target,
+        growing=engine.sizes.growing,
         max_request_size=engine.max_request_size,
         buffer_memory=engine.buffer_memory,
     )
@@ -62,6 +63,13 @@ def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: Seale
             f"a sealed batch for topic {topic!r} has {size} bytes, above max.request.size: {engine.max_request_size}; "
             "seal with the settings of the producer that sends"
         )
+    if section.codec_id not in (NONE, engine.codec_id):
+        raise InvalidRecord(
+            f"a sealed batch for topic {topic!r} is compressed with codec {section.codec_id}, and compression.type is "
+            f"codec {engine.codec_id}: seal with the settings of the producer that sends"
+        )
+    if partition < 0:
+        raise InvalidRecord(f"a sealed batch for topic {topic!r} is for partition {partition}")
     route = engine.routes.known.get(topic) or find_route(topic)
     if partition >= route.view.partitions:
         engine.routes.await_partition(topic, partition)

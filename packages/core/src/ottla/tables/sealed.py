@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from ottla.batch import UNDECIDED, ProducerBatch
 from ottla.config import ConfigDraft
-from ottla.errors import DeliveryFailed, TopicUnavailable
+from ottla.errors import DeliveryFailed, TopicUnavailable, WrongCall
 from ottla.interfaces import Columns, TopicView
 from ottla.outcomes import Failed
 from ottla.plugin_choice import choose
 from ottla.queues import TopicQueues
 from ottla.recordbatch.section import SealedBatch, Section
-from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.registry import Registry
 from ottla.routes import Route
 from ottla.sealing import Sealer
 from ottla.tables.choice import choose as choose_columns
 from ottla.tables.reading import open_stream
-from ottla.tables.sending import BATCH_BYTES, TableSender, TableSizes
+from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSizes
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -40,12 +39,23 @@ class TableSealer:
     """Makes batches of tables as a producer with these settings would. For one thread at a time.
 
     *partitions* has the topics that there are, and how many partitions each has. Batches have at most *most* bytes
-    before they are compressed, unless a single record is larger. Raises ConfigError or PluginError.
+    before they are compressed, unless a single record is larger. Raises ConfigError or PluginError, and WrongCall for
+    interceptors, which would see none of the rows.
     """
 
     def __init__(self, settings: Mapping[str, Any], partitions: Mapping[str, int], *, most: int = BATCH_BYTES) -> None:
+        if empty := [topic for topic, count in partitions.items() if count < 1]:
+            raise ValueError(f"topics have a partition at least: {', '.join(empty)}")
         config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
+        if plugins.interceptors:
+            raise WrongCall("rows of a table would go past the interceptors: leave interceptor.classes out")
         batching = config.batching
+        sizes = TableSizes.of(
+            batch_size=batching.batch_size,
+            growing=batching.growth,
+            max_request_size=batching.max_request_size,
+            buffer_memory=batching.buffer_memory,
+        )
         self._queue = _Queue()
         self._routes = _Routes({topic: _route(topic, count) for topic, count in partitions.items()})
         self._sender = TableSender(
@@ -53,13 +63,9 @@ class TableSealer:
             routes=self._routes,
             partitioner=plugins.partitioner,
             encoder=plugins.encoder,
-            seal=Sealer(plugins.compressor).seal_columns,
+            seal=None if plugins.compressor is None else Sealer(plugins.compressor).seal_columns,
             find_route=self._routes.find,
-            sizes=TableSizes.of(
-                batch_bytes=min(most + HEADER_SIZE, batching.max_request_size),
-                max_request_size=batching.max_request_size,
-                buffer_memory=batching.buffer_memory,
-            ),
+            sizes=attrs.evolve(sizes, batch=max(1, min(sizes.batch, most))),
         )
 
     def seal(
@@ -82,11 +88,15 @@ class TableSealer:
         choice = choose_columns(
             stream.schema, value=value, key=key, headers=headers, partition=partition, timestamp=timestamp
         )
+        sending = TableSending(self._sender, topic, route)
         try:
-            delivery = self._sender.send(topic, route, stream, choice)
+            sending.send(stream, choice)
         finally:
             batches = self._queue.take()
-        return SealedTable(batches=batches, refused=delivery.failed_rows())
+        return SealedTable(batches=batches, refused=sending.delivery.failed_rows())
+
+
+_plain: Final = Sealer(None)
 
 
 class _Queue:
@@ -96,7 +106,8 @@ class _Queue:
         self._batches: list[SealedBatch] = []
 
     def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
-        assert sealed is not None, "the sender has what seals them"
+        if sealed is None:
+            sealed = _plain.seal_columns(columns)
         whole = attrs.evolve(sealed, chunks=[b"".join(sealed.chunks)])  # views can go to no other process
         self._batches.append(SealedBatch(topic=topic, partition=partition, section=whole))
         return ProducerBatch(topic=topic, partition=partition, columns=columns, now=0.0)

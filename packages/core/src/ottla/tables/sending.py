@@ -60,11 +60,12 @@ class TableSizes:
     chunk: int
 
     @classmethod
-    def of(cls, *, batch_bytes: int, max_request_size: int, buffer_memory: int) -> Self:
-        """Batches of so many bytes with their headers, of a producer with these bounds."""
+    def of(cls, *, batch_size: int, growing: bool, max_request_size: int, buffer_memory: int) -> Self:
+        """Those of a producer with these settings."""
         share = max(1, buffer_memory // 4)
+        with_header = min(max(BATCH_BYTES, batch_size) if growing else batch_size, max_request_size)
         return cls(
-            batch=max(1, min(batch_bytes - HEADER_SIZE, share)),
+            batch=max(1, min(with_header - HEADER_SIZE, share)),
             record=min(max_request_size, buffer_memory),
             chunk=min(CHUNK_BYTES, share),
         )
@@ -105,12 +106,9 @@ class TableSender:
 
     def send(self, topic: str, route: Route, stream: Any, choice: Choice) -> TableDelivery:
         """Queue the rows of a stream. What is raised after the first of them were taken has their `delivery`."""
-        sending = _Sending(self, topic, route)
-        most = self.sizes.chunk
-        gathered = min(self.sizes.batch, GATHERED_BYTES)
-        least = min(most, gathered * (1 if choice.key is None else route.view.partitions))
+        sending = TableSending(self, topic, route)
         try:
-            sending.send(_read(chunks(stream, choice, least=least, most=most)))
+            sending.send(stream, choice)
         except OttlaError as error:
             if not sending.delivery.rows:
                 raise
@@ -123,8 +121,8 @@ class TableSender:
         return sending.delivery
 
 
-class _Sending:
-    """One table on its way."""
+class TableSending:
+    """One table on its way; `delivery` has the rows that were taken."""
 
     def __init__(self, sender: TableSender, topic: str, route: Route) -> None:
         self._sender = sender
@@ -138,11 +136,14 @@ class _Sending:
         self._answered: list[Sequence[int]] = []  # those of them that have failed, or are in a piece
         self._asked_for_partitions = False
 
-    def send(self, stream: Iterator[Chunk]) -> None:
-        """Queue the rows of all chunks. When it raises, those that were taken and not queued have failed."""
+    def send(self, stream: Any, choice: Choice) -> None:
+        """Queue the rows of a stream. When it raises, those that were taken and not queued have failed."""
+        most = self._sender.sizes.chunk
+        gathered = min(self._sender.sizes.batch, GATHERED_BYTES)
+        least = min(most, gathered * (1 if choice.key is None else self.route.view.partitions))
         try:
             try:
-                for chunk in stream:
+                for chunk in _read(chunks(stream, choice, least=least, most=most)):
                     self._send(chunk)
             except (TableUnreadable, SerializationFailed, PluginError):  # the rows before are sent
                 self._queue(self._ahead.rest())

@@ -7,7 +7,9 @@ and the shuffle brings it to the partition's owner, which looks once more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import attrs
 
@@ -27,23 +29,20 @@ class Ownership:
         """At most *tasks* owners, and no more than there are partitions."""
         return cls(topics=tuple(counts.items()), owners=max(1, min(tasks, sum(counts.values()))))
 
-    def first_slot(self, topic: str) -> int:
-        """The slot of a topic's partition 0. Raises KeyError for one that is not written to."""
-        slot = 0
-        for name, count in self.topics:
-            if name == topic:
-                return slot
-            slot += count
-        raise KeyError(topic)
+    def first_slots(self) -> Mapping[str, int]:
+        """The slot of each topic's partition 0."""
+        counts = [count for _name, count in self.topics]
+        return dict(zip((name for name, _count in self.topics), accumulate(counts, initial=0), strict=False))
 
-    def place(self, slot: int) -> tuple[str, int]:
-        """The topic and partition of a slot. Raises IndexError for one that is none."""
-        first = 0
-        for name, count in self.topics:
-            if slot < first + count:
-                return name, slot - first
-            first += count
-        raise IndexError(f"there are {first} slots, and slot {slot} is none of them")
+    def places(self, slots: Sequence[int]) -> Iterator[tuple[str, int]]:
+        """The topic and partition of each slot. Raises IndexError for one that is none."""
+        names, firsts = list(self.first_slots()), list(self.first_slots().values())
+        end = sum(count for _name, count in self.topics)
+        for slot in slots:
+            if not 0 <= slot < end:
+                raise IndexError(f"there are {end} slots, and slot {slot} is none of them")
+            at = bisect_right(firsts, slot) - 1
+            yield names[at], slot - firsts[at]
 
     def owned_by(self, owner: int) -> Mapping[str, Sequence[int]]:
         """The partitions of one owner."""

@@ -61,7 +61,7 @@ class Packing:
     `settings` are those of the producer that will send; a parcel has at most so many bytes before it is compressed.
     """
 
-    settings: Settings
+    settings: Settings = attrs.field(repr=False)
     ownership: Ownership
     options: WriteOptions
     columns: ColumnPositions
@@ -75,6 +75,7 @@ class Packing:
         """The parcels of all rows, those of a partition in the order of its rows."""
         packer = _Packer(_sealer(self.settings, self.ownership.topics, self.most))
         gathering = Gathering(packer.seal)
+        known = dict(self.ownership.topics)
         rows = 0
         for batch in batches:
             if not batch.num_rows:
@@ -88,37 +89,30 @@ class Packing:
                 encoder=self.options.encoder,
             )
             for found in by_topic(records, topic=self.options.topic):
-                self._check_topic(found.topic)
+                if found.topic not in known:
+                    raise _unknown(found.topic, known)
                 gathering.put(found, place)
             rows += batch.num_rows
             yield from packer.take(self.ownership)
         gathering.send_all()
         yield from packer.take(self.ownership)
-
-    def _check_topic(self, topic: str) -> None:
-        known = dict(self.ownership.topics)
-        if topic not in known:
-            raise WriteFailed(
-                f"a row names topic {topic!r}, and {', '.join(map(repr, known))} were said to be written; name all of "
-                "them in topics="
-            )
+        if packer.records != rows:
+            raise WriteFailed(f"{task}: of {rows} rows {packer.records} are in batches")
 
 
 def unpacked(batch: pa.RecordBatch, ownership: Ownership) -> Iterator[SealedBatch]:
-    """The batches in parcels, their records not copied."""
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    contents = columns.pop("content")
-    for number, parcel in enumerate(pa.RecordBatch.from_pydict(columns).to_pylist()):
-        topic, partition = ownership.place(parcel["slot"])
-        content = memoryview(contents[number].as_buffer())
+    """The batches in parcels, each with bytes of its own: one that waits for its broker keeps none of the others."""
+    slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
+    for number, (topic, partition) in enumerate(ownership.places(slots)):
+        [parcel] = batch.slice(number, 1).to_pylist()
         section = Section(
             magic=parcel["magic"],
             codec_id=parcel["codec"],
-            chunks=[content],
+            chunks=[parcel["content"]],
             first_timestamp=parcel["first_timestamp"],
             max_timestamp=parcel["max_timestamp"],
             count=parcel["records"],
-            size=len(content),
+            size=len(parcel["content"]),
             plain_size=parcel["plain_size"],
         )
         yield SealedBatch(topic=topic, partition=partition, section=section)
@@ -130,6 +124,7 @@ class _Packer:
     def __init__(self, sealer: TableSealer) -> None:
         self._sealer = sealer
         self._batches: list[SealedBatch] = []
+        self.records = 0
 
     def seal(self, table: TopicTable) -> Mapping[int, DeliveryFailed]:
         sealed = self._sealer.seal(table.topic, table.table, **table.parts)
@@ -137,6 +132,7 @@ class _Packer:
             if not isinstance(error.__cause__, InvalidRecord):  # a codec's own
                 raise WriteFailed(f"{table.names(row)}: {error}") from error
         self._batches += sealed.batches
+        self.records += sum(batch.section.count for batch in sealed.batches)
         return sealed.refused
 
     def take(self, ownership: Ownership) -> Iterator[pa.RecordBatch]:
@@ -148,7 +144,7 @@ class _Packer:
 
 def _parcels(batches: Sequence[SealedBatch], ownership: Ownership) -> pa.RecordBatch:
     sections = [batch.section for batch in batches]
-    firsts = {topic: ownership.first_slot(topic) for topic, _partitions in ownership.topics}
+    firsts = ownership.first_slots()
     slots = [firsts[batch.topic] + batch.partition for batch in batches]
     columns: Mapping[str, Sequence[object]] = {
         "owner": [slot % ownership.owners for slot in slots],
@@ -162,6 +158,13 @@ def _parcels(batches: Sequence[SealedBatch], ownership: Ownership) -> pa.RecordB
         "content": [b"".join(section.chunks) for section in sections],
     }
     return pa.RecordBatch.from_pydict(columns, SCHEMA)
+
+
+def _unknown(topic: str, known: Mapping[str, int]) -> WriteFailed:
+    return WriteFailed(
+        f"a row names topic {topic!r}, and {', '.join(map(repr, known))} were said to be written; name all of them in "
+        "topics="
+    )
 
 
 @functools.lru_cache(maxsize=4)

@@ -77,7 +77,7 @@ class TaskWrite:
                 ends = end_offsets(settings, self.ownership.owned_by(owner))
                 borrowed.producer().join_transaction(self.shared)
             for batch in unpacked(some, self.ownership):
-                outbox.put(_sent(borrowed.producer(), batch, task=task), _Names(batch))
+                outbox.put(_sent(borrowed.producer(), batch, task=task), _Names(batch.section.count))
                 records += batch.section.count
             outbox.look_at_settled()
         if ends is None:
@@ -111,10 +111,10 @@ class TaskWrite:
 class _Names:
     """The rows of a batch, which have no names of their own on this side of the shuffle."""
 
-    batch: SealedBatch
+    count: int
 
     def __call__(self, row: int) -> str:
-        return f"record {row + 1} of a batch of {self.batch.section.count}"
+        return f"record {row + 1} of a batch of {self.count}"
 
 
 def _sent(producer: Producer, batch: SealedBatch, *, task: str) -> TableDelivery:
