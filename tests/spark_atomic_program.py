@@ -170,6 +170,7 @@ class Stop:
         self._passes = orders.passes
         self._since = orders.since
         self._name = orders.name
+        self._is_time = False
         self.batch = -1
 
     def due(self, point: str) -> bool:
@@ -178,6 +179,11 @@ class Stop:
             return False
         self._passes -= 1
         return self._passes == -1
+
+    def comes_to_a_task(self) -> bool:
+        """Whether a task is to come to grief from now on: one batch may have none, if it is in Kafka already."""
+        self._is_time = self._is_time or (self._point in OF_A_TASK and self.due(self._point))
+        return self._is_time
 
     def at(self, point: str) -> None:
         if self.due(point):
@@ -291,14 +297,17 @@ def begun(session: SparkSession, orders: Orders, faults: Faults) -> StreamingQue
     fields = {name: getattr(written._owner, name) for name in attrs.fields_dict(TransactionOwner)}
     written._owner = StoppingOwner(**fields, stop=stop)
 
+    came_to_grief = flag_of(orders, os.getpid())
+    if orders.point in OF_A_TASK:
+        threading.Thread(target=say_when_there, args=(orders.name + orders.point, came_to_grief), daemon=True).start()
+
     def with_faults(frame: DataFrame, batch: int) -> None:
         stop.batch = batch
         fault, flag = orders.faults.get(str(batch)), folder / f"fault in {batch}"
-        if orders.point in OF_A_TASK and stop.due(orders.point):
+        if not came_to_grief.exists() and stop.comes_to_a_task():
             kind = "waits" if orders.point == "mid-task" else "stops"
             fault = attrs.evolve(orders.faults.get("", TaskFault(kind="")), kind=kind)
-            flag = flag_of(orders, os.getpid())
-            threading.Thread(target=say_when_there, args=(orders.name + orders.point, flag), daemon=True).start()
+            flag = came_to_grief
         faults.plan(orders.topic, fault, flag)
         say(f"{orders.name}begin {batch}")
         written(frame, batch)
