@@ -169,7 +169,7 @@ def test_a_codec_that_fails_fails_the_task_and_loses_no_row(monkeypatch: pytest.
 
     monkeypatch.setattr(sealed, "choose", chosen)
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a broken codec"}, owners=1)
-    with pytest.raises(WriteFailed, match=r"row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
+    with pytest.raises(WriteFailed, match=r"^row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
         parcels(packs, [pa.RecordBatch.from_pydict({"value": ["v", "w"]})])
 
 
