@@ -294,6 +294,16 @@ def test_topics_without_partitions_are_refused() -> None:
         sealer({"t": 1, "u": 0})
 
 
+def test_interceptors_would_see_none_of_the_rows_and_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(*arguments: Any) -> Any:
+        config, plugins = choose(*arguments)
+        return config, attrs.evolve(plugins, interceptors={"one": object()})  # type: ignore[dict-item]
+
+    monkeypatch.setattr(sealed, "choose", chosen)
+    with pytest.raises(WrongCall, match=r"leave interceptor\.classes out"):
+        sealer()
+
+
 def test_it_goes_past_no_interceptors() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a"]})).batches
     with (

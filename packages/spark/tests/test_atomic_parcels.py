@@ -17,6 +17,7 @@ from ottla.plugin_choice import choose
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.tables import sealed
 from ottla_spark import gathering
+from ottla_spark.atomic import parcels as packed_parcels
 from ottla_spark.atomic.ownership import Ownership
 from ottla_spark.atomic.parcels import PARCEL_BYTES, PARCELS, SCHEMA, Packing, unpacked
 from ottla_spark.errors import WriteFailed
@@ -171,6 +172,18 @@ def test_a_codec_that_fails_fails_the_task_and_loses_no_row(monkeypatch: pytest.
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a broken codec"}, owners=1)
     with pytest.raises(WriteFailed, match=r"^row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
         parcels(packs, [pa.RecordBatch.from_pydict({"value": ["v", "w"]})])
+
+
+def test_a_task_whose_batches_have_not_all_of_its_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Losing(sealed.TableSealer):
+        def seal(self, *arguments: Any, **columns: Any) -> sealed.SealedTable:
+            made = super().seal(*arguments, **columns)
+            return attrs.evolve(made, batches=made.batches[1:])
+
+    monkeypatch.setattr(packed_parcels, "TableSealer", Losing)
+    packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a sealer that loses"}, owners=1, most=100)
+    with pytest.raises(WriteFailed, match=r"^t: of 30 rows \d+ are in batches"):
+        parcels(packs, [pa.RecordBatch.from_pydict({"value": [bytes(20)] * 30})])
 
 
 def test_a_batch_in_a_parcel_keeps_none_of_the_others() -> None:
