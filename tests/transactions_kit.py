@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ottla import Producer
 from ottla_testkit.free_ports import HOST
@@ -93,7 +93,7 @@ def read_pairs(
     found: list[list[tuple[bytes | None, bytes]]] = [[] for _ in range(partitions)]
     with consumer(bootstrap_servers, isolation=isolation) as reader:
         places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
-        unread = {place.partition: reader.get_watermark_offsets(place, timeout=WAIT)[1] for place in places}
+        unread = {place.partition: end_of(reader, place) for place in places}
         reader.assign(places)
         deadline = time.monotonic() + WAIT
         while unread:
@@ -112,12 +112,24 @@ def read_pairs(
     return found
 
 
+def end_of(reader: Consumer, place: TopicPartition) -> int:
+    """Where a partition ends for this reader; asked again if its connection breaks, as a proxy may have it."""
+    deadline = time.monotonic() + WAIT
+    while True:
+        try:
+            return int(reader.get_watermark_offsets(place, timeout=WAIT)[1])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._TRANSPORT or time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_AGAIN)
+
+
 def await_settled(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> None:
     """Until what readers of committed records may read reaches to the end of every partition."""
     places = [TopicPartition(topic, partition) for partition in range(partitions)]
 
     def ends(reader: Consumer) -> list[int]:
-        return [reader.get_watermark_offsets(place, timeout=WAIT)[1] for place in places]
+        return [end_of(reader, place) for place in places]
 
     with consumer(bootstrap_servers, isolation=UNCOMMITTED) as all_seeing:
         high = ends(all_seeing)
