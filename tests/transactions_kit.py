@@ -112,6 +112,9 @@ def read_pairs(
     return found
 
 
+BROKEN = (KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER)
+
+
 def end_of(reader: Consumer, place: TopicPartition) -> int:
     """Where a partition ends for this reader; asked again if its connection breaks, as a proxy may have it."""
     deadline = time.monotonic() + WAIT
@@ -119,7 +122,7 @@ def end_of(reader: Consumer, place: TopicPartition) -> int:
         try:
             return int(reader.get_watermark_offsets(place, timeout=WAIT)[1])
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._TRANSPORT or time.monotonic() > deadline:
+            if error.args[0].code() not in BROKEN or time.monotonic() > deadline:
                 raise
             time.sleep(LOOK_AGAIN)
 
