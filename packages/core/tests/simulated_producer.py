@@ -80,7 +80,7 @@ class Simulated:
             patch.setattr(assembly, "_selector", lambda *_parts: self.network)
             patch.setattr(assembly, "time", SimpleNamespace(monotonic=self.clock))
             patch.setattr(assembly, "IoThread", ThreadOfTheTest)
-            patch.setattr(assembly, "choose", _choosing(plugins or {}))
+            patch.setattr(assembly, "choose", choosing(plugins or {}))
             self.producer = Producer({**DEFAULTS, **(config or {})})
         engine = self.producer._engine
         if engine.transactions is not None:
@@ -204,7 +204,19 @@ def _dotted(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name.replace("_", "."): value for name, value in options.items()}
 
 
-def _choosing(plugins: Mapping[str, Any]) -> Any:
+class BrokenCodec:
+    """A compressor that packs nothing."""
+
+    codec_id = 3
+
+    def compress(self, chunks: object, *, level: object) -> bytes:
+        raise RuntimeError("no")
+
+    def decompress(self, data: object, *, limit: int) -> bytes:
+        raise AssertionError("nothing was compressed")
+
+
+def choosing(plugins: Mapping[str, Any]) -> Any:
     """`choose`, but with these plugins in place of those that the configuration names."""
 
     def chosen(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:

@@ -24,7 +24,7 @@ from ottla.registry import Registry
 from ottla.tables import sealed
 from ottla.tables.sealed import TableSealer
 from ottla_testkit.simulation import SimulatedCluster, brokers
-from simulated_producer import Simulated, simulated
+from simulated_producer import BrokenCodec, Simulated, choosing, simulated
 
 NOW = 1_700_000_000_000
 ENCODERS = ["python", "native"]
@@ -184,20 +184,7 @@ def test_rows_that_can_be_no_records_are_told_and_the_others_sealed() -> None:
 
 
 def test_a_codec_that_fails_is_told_of_all_rows_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken:
-        codec_id = 3
-
-        def compress(self, chunks: object, *, level: object) -> bytes:
-            raise RuntimeError("no")
-
-        def decompress(self, data: object, *, limit: int) -> bytes:
-            raise AssertionError("nothing was compressed")
-
-    def chosen(*arguments: Any) -> Any:
-        config, plugins = choose(*arguments)
-        return config, attrs.evolve(plugins, compressor=Broken())
-
-    monkeypatch.setattr(sealed, "choose", chosen)
+    monkeypatch.setattr(sealed, "choose", choosing({"compressor": BrokenCodec()}))
     made = sealer().seal("t", pa.table({"value": [b"a", b"b"]}))
 
     assert not made.batches
@@ -295,11 +282,7 @@ def test_topics_without_partitions_are_refused() -> None:
 
 
 def test_interceptors_would_see_none_of_the_rows_and_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def chosen(*arguments: Any) -> Any:
-        config, plugins = choose(*arguments)
-        return config, attrs.evolve(plugins, interceptors={"one": object()})  # type: ignore[dict-item]
-
-    monkeypatch.setattr(sealed, "choose", chosen)
+    monkeypatch.setattr(sealed, "choose", choosing({"interceptors": {"one": object()}}))
     with pytest.raises(WrongCall, match=r"leave interceptor\.classes out"):
         sealer()
 

@@ -13,7 +13,6 @@ import pytest
 
 from ottla.interfaces import Header
 from ottla.partitioners.murmur2_hash import murmur2
-from ottla.plugin_choice import choose
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.tables import sealed
 from ottla_spark import gathering
@@ -22,6 +21,7 @@ from ottla_spark.atomic.ownership import Ownership
 from ottla_spark.atomic.parcels import PARCEL_BYTES, PARCELS, SCHEMA, Packing, unpacked
 from ottla_spark.errors import WriteFailed
 from ottla_spark.options import read_options
+from simulated_producer import BrokenCodec, choosing
 
 TOPICS = {"a": 3, "b": 5}
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -155,20 +155,7 @@ def test_parcels_leave_while_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_codec_that_fails_fails_the_task_and_loses_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken:
-        codec_id = 3
-
-        def compress(self, chunks: object, *, level: object) -> bytes:
-            raise RuntimeError("no")
-
-        def decompress(self, data: object, *, limit: int) -> bytes:
-            raise AssertionError("nothing was compressed")
-
-    def chosen(*arguments: Any) -> Any:
-        config, plugins = choose(*arguments)
-        return config, attrs.evolve(plugins, compressor=Broken())
-
-    monkeypatch.setattr(sealed, "choose", chosen)
+    monkeypatch.setattr(sealed, "choose", choosing({"compressor": BrokenCodec()}))
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a broken codec"}, owners=1)
     with pytest.raises(WriteFailed, match=r"^row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
         parcels(packs, [pa.RecordBatch.from_pydict({"value": ["v", "w"]})])

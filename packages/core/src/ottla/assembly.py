@@ -36,7 +36,6 @@ from ottla.node_delays import NodeDelays
 from ottla.plugin_choice import Plugins, choose
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
-from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.section import Section
 from ottla.registry import Registry
 from ottla.reporting import Reporting
@@ -237,7 +236,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         deals=dealer is not None,
         encoder=plugins.encoder,
         seal_columns=None if plugins.compressor is None else sealer.seal_columns,
-        codec_id=NONE if plugins.compressor is None else plugins.compressor.codec_id,
+        codec_id=sealer.codec_id,
         sizes=sizes,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,

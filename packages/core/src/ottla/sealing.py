@@ -38,8 +38,8 @@ class Sealer:
     def __init__(self, compressor: Compressor | None, *, takes: Callable[[int], Takes] = _everything) -> None:
         self._compressor = compressor
         self._takes = takes
-        self._codec_id = 0 if compressor is None else compressor.codec_id
-        self._compressors: Mapping[int, Compressor] = {} if compressor is None else {self._codec_id: compressor}
+        self.codec_id = 0 if compressor is None else compressor.codec_id
+        self._compressors: Mapping[int, Compressor] = {} if compressor is None else {self.codec_id: compressor}
         self._ratios = CompressionRatios()
 
     def seal(self, batch: ProducerBatch, node: int) -> Section:
@@ -50,7 +50,7 @@ class Sealer:
         """
         takes = self._takes(node)
         magic = takes.magic
-        if self._codec_id == ZSTD and magic == NEWEST_MAGIC and not takes.zstd:
+        if self.codec_id == ZSTD and magic == NEWEST_MAGIC and not takes.zstd:
             raise zstd_is_newer()
         if batch.sealed is not None:
             return down_converted(batch.sealed, magic=magic, compressors=self._compressors)
@@ -65,7 +65,7 @@ class Sealer:
 
     def ratio(self, topic: str) -> float:
         """What part of their size a topic's records probably keep, with some caution."""
-        return self._ratios.ratio(topic, codec_id=self._codec_id) * CAUTION if self._codec_id else 1.0
+        return self._ratios.ratio(topic, codec_id=self.codec_id) * CAUTION if self.codec_id else 1.0
 
     def records(self, batch: ProducerBatch) -> Sequence[Record]:
         """What was sealed, read back because it was too large for the broker; its ratio is no longer trusted."""

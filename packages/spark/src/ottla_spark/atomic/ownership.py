@@ -36,7 +36,8 @@ class Ownership:
 
     def places(self, slots: Sequence[int]) -> Iterator[tuple[str, int]]:
         """The topic and partition of each slot. Raises IndexError for one that is none."""
-        names, firsts = list(self.first_slots()), list(self.first_slots().values())
+        first_slots = self.first_slots()
+        names, firsts = list(first_slots), list(first_slots.values())
         end = sum(count for _name, count in self.topics)
         for slot in slots:
             if not 0 <= slot < end:

@@ -21,7 +21,6 @@ from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
 from ottla.metrics import Figures, Tallies
 from ottla.plugin_choice import Plugins, choose
-from ottla.recordbatch.codecs import NONE
 from ottla.registry import Registry
 from ottla.registry.installed import announced
 from ottla.reporting import Reporting
@@ -132,7 +131,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         encoder=plugins.encoder,
         sizes=sizes,
         seal_columns=None if plugins.compressor is None else sealer.seal_columns,
-        codec_id=NONE if plugins.compressor is None else plugins.compressor.codec_id,
+        codec_id=sealer.codec_id,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
         value_formats=plugins.value_formats,
