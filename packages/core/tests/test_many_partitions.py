@@ -225,6 +225,7 @@ def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest
     queues.accumulator.settle(batch, Acknowledged(base_offset=0))
     waiting.join(HANG_GUARD)
 
+    assert batch.columns.memory() <= 20_000
     assert later[0]._batch is not batch
     queues.accumulator.settle(later[0]._batch, Acknowledged(base_offset=0))
     assert queues.pool.free == queues.pool.capacity
