@@ -112,17 +112,18 @@ def read_pairs(
     return found
 
 
-BROKEN = (KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER)
+PASSING = (KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER, KafkaError._UNKNOWN_PARTITION)
+"""What librdkafka says of a connection that breaks, and now and then of a partition that it has just read of."""
 
 
 def end_of(reader: Consumer, place: TopicPartition) -> int:
-    """Where a partition ends for this reader; asked again if its connection breaks, as a proxy may have it."""
+    """Where a partition ends for this reader; asked again where that may help, as behind a proxy that cuts."""
     deadline = time.monotonic() + WAIT
     while True:
         try:
             return int(reader.get_watermark_offsets(place, timeout=WAIT)[1])
         except KafkaException as error:
-            if error.args[0].code() not in BROKEN or time.monotonic() > deadline:
+            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                 raise
             time.sleep(LOOK_AGAIN)
 
