@@ -66,14 +66,14 @@ class SendPath:
 
     def append_to_accumulator(self) -> float:
         """Put records into batches of one partition that nobody drains."""
-        queues = accumulator(self._workload, self._encoder)
+        intake = accumulator(self._workload, self._encoder).intake
         headers, size = self._headers, self._workload.value_size
-        queue = queues.queues("t", TopicView(partitions=1, available=(0,), queued_bytes=())).queues[0]
+        queue = intake.queues("t", TopicView(partitions=1, available=(0,), queued_bytes=())).queues[0]
         started = time.perf_counter()
         for key, value in self._records:
             batch = queue.open
             if batch is None or batch.append(key, value, headers, None, None) is None:
-                queues.append("t", 0, (key, value, headers, None, None), size)
+                intake.append("t", 0, (key, value, headers, None, None), size)
         return time.perf_counter() - started
 
     def encode(self) -> float:

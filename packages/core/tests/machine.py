@@ -60,6 +60,7 @@ class Queues:
     ) -> None:
         self.clock = ManualClock()
         self.wakes = 0
+        self.on_wake: Callable[[], object] = lambda: None
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing),
@@ -78,6 +79,7 @@ class Queues:
 
     def wake(self) -> None:
         self.wakes += 1
+        self.on_wake()
 
     def append(
         self,
@@ -88,7 +90,7 @@ class Queues:
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         record = (None, value, (), 0, on_delivery)
-        return Delivery(*self.accumulator.append(topic, partition, record, len(value)))
+        return Delivery(*self.accumulator.intake.append(topic, partition, record, len(value)))
 
 
 class Machine:
@@ -175,7 +177,7 @@ class Machine:
         self, value: bytes, *, topic: str = "t", partition: int = 0, on_delivery: OnDelivery | None = None
     ) -> Delivery:
         record = (None, value, (), 0, on_delivery)
-        return Delivery(*self.accumulator.append(topic, partition, record, len(value)))
+        return Delivery(*self.accumulator.intake.append(topic, partition, record, len(value)))
 
     def round(self) -> None:
         self.sender.run_once(self.clock())

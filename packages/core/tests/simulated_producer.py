@@ -155,11 +155,11 @@ class Calling:
             except BaseException as error:
                 self.error = error
 
-        world.accumulator._wake = tell
+        world.accumulator._wake = world.accumulator.intake._wake = tell
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         assert begun.wait(HANG_GUARD)
-        world.accumulator._wake = wakeup
+        world.accumulator._wake = world.accumulator.intake._wake = wakeup
 
     def rounds(self) -> None:
         """Let the call end."""

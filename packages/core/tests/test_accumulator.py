@@ -91,7 +91,7 @@ def test_somebody_who_waits_for_memory_makes_everything_ready() -> None:
     queues = Queues(linger=5.0, buffer_memory=20_000, max_block=HANG_GUARD)
     queues.append()
     woken = threading.Event()
-    queues.accumulator._wake = woken.set
+    queues.on_wake = woken.set
     waiter = threading.Thread(target=lambda: queues.append(bytes(19_000), partition=1))
     waiter.start()
     assert woken.wait(HANG_GUARD)
@@ -212,7 +212,7 @@ def test_a_record_that_the_format_cannot_hold_leaves_no_trace() -> None:
     queues = Queues()
 
     with pytest.raises(InvalidRecord):
-        queues.accumulator.append("t", 0, (None, b"v", (), 2**70, None), 1)
+        queues.accumulator.intake.append("t", 0, (None, b"v", (), 2**70, None), 1)
 
     assert queues.pool.free == queues.pool.capacity
     assert queues.accumulator.incomplete == 0
@@ -277,7 +277,8 @@ def test_threads_that_append_at_once_lose_nothing() -> None:
 
 def test_queued_bytes_grow_with_records_and_shrink_when_batches_leave() -> None:
     queues = Queues()
-    hint = queues.accumulator.queues("t", TopicView(partitions=2, available=(0, 1), queued_bytes=())).queued_bytes
+    view = TopicView(partitions=2, available=(0, 1), queued_bytes=())
+    hint = queues.accumulator.intake.queues("t", view).queued_bytes
     queues.append(bytes(50), partition=1)
 
     assert hint[0] == 0
@@ -458,7 +459,7 @@ def test_a_flush_ends_when_everything_of_its_moment_is_accounted_for() -> None:
     queues.append()
     flushed = threading.Event()
     began = threading.Event()
-    queues.accumulator._wake = began.set
+    queues.on_wake = began.set
 
     def flush() -> None:
         assert queues.accumulator.flush(timeout=None)

@@ -33,7 +33,7 @@ def held(queues: Queues) -> int:
 
 def known(queues: Queues) -> Queues:
     """Queues of a topic whose partitions are known, as they are before anybody sends to it."""
-    queues.accumulator.queues("t", TopicView(partitions=MANY, available=range(MANY), queued_bytes=()))
+    queues.accumulator.intake.queues("t", TopicView(partitions=MANY, available=range(MANY), queued_bytes=()))
     return queues
 
 
@@ -169,7 +169,7 @@ def test_a_record_that_waited_and_cannot_be_held_leaves_its_memory_counted_once(
 
     def send_what_the_format_cannot_hold() -> None:
         try:
-            queues.accumulator.append("t", 0, (None, bytes(6_000), (), 2**70, None), 6_000)
+            queues.accumulator.intake.append("t", 0, (None, bytes(6_000), (), 2**70, None), 6_000)
         except InvalidRecord as error:
             refused.append(error)
 

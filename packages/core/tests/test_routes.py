@@ -50,7 +50,7 @@ class Known:
         self.slow: frozenset[int] = frozenset()
         self.routes = Routes(
             metadata=self.metadata,
-            accumulator=self.queues.accumulator,
+            intake=self.queues.accumulator.intake,
             partitioner=self.partitioner,
             slow=lambda: self.slow,
             max_block=max_block,
@@ -67,7 +67,7 @@ class Known:
     def stay(self, route: Route, value: bytes) -> int:
         """Send a record without a key as the face does when the stay has no room; the partition it went to."""
         partition = self.routes.next_stay("t", route)
-        batch, _index = self.queues.accumulator.append("t", partition, (None, value, (), 0, None), len(value))
+        batch, _index = self.queues.accumulator.intake.append("t", partition, (None, value, (), 0, None), len(value))
         route.begin_stay(batch)
         return partition
 

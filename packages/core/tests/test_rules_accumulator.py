@@ -65,7 +65,7 @@ def split(queues: Queues, batch: ProducerBatch, *, target: int = PLENTY) -> Sequ
 
 
 def topic_queues(queues: Queues) -> TopicQueues:
-    return queues.accumulator.queues("t", TopicView(partitions=4, available=range(4), queued_bytes=()))
+    return queues.accumulator.intake.queues("t", TopicView(partitions=4, available=range(4), queued_bytes=()))
 
 
 def held(queues: Queues) -> int:
@@ -537,7 +537,7 @@ def test_several_flushes_at_once_all_end_with_what_was_queued_when_they_began() 
     queues = Queues(linger=500.0)
     first = queues.append(partition=0)
     woken = threading.Semaphore(0)
-    queues.accumulator._wake = woken.release
+    queues.on_wake = woken.release
 
     def flush() -> None:
         assert queues.accumulator.flush(timeout=None)

@@ -346,7 +346,7 @@ def test_what_an_older_format_cannot_hold_is_a_clear_error_and_fails_alone() -> 
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
     record = (None, b"a", (("name", b"content"),), 0, None)
-    delivery = Delivery(*machine.accumulator.append("t", 0, record, 20))
+    delivery = Delivery(*machine.accumulator.intake.append("t", 0, record, 20))
 
     machine.settle()
 

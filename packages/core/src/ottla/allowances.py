@@ -23,7 +23,7 @@ class Room(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Allowances:
-    """Nothing here waits. Under the accumulator's lock."""
+    """Nothing here waits. Under the backlog's lock."""
 
     sizes: BatchSizes
     pool: BufferPool

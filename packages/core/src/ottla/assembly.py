@@ -183,7 +183,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     delays = NodeDelays(config.partitioning.availability_timeout)
     routes = Routes(
         metadata=metadata,
-        accumulator=accumulator,
+        intake=accumulator.intake,
         partitioner=plugins.partitioner,
         slow=lambda: delays.slow,
         max_block=batching.max_block,

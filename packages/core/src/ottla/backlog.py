@@ -1,10 +1,11 @@
 """All batches of a producer that are not settled: queued by partition, in runs, or in flight.
 
-Plain state; everything here happens under the accumulator's lock.
+Plain state; everything here happens under its lock, which is never held while waiting for memory, encoding or settling.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
@@ -16,6 +17,9 @@ class Backlog:
     """The queues by topic, and who is in them."""
 
     def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.completed = threading.Condition(self.lock)
+        """Told of each batch that is settled."""
         self._topics: dict[str, TopicQueues] = {}
         self.partitions = 0
         """How many there are queues for, of all topics."""
@@ -27,6 +31,8 @@ class Backlog:
         """Every batch that is not settled, in the order of their beginning."""
         self.oldest = FOREVER
         """No batch that waits was created before."""
+        self.look_again_at = FOREVER
+        """When the I/O thread looks through the queues without being told to."""
 
     def topic(self, name: str, partitions: int) -> TopicQueues:
         """The queues of a topic, at least so many."""
@@ -100,6 +106,11 @@ class Backlog:
         self.incomplete.pop(batch, None)
         self.incomplete.update(dict.fromkeys(parts))
         self.put_first(*parts)
+
+    def settled(self, batch: ProducerBatch) -> None:
+        """It has its outcome."""
+        self.incomplete.pop(batch, None)
+        self.completed.notify_all()
 
     def in_order(self) -> list[ProducerBatch]:
         """Empty the queues: every batch that is not settled, first those that had left, then those that had not."""

@@ -59,7 +59,7 @@ class ProducerBatch:
     """The records of one partition that travel together.
 
     `append`, `close`, `settle`, `wait` and what reads the outcome are for any thread; the rest belongs to the
-    accumulator's lock while the batch is queued, and to the I/O thread once it has left.
+    lock of the backlog while the batch is queued, and to the I/O thread once it has left.
 
     The core's own columns guard themselves: their `put` is the batch's `append`, and their `lock` is the batch's.
     """

@@ -33,7 +33,7 @@ RUN_MEMORY: Final = 256 * 1024
 
 @attrs.frozen(kw_only=True)
 class Dealer:
-    """Deals runs. Under the accumulator's lock, so that runs of a topic are dealt in their order."""
+    """Deals runs. Under the backlog's lock, so that runs of a topic are dealt in their order."""
 
     partition: Callable[[str, bytes | None, TopicView], int]
     partition_column: PartitionColumn

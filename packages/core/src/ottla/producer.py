@@ -65,6 +65,7 @@ class Producer:
     def _begin(self, engine: assembly.Engine) -> None:
         self._engine = engine
         self._accumulator = engine.accumulator
+        self._intake = engine.accumulator.intake
         self._routes = engine.routes
         self._known_routes = engine.routes.known
         self._partition = engine.partitioner.partition
@@ -133,7 +134,7 @@ class Producer:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
                 route = self._await_partition(topic, partition)
             if route.run.open is not None:
-                self._accumulator.deal(route.topic)  # its records came first
+                self._intake.deal(route.topic)  # its records came first
             chosen = partition
             batch = route.queues[chosen].open
         elif self._sticky and (key is None or self._ignores_keys) and route.run.open is None:
@@ -408,12 +409,12 @@ class Producer:
         if stays:
             partition = self._checked(topic, self._routes.next_stay(topic, route), route.view)
         if asked and self._on_new_batch is not None:
-            placed = self._accumulator.append_to_open(topic, partition, record, size)
+            placed = self._intake.append_to_open(topic, partition, record, size)
             if placed is not None:
                 return Delivery(*placed)
             self._on_new_batch(topic, partition, route.view)
             partition = self._choose(topic, record[0], route.view)
-        batch, index = self._accumulator.append(topic, partition, record, size)
+        batch, index = self._intake.append(topic, partition, record, size)
         if stays:
             route.begin_stay(batch)
         return Delivery(batch, index)

@@ -1,4 +1,4 @@
-"""The queues of batches by topic and partition: plain state under the accumulator's lock."""
+"""The queues of batches by topic and partition: plain state under the lock of the backlog."""
 
 from __future__ import annotations
 

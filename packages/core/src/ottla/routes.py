@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla import io_threads
-from ottla.accumulator import RecordAccumulator
 from ottla.batch import ProducerBatch
 from ottla.cluster import Topic
+from ottla.intake import Intake
 from ottla.interfaces import Partitioner, TopicView
 from ottla.metadata import Metadata
 from ottla.queues import TopicQueues
@@ -58,14 +58,14 @@ class Routes:
         self,
         *,
         metadata: Metadata,
-        accumulator: RecordAccumulator,
+        intake: Intake,
         partitioner: Partitioner,
         slow: Callable[[], frozenset[int]],
         max_block: float,
     ) -> None:
         self.known: Final[dict[str, Route]] = {}
         self._metadata = metadata
-        self._accumulator = accumulator
+        self._intake = intake
         self._partitioner = partitioner
         self._slow = slow
         self._max_block = max_block
@@ -84,7 +84,7 @@ class Routes:
             queued_bytes=(),
             slow=self._slow_partitions(known),
         )
-        route = self.known[topic] = Route(self._accumulator.queues(topic, view))
+        route = self.known[topic] = Route(self._intake.queues(topic, view))
         if self._metadata.cluster is not cluster:  # changed meanwhile, perhaps before there was anything to forget
             self.known.pop(topic, None)
         return route

@@ -43,7 +43,7 @@ def send_table(
         columns = {**columns, "value": stream.name}
     choice = choose(stream.schema, **columns)
     sender = TableSender(
-        queue=engine.accumulator,
+        queue=engine.accumulator.intake,
         routes=engine.routes,
         partitioner=engine.partitioner,
         encoder=engine.encoder,
@@ -73,7 +73,7 @@ def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: Seale
     route = engine.routes.known.get(topic) or find_route(topic)
     if partition >= route.view.partitions:
         engine.routes.await_partition(topic, partition)
-    queued = engine.accumulator.enqueue(topic, partition, sealed_columns(section), sealed=section)
+    queued = engine.accumulator.intake.enqueue(topic, partition, sealed_columns(section), sealed=section)
     delivery = TableDelivery(topic)
     delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))
     return delivery

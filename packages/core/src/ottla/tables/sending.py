@@ -72,7 +72,7 @@ class TableSizes:
 
 
 class BatchQueue(Protocol):
-    """Where the batches of a table go: a producer's accumulator does all of it."""
+    """Where the batches of a table go: a producer's intake does all of it."""
 
     def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
         """Take a batch; *sealed* is what it was sealed as, if it was."""

@@ -93,7 +93,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     )
     routes = Routes(
         metadata=metadata,
-        accumulator=accumulator,
+        intake=accumulator.intake,
         partitioner=plugins.partitioner,
         slow=frozenset,
         max_block=_AT_ONCE,

@@ -1,0 +1,90 @@
+"""The end of a batch: its outcome, its memory back to the pool, its records to the report.
+
+Never under the queues' lock: callbacks run here, and may send.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from ottla.backlog import Backlog
+from ottla.batch import ProducerBatch, nobody_to_tell
+from ottla.buffer_pool import BufferPool
+from ottla.errors import DeliveryFailed
+from ottla.failures import given_up
+from ottla.helm import Helm
+from ottla.ledger import DeliveryLedger
+from ottla.metrics import Tallies
+from ottla.outcomes import Acknowledged, Failed
+from ottla.reports import DeliveryReport
+from ottla.transaction_manager.sequences import Sequences
+
+
+class Settlement:
+    """Ends batches, each of them once. For any thread.
+
+    Callbacks are left to the I/O thread where the thread that settles only leads for a while (*helm*).
+    """
+
+    def __init__(
+        self,
+        *,
+        backlog: Backlog,
+        pool: BufferPool,
+        sequences: Sequences | None,
+        tallies: Tallies | None,
+        helm: Helm | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._backlog = backlog
+        self._pool = pool
+        self._sequences = sequences
+        self._ledger = DeliveryLedger(tallies=tallies)
+        self._helm = helm
+        self._clock = clock
+
+    def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
+        """Give a batch its outcome, and tell whom it concerns; False: it had one.
+
+        *aside*: callbacks run on a thread of their own.
+        """
+        tell = batch.end(outcome)
+        if tell is None:
+            return False
+        if self._sequences is not None:
+            if isinstance(outcome, Acknowledged):
+                self._sequences.acknowledge(batch)
+            else:
+                self._sequences.give_up(batch, outcome.error)
+        if tell is nobody_to_tell:
+            self._account_for(batch)
+        elif aside:
+            threading.Thread(target=tell, daemon=True).start()
+            self._account_for(batch)
+        elif self._helm is None or not self._helm.put_off(lambda: self._tell(batch, tell)):
+            self._tell(batch, tell)
+        return True
+
+    def give_up(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
+        """Fail a batch for another reason than time; *why* says more of it than its *cause* does."""
+        error = given_up(batch, why or str(cause), self._clock())
+        error.__cause__ = cause
+        self.settle(batch, Failed(error=error), aside=aside)
+
+    def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
+        """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
+        with self._backlog.lock:
+            pending = list(self._backlog.incomplete)
+        return self._ledger.close_account(pending)
+
+    def _tell(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
+        tell()
+        self._account_for(batch)
+
+    def _account_for(self, batch: ProducerBatch) -> None:
+        self._ledger.enter(batch)
+        held, batch.held_bytes = batch.held_bytes, 0
+        self._pool.release(held)
+        with self._backlog.lock:
+            self._backlog.settled(batch)
