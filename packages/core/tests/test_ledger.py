@@ -29,9 +29,9 @@ def failed(*, perhaps: bool = False, text: str = "refused") -> Failed:
 @pytest.mark.rule("producer.report.pending")
 def test_a_report_counts_by_topic_and_says_what_is_pending() -> None:
     books = DeliveryLedger()
-    books.enter(batch_of(3, "a", Acknowledged(base_offset=0)))
-    books.enter(batch_of(2, "b", failed(perhaps=True)))
-    books.enter(batch_of(1, "b", failed()))
+    books.enter([batch_of(3, "a", Acknowledged(base_offset=0))])
+    books.enter([batch_of(2, "b", failed(perhaps=True))])
+    books.enter([batch_of(1, "b", failed())])
 
     report, unseen, error = books.close_account([batch_of(4, "c")])
 
@@ -49,7 +49,7 @@ def test_a_report_counts_by_topic_and_says_what_is_pending() -> None:
 @pytest.mark.rule("producer.report.since")
 def test_an_account_is_closed_once() -> None:
     books = DeliveryLedger()
-    books.enter(batch_of(1, outcome=failed()))
+    books.enter([batch_of(1, outcome=failed())])
     books.close_account([])
 
     report, unseen, error = books.close_account([])
@@ -61,7 +61,7 @@ def test_an_account_is_closed_once() -> None:
 def test_a_look_between_failure_and_report_still_counts() -> None:
     books = DeliveryLedger()
     batch = batch_of(2, outcome=failed())
-    books.enter(batch)
+    books.enter([batch])
     batch.look_at(0)
 
     assert books.close_account([])[1] == 1
@@ -72,7 +72,7 @@ def test_the_cause_is_that_of_the_first_failure_nobody_looked_at() -> None:
     seen = batch_of(1, outcome=failed(text="seen"))
     seen.look_at(0)
     for batch in (seen, batch_of(1, outcome=failed(text="first")), batch_of(1, outcome=failed(text="second"))):
-        books.enter(batch)
+        books.enter([batch])
 
     assert str(books.close_account([])[2]) == "first"
 
@@ -81,7 +81,7 @@ def test_endless_failures_take_no_endless_memory_and_none_is_forgotten(monkeypat
     monkeypatch.setattr(ledger, "REMEMBERED_FAILURES", 10)
     books = DeliveryLedger()
     for _ in range(100):
-        books.enter(batch_of(2, outcome=failed()))
+        books.enter([batch_of(2, outcome=failed())])
 
     assert len(books._failures) == 10
     assert books.close_account([])[1] == 200

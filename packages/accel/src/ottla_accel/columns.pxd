@@ -36,7 +36,7 @@ cdef class NativeColumns:
     cdef Py_ssize_t* _called_back
     cdef Py_ssize_t _called_back_capacity
 
-    cdef Py_ssize_t put(
+    cdef Py_ssize_t put_parts(
         self,
         const uint8_t* key,
         Py_ssize_t key_size,

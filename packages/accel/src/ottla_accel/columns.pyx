@@ -6,6 +6,7 @@ later, times and sizes, is kept beside. Appending holds the GIL and runs no Pyth
 
 from array import array
 from operator import itemgetter
+from time import time_ns
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -167,12 +168,27 @@ cdef class NativeColumns:
 
     def append(self, key, value, headers, timestamp_ms):
         """The record's index in the batch; None: no room. An empty batch takes any record."""
-        if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
+        return self.put(key, value, headers, timestamp_ms, None)
+
+    def put(self, key, value, headers, timestamp_ms, on_delivery):
+        """`append`, with what is to be called; for any thread. Without a timestamp it is now."""
+        if timestamp_ms is None:
+            timestamp_ms = time_ns() // 1_000_000
+        elif not -1 <= timestamp_ms <= TIMESTAMP_MAX:
             raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
+        cdef int64_t timestamp = timestamp_ms
         cdef bytes section = encode_headers(headers) if headers else b"\0"
-        cdef Py_ssize_t index = self.put(
-            start_of(key), size_of(key), start_of(value), size_of(value), start_of(section), len(section), timestamp_ms
-        )
+        cdef Py_ssize_t index = -1
+        # Between the callback and its record nothing runs that might send another one.
+        if on_delivery is not None:
+            self.call_back(on_delivery)
+        try:
+            index = self.put_parts(
+                start_of(key), size_of(key), start_of(value), size_of(value), start_of(section), len(section), timestamp
+            )
+        finally:
+            if index < 0 and on_delivery is not None:
+                self.forget_callback()
         return None if index < 0 else index
 
     def allow(self, Py_ssize_t memory):
@@ -226,7 +242,7 @@ cdef class NativeColumns:
             while position <= wanted:
                 at = other._read(at, position, &parts)
                 position += 1
-            if self.put(
+            if self.put_parts(
                 parts.key, other._facts[wanted].key_size, parts.value, other._facts[wanted].value_size,
                 parts.headers, parts.headers_size, other._facts[wanted].timestamp_ms,
             ) < 0:
@@ -331,7 +347,7 @@ cdef class NativeColumns:
         self._callbacks.pop()
         return 0
 
-    cdef Py_ssize_t put(
+    cdef Py_ssize_t put_parts(
         self,
         const uint8_t* key,
         Py_ssize_t key_size,

@@ -234,7 +234,7 @@ cdef class QuickSend:
 cdef inline Py_ssize_t put(
     NativeColumns native, value, key, const uint8_t* section, Py_ssize_t section_size, int64_t timestamp
 ) except -2:
-    return native.put(
+    return native.put_parts(
         NULL if key is None else <const uint8_t*>PyBytes_AS_STRING(key),
         -1 if key is None else PyBytes_GET_SIZE(key),
         NULL if value is None else <const uint8_t*>PyBytes_AS_STRING(value),

@@ -5,7 +5,7 @@ Holds records until a batch is full or has lingered; knows nothing of requests o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -205,7 +205,7 @@ class RecordAccumulator:
             if self._sequences is not None:
                 self._sequences.split(batch, parts)
             self._backlog.replace(batch, parts)
-            self._backlog.settled(batch)
+            self._backlog.settled([batch])
 
     def mute(self, batch: ProducerBatch) -> None:
         """Let nothing more of the batch's partition leave until `unmute`."""
@@ -256,6 +256,10 @@ class RecordAccumulator:
     def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
         """Give a batch its outcome; False: it had one."""
         return self._settlement.settle(batch, outcome)
+
+    def acknowledge(self, batches: Iterable[tuple[ProducerBatch, Acknowledged]]) -> None:
+        """Give batches, one after the other, their outcomes."""
+        self._settlement.acknowledge(batches)
 
     def _urgent(self) -> bool:
         return self.intake.refusal is not None or self._pool.waiting > 0

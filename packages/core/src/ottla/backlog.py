@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ottla.batch import UNDECIDED, ProducerBatch
 from ottla.queues import FOREVER, PartitionQueue, TopicQueues
@@ -107,9 +107,10 @@ class Backlog:
         self.incomplete.update(dict.fromkeys(parts))
         self.put_first(*parts)
 
-    def settled(self, batch: ProducerBatch) -> None:
-        """It has its outcome."""
-        self.incomplete.pop(batch, None)
+    def settled(self, batches: Iterable[ProducerBatch]) -> None:
+        """They have their outcomes."""
+        for batch in batches:
+            self.incomplete.pop(batch, None)
         self.completed.notify_all()
 
     def in_order(self) -> list[ProducerBatch]:

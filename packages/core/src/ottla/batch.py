@@ -20,7 +20,6 @@ from ottla.errors import OttlaError, WrongCall
 from ottla.interfaces import Columns, Facts, Header
 from ottla.outcomes import Acknowledged, Dealt, Failed, Outcome, Split
 from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
-from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.section import Section
 from ottla.recordbatch.stamp import Stamp
 from ottla.records import RecordMetadata
@@ -61,21 +60,20 @@ class ProducerBatch:
     `append`, `close`, `settle`, `wait` and what reads the outcome are for any thread; the rest belongs to the
     lock of the backlog while the batch is queued, and to the I/O thread once it has left.
 
-    The core's own columns guard themselves: their `put` is the batch's `append`, and their `lock` is the batch's.
+    Columns with a `put` guard themselves: that is the batch's `append`, and their `lock`, if there is one, the batch's.
+
+    There may be tens of thousands, and the garbage collector looks at each object that one holds: so these are few.
     """
 
     __slots__ = (
-        "_acquire",
         "_callbacks",
         "_columns",
         "_flown",
+        "_lock",
         "_looked_at",
         "_queued",
-        "_quick_tell",
-        "_release",
         "_settled",
         "_since",
-        "_take_callbacks",
         "append",
         "attempts",
         "awaited",
@@ -117,17 +115,14 @@ class ProducerBatch:
         self.outcome: Outcome | None = None
         self.awaited: Awaited | None = None  # is told when a thread comes to wait for it
         self._columns = columns
-        self._take_callbacks = getattr(columns, "take_callbacks", None)
-        self._quick_tell = getattr(columns, "tell", None)
         self._settled: tuple[threading.Lock, ...] = ()  # of each who waits one, released with the outcome
-        self._callbacks: list[tuple[int, OnDelivery]] = []
-        self.append: Append
-        if isinstance(columns, ObjectColumns):
-            lock, self.append = columns.lock, columns.put
-        else:
-            lock = threading.Lock()
-            self.append = partial(_append, columns, lock, self._callbacks)
-        self._acquire, self._release = lock.acquire, lock.release
+        self._callbacks: list[tuple[int, OnDelivery]] | None = None
+        self._lock: threading.Lock = getattr(columns, "lock", None) or threading.Lock()
+        put = getattr(columns, "put", None)
+        if put is None:
+            self._callbacks = []
+            put = partial(_append, columns, self._lock, self._callbacks)
+        self.append: Append = put
         self._since = now  # it is queued, or in flight
         self._looked_at: set[int] | None = None
 
@@ -152,20 +147,14 @@ class ProducerBatch:
 
     def allow(self, memory: int) -> None:
         """Let the records occupy so many bytes."""
-        self._acquire()
-        try:
+        with self._lock:
             self._columns.allow(memory)
-        finally:
-            self._release()
 
     def close(self) -> None:
         """Take no more records, for good. What `append` returned before stays true."""
-        self._acquire()
-        try:
+        with self._lock:
             self.closed = True
             self._columns.close()
-        finally:
-            self._release()
 
     def leave(self, node: int, now: float) -> None:
         """It goes out in a request."""
@@ -221,8 +210,7 @@ class ProducerBatch:
 
         Returns the index that the first one has here, and how many there are. Nobody else gets room by it.
         """
-        self._acquire()
-        try:
+        with self._lock:
             columns = self._columns
             start = len(columns)
             if self.closed:
@@ -231,13 +219,10 @@ class ProducerBatch:
             taken = columns.extend(run.columns, indexes)
             columns.allow(max(columns.memory(), self.held_bytes))
             return start, taken
-        finally:
-            self._release()
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until the batch has an outcome; False: time ran out."""
-        self._acquire()
-        try:
+        with self._lock:
             if self.outcome is not None:
                 return True
             if io_threads.here():
@@ -246,27 +231,21 @@ class ProducerBatch:
             settled = threading.Lock()
             settled.acquire()
             self._settled = (*self._settled, settled)
-        finally:
-            self._release()
         in_time = settled.acquire(timeout=-1 if timeout is None else timeout)
         if not in_time:
-            self._acquire()
-            try:
+            with self._lock:
                 self._settled = tuple(other for other in self._settled if other is not settled)
-            finally:
-                self._release()
         return in_time
 
     def call_when_settled(self, index: int, callback: OnDelivery) -> None:
         """Run *callback* for a record once it is settled; at once, on this thread, when it is."""
-        self._acquire()
-        try:
+        with self._lock:
             outcome = self.outcome
             if outcome is None:
+                if self._callbacks is None:
+                    self._callbacks = []
                 self._callbacks.append((index, callback))
                 return
-        finally:
-            self._release()
         if isinstance(outcome, Split | Dealt):
             batch, place = outcome.place(index)
             batch.call_when_settled(place, callback)
@@ -279,13 +258,10 @@ class ProducerBatch:
 
     def look_at(self, index: int) -> None:
         """Note that somebody has seen why this record failed."""
-        self._acquire()
-        try:
+        with self._lock:
             if self._looked_at is None:
                 self._looked_at = set()
             self._looked_at.add(index)
-        finally:
-            self._release()
 
     def unseen(self) -> int:
         """How many records' failures nobody has looked at."""
@@ -301,27 +277,28 @@ class ProducerBatch:
 
     def _end(self, outcome: Outcome) -> Collection[tuple[int, OnDelivery]] | None:
         """Take the outcome and wake who waits; the callbacks to run, in order, or None if there was one already."""
-        self._acquire()
-        try:
+        take_callbacks = getattr(self._columns, "take_callbacks", None)
+        with self._lock:
             if self.outcome is not None:
                 return None
             self.outcome = outcome
-            given = sorted(self._callbacks, key=_first)  # those that were handed over may have come late
-            self._callbacks.clear()
+            given: list[tuple[int, OnDelivery]] = []
+            if self._callbacks:
+                given = sorted(self._callbacks, key=_first)  # those that were handed over may have come late
+                self._callbacks.clear()
             callbacks: Collection[tuple[int, OnDelivery]]
-            callbacks = given if self._take_callbacks is None else self._take_callbacks(given)
+            callbacks = given if take_callbacks is None else take_callbacks(given)
             settled, self._settled = self._settled, ()
-        finally:
-            self._release()
         self.sealed = self.awaited = None  # a delivery that is kept does not keep the producer
         for waiting in settled:
             waiting.release()
         return callbacks
 
     def _tell(self, callbacks: Iterable[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
-        if self._quick_tell is not None and isinstance(outcome, Acknowledged):
+        tell = getattr(self._columns, "tell", None)
+        if tell is not None and isinstance(outcome, Acknowledged):
             base_offset, appended_at = outcome.base_offset, outcome.log_append_time_ms
-            self._quick_tell(callbacks, self.topic, self.partition, base_offset, appended_at, self._callback_raised)
+            tell(callbacks, self.topic, self.partition, base_offset, appended_at, self._callback_raised)
             return
         if isinstance(outcome, Acknowledged):
             self._tell_places(callbacks, outcome)

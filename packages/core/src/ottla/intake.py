@@ -251,7 +251,7 @@ class Intake:
         self._pool.release(surplus)
         run.hand_over(dealt)
         run.columns.release()
-        self._backlog.settled(run)
+        self._backlog.settled([run])
         if not looking and any(batch.full for batch in dealt.parts):
             self._wake()
 

@@ -31,23 +31,11 @@ class DeliveryLedger:
         self._forgotten_unseen = 0
         self._first_error: DeliveryFailed | None = None
 
-    def enter(self, batch: ProducerBatch) -> None:
-        """Count a batch that has just been settled."""
-        outcome = batch.outcome
+    def enter(self, batches: Iterable[ProducerBatch]) -> None:
+        """Count batches that have just been settled."""
         with self._lock:
-            match outcome:
-                case Acknowledged():
-                    self._acknowledged[batch.topic] += batch.count
-                case Failed(error=error):
-                    self._failed[batch.topic] += batch.count
-                    self._tallies.topic(batch.topic).errors.add(batch.count)
-                    if error.possibly_persisted:
-                        self._possibly_persisted[batch.topic] += batch.count
-                    self._failures.append(batch)
-                    if len(self._failures) > REMEMBERED_FAILURES:
-                        self._forget(self._failures.popleft())
-                case _:
-                    raise AssertionError("only settled batches are entered, and of split ones the parts")
+            for batch in batches:
+                self._enter(batch)
 
     def close_account(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The report since the last one, how many failures nobody has looked at, and the first of their causes.
@@ -74,6 +62,21 @@ class DeliveryLedger:
             for counts in (self._acknowledged, self._failed, self._possibly_persisted):
                 counts.clear()
         return DeliveryReport(topics), unseen, error
+
+    def _enter(self, batch: ProducerBatch) -> None:
+        match batch.outcome:
+            case Acknowledged():
+                self._acknowledged[batch.topic] += batch.count
+            case Failed(error=error):
+                self._failed[batch.topic] += batch.count
+                self._tallies.topic(batch.topic).errors.add(batch.count)
+                if error.possibly_persisted:
+                    self._possibly_persisted[batch.topic] += batch.count
+                self._failures.append(batch)
+                if len(self._failures) > REMEMBERED_FAILURES:
+                    self._forget(self._failures.popleft())
+            case _:
+                raise AssertionError("only settled batches are entered, and of split ones the parts")
 
     def _forget(self, batch: ProducerBatch) -> None:
         unseen = batch.unseen()

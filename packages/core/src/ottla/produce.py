@@ -13,6 +13,7 @@ from ottla.cluster import Broker
 from ottla.errors import ErrorCode, error_code
 from ottla.interfaces import Buffer
 from ottla.network_client import Completion, Request
+from ottla.outcomes import Acknowledged
 from ottla.protocol import PRODUCE, PartitionProduceResponse, ProduceResponse
 from ottla.protocol import produce_request as encode_request
 from ottla.recordbatch.codecs import ZSTD
@@ -29,15 +30,13 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, P
 
 
 @attrs.frozen(kw_only=True)
-class PartitionAnswer:
-    """What a broker says of one partition's batch.
+class Refused:
+    """What a broker says of one partition's batch with an error code, which may also be that it has it already.
 
     `record_errors` are the records that it names; `leader` and its term are who leads the partition now, if it says so.
     """
 
     code: ErrorCode
-    base_offset: int
-    log_append_time_ms: int
     message: str | None
     record_errors: Mapping[int, str | None]
     leader: Broker | None = None
@@ -101,7 +100,7 @@ def taken_by(offered: tuple[int, int] | None) -> Takes:
 
 def read_answer(
     answer: ProduceResponse, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes]
-) -> Mapping[tuple[str, int], PartitionAnswer]:
+) -> Mapping[tuple[str, int], Acknowledged | Refused]:
     """The answers by topic and partition; from version 13 on the wire has ids in place of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
     brokers = {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port) for node in answer.node_endpoints}
@@ -112,11 +111,11 @@ def read_answer(
     }
 
 
-def _partition_answer(partition: PartitionProduceResponse, brokers: Mapping[int, Broker]) -> PartitionAnswer:
-    return PartitionAnswer(
+def _partition_answer(partition: PartitionProduceResponse, brokers: Mapping[int, Broker]) -> Acknowledged | Refused:
+    if not partition.error_code:
+        return Acknowledged(base_offset=partition.base_offset, log_append_time_ms=partition.log_append_time_ms)
+    return Refused(
         code=error_code(partition.error_code),
-        base_offset=partition.base_offset,
-        log_append_time_ms=partition.log_append_time_ms,
         message=partition.error_message,
         record_errors={record.batch_index: record.batch_index_error_message for record in partition.record_errors},
         leader=brokers.get(partition.current_leader.leader_id),

@@ -6,7 +6,7 @@ It decides what happens to a batch; who holds the batches, the connections and t
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from ottla.accumulator import RecordAccumulator
@@ -20,7 +20,7 @@ from ottla.metrics import Tallies
 from ottla.network_client import Completion, NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.outcomes import Acknowledged, Failed, Split
-from ottla.produce import LAST_THAT_ADDS_NOTHING, PartitionAnswer, produce_request, read_answer
+from ottla.produce import LAST_THAT_ADDS_NOTHING, Refused, produce_request, read_answer
 from ottla.protocol import PRODUCE
 from ottla.queues import FOREVER
 from ottla.splitting import Splitter
@@ -187,11 +187,21 @@ class Sender:
         *,
         sent_at: float,
     ) -> None:
-        """Give every batch of a request its verdict; one that was settled meanwhile stays as it is."""
-        error = completion.error
+        """Give every batch of a request its verdict."""
+        answers = None
         if completion.answer is not None:
             count_answer(self._tallies, completion.node, completion.now - sent_at)
-        answers = read_answer(completion.answer, batches, topic_ids) if completion.answer is not None else None
+            answers = read_answer(completion.answer, batches, topic_ids)
+        self._accumulator.acknowledge(self._acknowledged(batches, answers, completion))
+
+    def _acknowledged(
+        self,
+        batches: Sequence[ProducerBatch],
+        answers: Mapping[tuple[str, int], Acknowledged | Refused] | None,
+        completion: Completion,
+    ) -> Iterator[tuple[ProducerBatch, Acknowledged]]:
+        """The batches that the broker holds; the others are seen to. One that was settled meanwhile stays as it is."""
+        error = completion.error
         for batch in batches:
             batch.come_back(completion.now)
             self._in_flight.pop(batch, None)
@@ -207,10 +217,14 @@ class Sender:
             if error is not None:
                 batch.undecided |= completion.written
                 self._unanswered(batch, error, completion.now)
-            elif answers is None:
-                self._accumulator.settle(batch, Acknowledged(base_offset=-1))
-            else:
-                self._answered(batch, answers.get((batch.topic, batch.partition)), completion.now)
+                continue
+            answer = (
+                answers.get((batch.topic, batch.partition)) if answers is not None else Acknowledged(base_offset=-1)
+            )
+            if not isinstance(answer, Acknowledged):
+                answer = self._refused(batch, answer, completion.now)
+            if answer is not None:
+                yield batch, answer
 
     def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
         """Lost with its connection, timed out, or unreadable: as good as NETWORK_EXCEPTION."""
@@ -220,22 +234,20 @@ class Sender:
         self._metadata.request_update()
         self._retry(batch, error, now)
 
-    def _answered(self, batch: ProducerBatch, answer: PartitionAnswer | None, now: float) -> None:
+    def _refused(self, batch: ProducerBatch, answer: Refused | None, now: float) -> Acknowledged | None:
+        """See to a batch that its answer does not acknowledge; what it is settled with if the broker has it anyway."""
         if answer is None:
             batch.undecided = True
             self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
-            return
-        if answer.code is ErrorCode.NONE:  # mostly; what the others need to be told costs 3 us
-            self._acknowledge(batch, answer)
-            return
+            return None
         if self._out_of_order(batch, answer, now):
-            return
+            return None
         batch.undecided |= answer.code in WRITTEN_PERHAPS
         error = BrokerError(answer.code, answer.message)
         verdict = VERDICTS[answer.code]
         match verdict:
-            case Verdict.ACKNOWLEDGED:
-                self._acknowledge(batch, answer)
+            case Verdict.ACKNOWLEDGED:  # before; what else the answer says is not of this batch
+                return Acknowledged(base_offset=-1)
             case Verdict.RETRY:
                 self._retry(batch, error, now)
             case Verdict.REFRESH:
@@ -246,14 +258,16 @@ class Sender:
                 self._fail(batch, error, now, why=_remedy(batch, answer, error), answer=answer)
             case _:
                 assert_never(verdict)
+        return None
 
-    def _note_late(self, batch: ProducerBatch, answer: PartitionAnswer | None) -> None:
+    def _note_late(self, batch: ProducerBatch, answer: Acknowledged | Refused | None) -> None:
         """Learn of a batch that had been given up that it is written after all."""
         assert self._sequences is not None
-        if answer is not None and VERDICTS[answer.code] is Verdict.ACKNOWLEDGED:
+        known = isinstance(answer, Refused) and VERDICTS[answer.code] is Verdict.ACKNOWLEDGED
+        if known or isinstance(answer, Acknowledged):
             self._sequences.acknowledge(batch)
 
-    def _out_of_order(self, batch: ProducerBatch, answer: PartitionAnswer, now: float) -> bool:
+    def _out_of_order(self, batch: ProducerBatch, answer: Refused, now: float) -> bool:
         """See to a batch that the broker does not take for its number; True: that is what it said.
 
         One that came too early is tried again as it is. If it is the first, what came before it is lost to the broker:
@@ -271,7 +285,7 @@ class Sender:
             self._retry(batch, error, now)
         return True
 
-    def _refresh(self, batch: ProducerBatch, answer: PartitionAnswer) -> bool:
+    def _refresh(self, batch: ProducerBatch, answer: Refused) -> bool:
         """See that the batch's leader is found; True: the answer itself names it (KIP-951)."""
         if answer.leader is not None and self._metadata.move_leader(
             batch.topic, batch.partition, answer.leader, answer.leader_epoch
@@ -287,13 +301,6 @@ class Sender:
                 batch.partition,
             )
         return False
-
-    def _acknowledge(self, batch: ProducerBatch, answer: PartitionAnswer) -> None:
-        if answer.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            outcome = Acknowledged(base_offset=-1)  # what else the answer says is not of this batch
-        else:
-            outcome = Acknowledged(base_offset=answer.base_offset, log_append_time_ms=answer.log_append_time_ms)
-        self._accumulator.settle(batch, outcome)
 
     def _retry(self, batch: ProducerBatch, error: OttlaError, now: float, *, at_once: bool = False) -> None:
         """Queue the batch again while attempts and time are left."""
@@ -337,7 +344,7 @@ class Sender:
         now: float,
         *,
         why: str | None = None,
-        answer: PartitionAnswer | None = None,
+        answer: Refused | None = None,
     ) -> None:
         named = refused_records(batch, answer.record_errors) if answer is not None else {}
         if named and why is None:
@@ -348,7 +355,7 @@ class Sender:
         self._accumulator.settle(batch, Failed(error=error, record_errors=named))
 
 
-def _remedy(batch: ProducerBatch, answer: PartitionAnswer, error: BrokerError) -> str | None:
+def _remedy(batch: ProducerBatch, answer: Refused, error: BrokerError) -> str | None:
     """What helps against a refusal that the code's own meaning does not tell of."""
     if answer.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.stamp is not None:
         return f"{error} It has no place for a producer's numbers: set enable.idempotence=false for such topics"

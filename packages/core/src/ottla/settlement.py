@@ -6,7 +6,7 @@ Never under the queues' lock: callbacks run here, and may send.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from ottla.backlog import Backlog
 from ottla.batch import ProducerBatch, nobody_to_tell
@@ -49,22 +49,35 @@ class Settlement:
 
         *aside*: callbacks run on a thread of their own.
         """
-        tell = batch.end(outcome)
+        tell = self._end(batch, outcome)
         if tell is None:
             return False
-        if self._sequences is not None:
-            if isinstance(outcome, Acknowledged):
-                self._sequences.acknowledge(batch)
-            else:
-                self._sequences.give_up(batch, outcome.error)
         if tell is nobody_to_tell:
-            self._account_for(batch)
+            self._account_for([batch])
         elif aside:
             threading.Thread(target=tell, daemon=True).start()
-            self._account_for(batch)
-        elif self._helm is None or not self._helm.put_off(lambda: self._tell(batch, tell)):
+            self._account_for([batch])
+        else:
             self._tell(batch, tell)
         return True
+
+    def acknowledge(self, batches: Iterable[tuple[ProducerBatch, Acknowledged]]) -> None:
+        """`settle` for each as it comes; those that nobody has to be told of are accounted for together.
+
+        A request may have brought thousands, and each account takes three locks.
+        """
+        quiet: list[ProducerBatch] = []
+        try:
+            for batch, outcome in batches:
+                tell = self._end(batch, outcome)
+                if tell is nobody_to_tell:
+                    quiet.append(batch)
+                elif tell is not None:
+                    self._account_for(quiet)  # first, for a callback may send, and need the memory
+                    quiet = []
+                    self._tell(batch, tell)
+        finally:
+            self._account_for(quiet)
 
     def give_up(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
         """Fail a batch for another reason than time; *why* says more of it than its *cause* does."""
@@ -78,13 +91,32 @@ class Settlement:
             pending = list(self._backlog.incomplete)
         return self._ledger.close_account(pending)
 
-    def _tell(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
-        tell()
-        self._account_for(batch)
+    def _end(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
+        """What runs the batch's callbacks; None: it had an outcome."""
+        tell = batch.end(outcome)
+        if tell is not None and self._sequences is not None:
+            if isinstance(outcome, Acknowledged):
+                self._sequences.acknowledge(batch)
+            else:
+                self._sequences.give_up(batch, outcome.error)
+        return tell
 
-    def _account_for(self, batch: ProducerBatch) -> None:
-        self._ledger.enter(batch)
-        held, batch.held_bytes = batch.held_bytes, 0
+    def _tell(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
+        def told() -> None:
+            tell()
+            self._account_for([batch])
+
+        if self._helm is None or not self._helm.put_off(told):
+            told()
+
+    def _account_for(self, batches: Sequence[ProducerBatch]) -> None:
+        if not batches:
+            return
+        self._ledger.enter(batches)
+        held = 0
+        for batch in batches:
+            held += batch.held_bytes
+            batch.held_bytes = 0
         self._pool.release(held)
         with self._backlog.lock:
-            self._backlog.settled(batch)
+            self._backlog.settled(batches)
