@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
+from time import time_ns
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.batch import ProducerBatch
 from ottla.errors import InvalidRecord, UnsupportedVersion
 from ottla.interfaces import Columns, ColumnsKind, Header
+from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla_accel.columns import FACT_SIZE, NativeColumns
 from ottla_accel.plugin import NativeEncoder, ottla_encoder
@@ -186,6 +189,64 @@ def test_no_object_is_kept_for_a_record() -> None:
 
     assert (sys.getrefcount(key), sys.getrefcount(value)) == before
     assert len(columns) == 10
+
+
+def names(columns: NativeColumns | ObjectColumns) -> list[tuple[int, object]]:
+    return [(index, callback(None, None)) for index, callback in columns.take_callbacks([])]
+
+
+def named(name: str) -> OnDelivery:
+    return lambda *_told: name
+
+
+@pytest.mark.parametrize("kind", [NativeColumns, ObjectColumns])
+def test_a_callback_is_kept_with_its_record_and_not_without(kind: type[NativeColumns | ObjectColumns]) -> None:
+    columns = kind(PLENTY)
+    assert columns.put(None, b"v", (), NOW, named("first")) == 0
+    assert columns.put(None, b"v", (), NOW, None) == 1
+    with pytest.raises((InvalidRecord, TypeError)):
+        columns.put(None, b"v", (), 2**63, named("refused for its time"))
+    with pytest.raises((InvalidRecord, TypeError)):
+        columns.put(None, b"v", [("\ud800", b"")], NOW, named("refused for its header"))
+    assert columns.put(None, b"v", (), NOW, named("second")) == 2
+    columns.close()
+    assert columns.put(None, b"v", (), NOW, named("too late")) is None
+
+    assert names(columns) == [(0, "first"), (2, "second")]
+    assert names(columns) == []
+
+
+def test_a_part_that_is_refused_leaves_no_callback() -> None:
+    columns = NativeColumns(PLENTY)
+    with pytest.raises(TypeError, match="bytes or None are appended, not str"):
+        columns.put(None, "text", (), NOW, named("refused"))  # type: ignore[arg-type]
+    assert columns.put(None, b"v", (), NOW, None) == 0
+
+    assert names(columns) == []
+
+
+def test_a_record_without_a_time_has_that_of_now() -> None:
+    columns = NativeColumns(PLENTY)
+    before = time_ns() // 1_000_000
+    columns.put(None, b"v", (), None, None)
+
+    assert before <= columns.facts().timestamps_ms[0] <= time_ns() // 1_000_000
+
+
+def test_a_batch_holds_few_objects_that_the_collector_has_to_look_at() -> None:
+    """Thousands of partitions have as many batches, which it goes through again and again."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        batches = [ProducerBatch(topic="t", partition=0, columns=NativeColumns(PLENTY), now=0.0) for _ in range(100)]
+        for batch in batches:
+            batch.append(None, b"v", (), None, None)
+        made = len(gc.get_objects()) - before
+    finally:
+        gc.enable()
+
+    assert made <= 4 * len(batches) + 1, "a batch, its columns, their `put` and a lock"
 
 
 def test_the_encoder_takes_records_of_send_and_nothing_else() -> None:

@@ -1,0 +1,96 @@
+"""Batches end once, whole answers of them together, and whoever is told of one may count on what ended before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from machine import columns
+from ottla.backlog import Backlog
+from ottla.batch import ProducerBatch
+from ottla.buffer_pool import BufferPool
+from ottla.outcomes import Acknowledged
+from ottla.recordbatch.callbacks import OnDelivery
+from ottla.settlement import Settlement
+from ottla_testkit.manual_clock import ManualClock
+
+HELD = 100
+
+
+class Books:
+    """A settlement with batches of one record each, which hold memory; `free` is what the pool has."""
+
+    def __init__(self) -> None:
+        clock = ManualClock()
+        self.backlog = Backlog()
+        self.pool = BufferPool(10 * HELD, clock=clock)
+        self.settlement = Settlement(
+            backlog=self.backlog, pool=self.pool, sequences=None, tallies=None, helm=None, clock=clock
+        )
+
+    def batch(self, on_delivery: OnDelivery | None = None) -> ProducerBatch:
+        batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+        batch.append(None, b"v", (), 0, on_delivery)
+        assert self.pool.try_reserve(HELD)
+        batch.held_bytes = HELD
+        with self.backlog.lock:
+            self.backlog.begin(self.backlog.queue("t", 0), batch)
+        return batch
+
+    @property
+    def held(self) -> int:
+        return self.pool.capacity - self.pool.free
+
+    def acknowledged(self) -> int:
+        report, _unseen, _error = self.settlement.report()
+        return report.acknowledged
+
+
+def test_what_one_answer_acknowledges_is_all_accounted_for() -> None:
+    books = Books()
+    batches = [books.batch() for _ in range(5)]
+
+    books.settlement.acknowledge((batch, Acknowledged(base_offset=number)) for number, batch in enumerate(batches))
+
+    assert [batch.outcome for batch in batches] == [Acknowledged(base_offset=number) for number in range(5)]
+    assert (books.held, dict(books.backlog.incomplete), books.acknowledged()) == (0, {}, 5)
+
+
+def test_a_callback_may_use_the_memory_of_what_was_acknowledged_before_its_record() -> None:
+    books, seen = Books(), list[tuple[int, int]]()
+
+    def look(*_told: object) -> None:
+        seen.append((books.held, len(books.backlog.incomplete)))
+
+    batches = [books.batch(), books.batch(look), books.batch(), books.batch(), books.batch(look)]
+    books.settlement.acknowledge([(batch, Acknowledged(base_offset=0)) for batch in batches])
+
+    assert seen == [(4 * HELD, 4), (HELD, 1)]  # its own is given back when it has run
+    assert (books.held, books.acknowledged()) == (0, 5)
+
+
+def test_a_batch_that_has_its_outcome_is_not_counted_again() -> None:
+    books = Books()
+    one, other = books.batch(), books.batch()
+    assert books.settlement.settle(one, Acknowledged(base_offset=7))
+
+    books.settlement.acknowledge([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
+
+    assert one.outcome == Acknowledged(base_offset=7)
+    assert not books.settlement.settle(one, Acknowledged(base_offset=8))
+    assert (books.held, books.acknowledged()) == (0, 2)
+
+
+def test_what_was_acknowledged_before_something_breaks_is_accounted_for() -> None:
+    books = Books()
+    first, second = books.batch(), books.batch()
+
+    def broken() -> Iterator[tuple[ProducerBatch, Acknowledged]]:
+        yield first, Acknowledged(base_offset=0)
+        raise RuntimeError("the next one could not be judged")
+
+    with pytest.raises(RuntimeError, match="could not be judged"):
+        books.settlement.acknowledge(broken())
+
+    assert (books.held, list(books.backlog.incomplete), books.acknowledged()) == (HELD, [second], 1)
