@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 import pytest
@@ -14,8 +14,10 @@ from machine import Machine, columns
 from ottla.batch import ProducerBatch
 from ottla.delivery import Delivery
 from ottla.errors import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, OttlaError, ProducerClosed
+from ottla.interfaces import Facts, Header
 from ottla.outcomes import Acknowledged, Failed
 from ottla.protocol import BatchIndexAndErrorMessage
+from ottla.recordbatch.callbacks import OnDelivery
 from ottla.records import RecordMetadata
 
 HANG_GUARD = 20.0
@@ -181,6 +183,23 @@ def test_a_batch_that_was_aborted_in_flight_is_not_tried_again_when_its_connecti
     assert machine.log() == [b"a"]  # once
 
 
+def test_who_is_told_of_a_failure_finds_the_memory_of_what_the_same_answer_acknowledged() -> None:
+    """A callback that sends the record somewhere else, in the broker's own round, would have no time to wait for it."""
+    machine = edited_machine({1: refused({})}, linger=1.0)
+    seen: list[tuple[int, int]] = []
+    acknowledged = machine.send(b"v" * 1_000, partition=0)
+    machine.send(
+        b"v", partition=1, on_delivery=lambda *_: seen.append((machine.accumulator.incomplete, machine.pool.free))
+    )
+
+    machine.settle()
+
+    assert acknowledged.done()
+    [(incomplete, free)] = seen
+    assert incomplete == 1
+    assert free > machine.pool.capacity - 1_000
+
+
 # What an error tells
 
 
@@ -308,3 +327,53 @@ def test_what_a_callback_was_told_counts_as_looked_at_and_only_that() -> None:
     batch.settle(Failed(error=error))
 
     assert batch.unseen() == 1
+
+
+# Columns of others
+
+
+class Plain:
+    """Columns as a stranger writes them: no lock, no callbacks, one list."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes | None] = []
+        self.room = 3
+        self.closed = False
+
+    def append(
+        self, _key: bytes | None, value: bytes | None, _headers: Sequence[Header], _timestamp_ms: int
+    ) -> int | None:
+        if self.closed or len(self.values) == self.room:
+            return None
+        self.values.append(value)
+        return len(self.values) - 1
+
+    def close(self) -> None:
+        self.closed = True
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def facts(self) -> Facts:
+        return Facts([0] * len(self.values), None, [len(value or b"") for value in self.values])
+
+
+def test_columns_of_a_stranger_need_neither_a_lock_nor_callbacks() -> None:
+    told: list[tuple[str, int]] = []
+
+    def tell(name: str) -> OnDelivery:
+        return lambda metadata, _error: told.append((name, metadata.offset if metadata is not None else -1))
+
+    batch = ProducerBatch(topic="t", partition=0, columns=Plain(), now=0.0)  # type: ignore[arg-type]  # what is used
+    assert batch.append(None, b"a", (), None, tell("a")) == 0
+    batch.call_when_settled(0, tell("added"))
+    assert batch.append(None, b"b", (), None, None) == 1
+    assert batch.append(None, b"c", (), None, tell("c")) == 2
+    assert batch.append(None, b"d", (), None, tell("no room")) is None
+    batch.close()
+    assert batch.append(None, b"e", (), None, tell("too late")) is None
+    assert batch.settle(Acknowledged(base_offset=10))
+    batch.call_when_settled(1, tell("afterwards"))
+
+    assert told == [("a", 10), ("added", 10), ("c", 12), ("afterwards", 11)]
+    assert not batch.settle(Acknowledged(base_offset=20))

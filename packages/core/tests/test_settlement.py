@@ -10,12 +10,17 @@ from machine import columns
 from ottla.backlog import Backlog
 from ottla.batch import ProducerBatch
 from ottla.buffer_pool import BufferPool
-from ottla.outcomes import Acknowledged
+from ottla.errors import DeliveryFailed
+from ottla.outcomes import Acknowledged, Failed
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.settlement import Settlement
 from ottla_testkit.manual_clock import ManualClock
 
 HELD = 100
+
+
+def failed() -> Failed:
+    return Failed(error=DeliveryFailed("refused", topic="t", partition=0, attempts=1, possibly_persisted=False))
 
 
 class Books:
@@ -47,27 +52,35 @@ class Books:
         return report.acknowledged
 
 
-def test_what_one_answer_acknowledges_is_all_accounted_for() -> None:
+def test_what_one_answer_settles_has_its_outcome_at_once_and_is_accounted_for_together() -> None:
     books = Books()
     batches = [books.batch() for _ in range(5)]
+    seen: list[tuple[int, int]] = []
 
-    books.settlement.acknowledge((batch, Acknowledged(base_offset=number)) for number, batch in enumerate(batches))
+    def outcomes() -> Iterator[tuple[ProducerBatch, Acknowledged]]:
+        for number, batch in enumerate(batches):
+            yield batch, Acknowledged(base_offset=number)
+            assert batch.outcome == Acknowledged(base_offset=number)
+            seen.append((books.held, len(books.backlog.incomplete)))
 
-    assert [batch.outcome for batch in batches] == [Acknowledged(base_offset=number) for number in range(5)]
+    books.settlement.settle_all(outcomes())
+
+    assert seen == [(5 * HELD, 5)] * 5
     assert (books.held, dict(books.backlog.incomplete), books.acknowledged()) == (0, {}, 5)
 
 
-def test_a_callback_may_use_the_memory_of_what_was_acknowledged_before_its_record() -> None:
+@pytest.mark.parametrize("outcome", [Acknowledged(base_offset=0), failed()], ids=["acknowledged", "failed"])
+def test_a_callback_may_use_the_memory_of_what_ended_before_its_record(outcome: Acknowledged | Failed) -> None:
     books, seen = Books(), list[tuple[int, int]]()
 
     def look(*_told: object) -> None:
         seen.append((books.held, len(books.backlog.incomplete)))
 
     batches = [books.batch(), books.batch(look), books.batch(), books.batch(), books.batch(look)]
-    books.settlement.acknowledge([(batch, Acknowledged(base_offset=0)) for batch in batches])
+    books.settlement.settle_all([(batch, outcome) for batch in batches])
 
     assert seen == [(4 * HELD, 4), (HELD, 1)]  # its own is given back when it has run
-    assert (books.held, books.acknowledged()) == (0, 5)
+    assert (books.held, dict(books.backlog.incomplete)) == (0, {})
 
 
 def test_a_batch_that_has_its_outcome_is_not_counted_again() -> None:
@@ -75,7 +88,7 @@ def test_a_batch_that_has_its_outcome_is_not_counted_again() -> None:
     one, other = books.batch(), books.batch()
     assert books.settlement.settle(one, Acknowledged(base_offset=7))
 
-    books.settlement.acknowledge([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
+    books.settlement.settle_all([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
 
     assert one.outcome == Acknowledged(base_offset=7)
     assert not books.settlement.settle(one, Acknowledged(base_offset=8))
@@ -91,6 +104,6 @@ def test_what_was_acknowledged_before_something_breaks_is_accounted_for() -> Non
         raise RuntimeError("the next one could not be judged")
 
     with pytest.raises(RuntimeError, match="could not be judged"):
-        books.settlement.acknowledge(broken())
+        books.settlement.settle_all(broken())
 
     assert (books.held, list(books.backlog.incomplete), books.acknowledged()) == (HELD, [second], 1)

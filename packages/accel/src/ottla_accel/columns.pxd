@@ -29,6 +29,7 @@ cdef class NativeColumns:
     cdef Py_ssize_t _count
     cdef Py_ssize_t _limit
     cdef int64_t _highest
+    cdef readonly object lock
     cdef bint _closed
     cdef bint _keyed
     cdef object _told
@@ -46,6 +47,7 @@ cdef class NativeColumns:
         Py_ssize_t headers_size,
         int64_t timestamp_ms,
     ) except -2
+    cdef int expect_callbacks(self) except -1
     cdef int call_back(self, object callback) except -1
     cdef int forget_callback(self) except -1
     cdef int _make_room(self, Py_ssize_t needed) except -1

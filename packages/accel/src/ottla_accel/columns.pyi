@@ -1,4 +1,5 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
+from threading import Lock
 from typing import Final
 
 from ottla.interfaces import Columns, Encoded, Facts, Header
@@ -7,6 +8,7 @@ from ottla.recordbatch.callbacks import OnDelivery
 FACT_SIZE: Final[int]
 
 class NativeColumns:
+    lock: Final[Lock]
     def __init__(self, limit: int) -> None: ...
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int

@@ -1,11 +1,13 @@
 """The columns of a batch that are encoded while they are filled: sealing has nothing left to do.
 
 A record's bytes are copied once, from the caller's objects to where the socket reads them. What deliveries tell
-later, times and sizes, is kept beside. Appending holds the GIL and runs no Python code, so it needs no lock.
+later, times and sizes, is kept beside. Appending holds the GIL and runs no Python code, so it cannot be torn; the
+lock is for what takes several steps, moving records from other columns.
 """
 
 from array import array
 from operator import itemgetter
+from threading import Lock
 from time import time_ns
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -99,7 +101,8 @@ cdef class Bytes:
 cdef class LeftCallbacks:
     """Pairs of index and callback in order, made only for who iterates: thousands would keep the collector busy.
 
-    Those that were left with records, and those that were *given* otherwise, such as that of a batch's first record.
+    Those that were left with records, and those that were *given* otherwise, and come behind: added to a delivery, or
+    handed over with a record.
     """
 
     cdef list _callbacks
@@ -115,7 +118,7 @@ cdef class LeftCallbacks:
     def __iter__(self):
         cdef Py_ssize_t place
         left = [(self._indexes[place], self._callbacks[place]) for place in range(len(self._callbacks))]
-        return iter(sorted([*self._given, *left], key=itemgetter(0)))
+        return iter(sorted([*left, *self._given], key=itemgetter(0)))
 
 
 cdef class Teller:
@@ -160,6 +163,7 @@ cdef class NativeColumns:
 
     def __cinit__(self, Py_ssize_t limit):
         self._limit = limit
+        self.lock = Lock()
 
     def __dealloc__(self):
         PyMem_Free(self._bytes)
@@ -171,24 +175,29 @@ cdef class NativeColumns:
         return self.put(key, value, headers, timestamp_ms, None)
 
     def put(self, key, value, headers, timestamp_ms, on_delivery):
-        """`append`, with what is to be called; for any thread. Without a timestamp it is now."""
+        """`append`, with what is to be called, under the lock. Without a timestamp it is now."""
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         elif not -1 <= timestamp_ms <= TIMESTAMP_MAX:
             raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
         cdef int64_t timestamp = timestamp_ms
         cdef bytes section = encode_headers(headers) if headers else b"\0"
+        cdef const uint8_t* key_start = start_of(key)
+        cdef const uint8_t* value_start = start_of(value)
         cdef Py_ssize_t index = -1
-        # Between the callback and its record nothing runs that might send another one.
         if on_delivery is not None:
-            self.call_back(on_delivery)
-        try:
-            index = self.put_parts(
-                start_of(key), size_of(key), start_of(value), size_of(value), start_of(section), len(section), timestamp
-            )
-        finally:
-            if index < 0 and on_delivery is not None:
-                self.forget_callback()
+            self.expect_callbacks()
+        with self.lock:
+            # Between a callback and its record nothing runs that might send another one.
+            if on_delivery is not None:
+                self.call_back(on_delivery)
+            try:
+                index = self.put_parts(
+                    key_start, size_of(key), value_start, size_of(value), start_of(section), len(section), timestamp
+                )
+            finally:
+                if index < 0 and on_delivery is not None:
+                    self.forget_callback()
         return None if index < 0 else index
 
     def allow(self, Py_ssize_t memory):
@@ -289,7 +298,7 @@ cdef class NativeColumns:
             self._told = facts
         return facts
 
-    # Callbacks that were left with records by `QuickSend`: beside the records, so that none needs a tuple meanwhile
+    # Callbacks that were left with records: beside them, so that none needs a tuple meanwhile
 
     def take_callbacks(self, list given):
         """All pairs of index and callback, in order, for once: those left here, and those *given*, which are in order."""
@@ -318,19 +327,27 @@ cdef class NativeColumns:
         given = left._given
         for place in range(len(left._callbacks)):
             index = left._indexes[place]
-            while told < len(given) and given[told][0] <= index:
+            while told < len(given) and given[told][0] < index:
                 teller.tell(given[told][0], given[told][1])
                 told += 1
             teller.tell(index, left._callbacks[place])
         for index, callback in given[told:]:
             teller.tell(index, callback)
 
+    cdef int expect_callbacks(self) except -1:
+        """Have a place for callbacks. Making it may run the collector, and that what leaves one here."""
+        cdef list made
+        if self._callbacks is None:
+            made = []
+            if self._callbacks is None:
+                self._callbacks = made
+        return 0
+
     cdef int call_back(self, callback) except -1:
         """Leave a callback for the record that is put next, before it is: what can fail has failed by then."""
         cdef Py_ssize_t place, wanted
         cdef void* memory
-        if self._callbacks is None:
-            self._callbacks = []
+        self.expect_callbacks()
         place = len(self._callbacks)
         if place == self._called_back_capacity:
             wanted = max(2 * place, 4)

@@ -63,7 +63,7 @@ class Ready:
 
 
 class RecordAccumulator:
-    """The queues of a producer. The I/O thread's, but for `intake`, `flush`, `close` and `report`, for any thread.
+    """The queues of a producer. The I/O thread's, but for `intake`, and from `flush` on.
 
     *sequences* numbers batches, and says which may leave; *admit* raises when no record may be queued.
     """
@@ -257,9 +257,9 @@ class RecordAccumulator:
         """Give a batch its outcome; False: it had one."""
         return self._settlement.settle(batch, outcome)
 
-    def acknowledge(self, batches: Iterable[tuple[ProducerBatch, Acknowledged]]) -> None:
+    def settle_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
         """Give batches, one after the other, their outcomes."""
-        self._settlement.acknowledge(batches)
+        self._settlement.settle_all(outcomes)
 
     def _urgent(self) -> bool:
         return self.intake.refusal is not None or self._pool.waiting > 0

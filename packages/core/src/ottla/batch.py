@@ -13,7 +13,7 @@ from functools import partial
 from itertools import count, repeat
 from operator import itemgetter
 from time import time_ns
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ottla import io_threads
 from ottla.errors import OttlaError, WrongCall
@@ -60,7 +60,7 @@ class ProducerBatch:
     `append`, `close`, `settle`, `wait` and what reads the outcome are for any thread; the rest belongs to the
     lock of the backlog while the batch is queued, and to the I/O thread once it has left.
 
-    Columns with a `put` guard themselves: that is the batch's `append`, and their `lock`, if there is one, the batch's.
+    Columns with a `put` guard themselves: that is the batch's `append`, and their `lock` is the batch's.
 
     There may be tens of thousands, and the garbage collector looks at each object that one holds: so these are few.
     """
@@ -117,12 +117,14 @@ class ProducerBatch:
         self._columns = columns
         self._settled: tuple[threading.Lock, ...] = ()  # of each who waits one, released with the outcome
         self._callbacks: list[tuple[int, OnDelivery]] | None = None
-        self._lock: threading.Lock = getattr(columns, "lock", None) or threading.Lock()
-        put = getattr(columns, "put", None)
-        if put is None:
-            self._callbacks = []
-            put = partial(_append, columns, self._lock, self._callbacks)
-        self.append: Append = put
+        self._lock: threading.Lock
+        self.append: Append
+        if hasattr(type(columns), "put"):  # not what only passes everything on to such columns
+            guarded: Any = columns
+            self._lock, self.append = guarded.lock, guarded.put
+        else:
+            self._lock, self._callbacks = threading.Lock(), []
+            self.append = partial(_append, columns, self._lock, self._callbacks)
         self._since = now  # it is queued, or in flight
         self._looked_at: set[int] | None = None
 

@@ -218,10 +218,10 @@ class Facts(NamedTuple):
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
 
-    Optional abilities, for the encoders that are released with the core: `put(...)`, `append` for any thread with what
-    is to be called, see `ProducerBatch.append`, and a `lock` that it holds meanwhile; `take_callbacks(given)`, the
-    callbacks that were left with the columns and those *given*, in order, as pairs with their index; `tell(...)`, calls
-    them all, see `ProducerBatch`.
+    Optional abilities, for the encoders that are released with the core. The first three come together: `put(...)`,
+    `append` for any thread with what is to be called, see `ProducerBatch.append`; `lock`, which it holds meanwhile;
+    `take_callbacks(given)`, the callbacks that were left with the columns and those *given*, in order, as pairs with
+    their index. `tell(...)` calls them all, see `ProducerBatch`.
     """
 
     def append(

@@ -192,15 +192,15 @@ class Sender:
         if completion.answer is not None:
             count_answer(self._tallies, completion.node, completion.now - sent_at)
             answers = read_answer(completion.answer, batches, topic_ids)
-        self._accumulator.acknowledge(self._acknowledged(batches, answers, completion))
+        self._accumulator.settle_all(self._settled(batches, answers, completion))
 
-    def _acknowledged(
+    def _settled(
         self,
         batches: Sequence[ProducerBatch],
         answers: Mapping[tuple[str, int], Acknowledged | Refused] | None,
         completion: Completion,
-    ) -> Iterator[tuple[ProducerBatch, Acknowledged]]:
-        """The batches that the broker holds; the others are seen to. One that was settled meanwhile stays as it is."""
+    ) -> Iterator[tuple[ProducerBatch, Acknowledged | Failed]]:
+        """The batches for which it is over; the others go on. One that was settled meanwhile stays as it is."""
         error = completion.error
         for batch in batches:
             batch.come_back(completion.now)
@@ -216,32 +216,33 @@ class Sender:
                 continue
             if error is not None:
                 batch.undecided |= completion.written
-                self._unanswered(batch, error, completion.now)
-                continue
-            answer = (
-                answers.get((batch.topic, batch.partition)) if answers is not None else Acknowledged(base_offset=-1)
-            )
-            if not isinstance(answer, Acknowledged):
-                answer = self._refused(batch, answer, completion.now)
-            if answer is not None:
-                yield batch, answer
+                outcome: Acknowledged | Failed | None = self._unanswered(batch, error, completion.now)
+            elif answers is None:
+                outcome = Acknowledged(base_offset=-1)
+            else:
+                outcome = self._answered(batch, answers.get((batch.topic, batch.partition)), completion.now)
+            if outcome is not None:
+                yield batch, outcome
 
-    def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
+    # Each of the following says what a batch is to be settled with; None: it goes on, and that was seen to.
+
+    def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
         """Lost with its connection, timed out, or unreadable: as good as NETWORK_EXCEPTION."""
         if isinstance(error, UnsupportedVersion):
-            self._fail(batch, error, now)
-            return
+            return _failed(batch, error, now)
         self._metadata.request_update()
-        self._retry(batch, error, now)
+        return self._retry(batch, error, now)
 
-    def _refused(self, batch: ProducerBatch, answer: Refused | None, now: float) -> Acknowledged | None:
-        """See to a batch that its answer does not acknowledge; what it is settled with if the broker has it anyway."""
+    def _answered(
+        self, batch: ProducerBatch, answer: Acknowledged | Refused | None, now: float
+    ) -> Acknowledged | Failed | None:
+        if isinstance(answer, Acknowledged):
+            return answer
         if answer is None:
             batch.undecided = True
-            self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
-            return None
-        if self._out_of_order(batch, answer, now):
-            return None
+            return self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
+        if self._sequences is not None and batch.stamp is not None and answer.code in ORDER_REFUSED:
+            return self._out_of_order(self._sequences, batch, answer, now)
         batch.undecided |= answer.code in WRITTEN_PERHAPS
         error = BrokerError(answer.code, answer.message)
         verdict = VERDICTS[answer.code]
@@ -249,16 +250,15 @@ class Sender:
             case Verdict.ACKNOWLEDGED:  # before; what else the answer says is not of this batch
                 return Acknowledged(base_offset=-1)
             case Verdict.RETRY:
-                self._retry(batch, error, now)
+                return self._retry(batch, error, now)
             case Verdict.REFRESH:
-                self._retry(batch, error, now, at_once=self._refresh(batch, answer))
+                return self._retry(batch, error, now, at_once=self._refresh(batch, answer))
             case Verdict.TOO_LARGE:
-                self._split(batch, error, now)
+                return self._split(batch, error, now)
             case Verdict.FAIL:
-                self._fail(batch, error, now, why=_remedy(batch, answer, error), answer=answer)
+                return _failed(batch, error, now, why=_remedy(batch, answer, error), answer=answer)
             case _:
                 assert_never(verdict)
-        return None
 
     def _note_late(self, batch: ProducerBatch, answer: Acknowledged | Refused | None) -> None:
         """Learn of a batch that had been given up that it is written after all."""
@@ -267,23 +267,18 @@ class Sender:
         if known or isinstance(answer, Acknowledged):
             self._sequences.acknowledge(batch)
 
-    def _out_of_order(self, batch: ProducerBatch, answer: Refused, now: float) -> bool:
-        """See to a batch that the broker does not take for its number; True: that is what it said.
+    def _out_of_order(self, sequences: Sequences, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
+        """See to a batch that the broker does not take for its number.
 
         One that came too early is tried again as it is. If it is the first, what came before it is lost to the broker:
         then it is numbered anew in another epoch, or given up where that could write it twice.
         """
-        sequences = self._sequences
-        if sequences is None or batch.stamp is None or answer.code not in ORDER_REFUSED:
-            return False
         error = BrokerError(answer.code, answer.message)
         refused = sequences.refuse_order(batch)
         if refused is OrderRefused.LOST:
-            self._fail(batch, error, now)
-        else:
-            batch.undecided &= refused is OrderRefused.EARLY
-            self._retry(batch, error, now)
-        return True
+            return _failed(batch, error, now)
+        batch.undecided &= refused is OrderRefused.EARLY
+        return self._retry(batch, error, now)
 
     def _refresh(self, batch: ProducerBatch, answer: Refused) -> bool:
         """See that the batch's leader is found; True: the answer itself names it (KIP-951)."""
@@ -302,29 +297,28 @@ class Sender:
             )
         return False
 
-    def _retry(self, batch: ProducerBatch, error: OttlaError, now: float, *, at_once: bool = False) -> None:
+    def _retry(self, batch: ProducerBatch, error: OttlaError, now: float, *, at_once: bool = False) -> Failed | None:
         """Queue the batch again while attempts and time are left."""
         if batch.attempts > self._retries:
-            self._fail(batch, error, now)
-        elif now - batch.created_at >= self._delivery_timeout:
+            return _failed(batch, error, now)
+        if now - batch.created_at >= self._delivery_timeout:
             batch.last_error = error
-            self._accumulator.settle(batch, Failed(error=expired(batch, now)))
-        else:
-            logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
-            count_retry(self._tallies, batch)
-            self._accumulator.put_back(batch, error, now, at_once=at_once)
+            return Failed(error=expired(batch, now))
+        logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
+        count_retry(self._tallies, batch)
+        self._accumulator.put_back(batch, error, now, at_once=at_once)
+        return None
 
-    def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> None:
+    def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> Failed | None:
         """Send the records again in smaller batches; one alone can only fail."""
         if batch.count == 1:
-            self._fail(batch, error, now, why=f"{error}; raise the topic's max.message.bytes or send smaller records")
-            return
+            why = f"{error}; raise the topic's max.message.bytes or send smaller records"
+            return _failed(batch, error, now, why=why)
         batch.last_error = error
         try:
             parts, most = self._splitter.split(batch, now)
         except Exception as cause:  # a codec, perhaps somebody else's, that cannot read what it wrote
-            self._fail(batch, error, now, why=f"{error}; and it could not be split: {cause}")
-            return
+            return _failed(batch, error, now, why=f"{error}; and it could not be split: {cause}")
         logger.info(
             "%s: %s-%d does not take a batch of %d records: sending them in %d parts",
             self._client_id,
@@ -336,23 +330,19 @@ class Sender:
         if batch.hand_over(Split(parts=parts)):
             self._tallies.producer.splits.add(1)
             self._accumulator.replace(batch, parts, most=most)
+        return None
 
-    def _fail(
-        self,
-        batch: ProducerBatch,
-        cause: OttlaError,
-        now: float,
-        *,
-        why: str | None = None,
-        answer: Refused | None = None,
-    ) -> None:
-        named = refused_records(batch, answer.record_errors) if answer is not None else {}
-        if named and why is None:
-            why = f"{cause}; {len(named)} other record(s) of the batch were refused, and it is written whole or not"
-        error = given_up(batch, why or str(cause), now)
-        for each in (error, *named.values()):
-            each.__cause__ = cause
-        self._accumulator.settle(batch, Failed(error=error, record_errors=named))
+
+def _failed(
+    batch: ProducerBatch, cause: OttlaError, now: float, *, why: str | None = None, answer: Refused | None = None
+) -> Failed:
+    named = refused_records(batch, answer.record_errors) if answer is not None else {}
+    if named and why is None:
+        why = f"{cause}; {len(named)} other record(s) of the batch were refused, and it is written whole or not"
+    error = given_up(batch, why or str(cause), now)
+    for each in (error, *named.values()):
+        each.__cause__ = cause
+    return Failed(error=error, record_errors=named)
 
 
 def _remedy(batch: ProducerBatch, answer: Refused, error: BrokerError) -> str | None:

@@ -61,20 +61,20 @@ class Settlement:
             self._tell(batch, tell)
         return True
 
-    def acknowledge(self, batches: Iterable[tuple[ProducerBatch, Acknowledged]]) -> None:
+    def settle_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
         """`settle` for each as it comes; those that nobody has to be told of are accounted for together.
 
         A request may have brought thousands, and each account takes three locks.
         """
         quiet: list[ProducerBatch] = []
         try:
-            for batch, outcome in batches:
+            for batch, outcome in outcomes:
                 tell = self._end(batch, outcome)
                 if tell is nobody_to_tell:
                     quiet.append(batch)
                 elif tell is not None:
-                    self._account_for(quiet)  # first, for a callback may send, and need the memory
-                    quiet = []
+                    before, quiet = quiet, []
+                    self._account_for(before)  # first, for a callback may send, and need the memory
                     self._tell(batch, tell)
         finally:
             self._account_for(quiet)
