@@ -195,8 +195,10 @@ def test_no_object_is_kept_for_a_record() -> None:
     assert len(columns) == 10
 
 
-def names(columns: NativeColumns | ObjectColumns) -> list[tuple[int, object]]:
-    return [(index, callback(None, None)) for index, callback in columns.take_callbacks([])]
+def names(
+    columns: NativeColumns | ObjectColumns, given: Sequence[tuple[int, OnDelivery]] = ()
+) -> list[tuple[int, object]]:
+    return [(index, callback(None, None)) for index, callback in columns.take_callbacks(list(given))]
 
 
 def named(name: str) -> OnDelivery:
@@ -228,9 +230,8 @@ def test_callbacks_that_were_added_come_behind_those_of_the_same_record(
     for own in (named("a"), None, named("b")):
         columns.put(None, b"v", (), NOW, own)
 
-    taken = columns.take_callbacks([(1, named("y")), (2, named("z"))])
-
-    assert [(index, callback(None, None)) for index, callback in taken] == [(0, "a"), (1, "y"), (2, "b"), (2, "z")]
+    added = [(1, named("y")), (2, named("z"))]
+    assert names(columns, added) == [(0, "a"), (1, "y"), (2, "b"), (2, "z")]
 
 
 class Interrupted(Sequence[int]):

@@ -63,7 +63,7 @@ class Ready:
 
 
 class RecordAccumulator:
-    """The queues of a producer. The I/O thread's, but for `intake`, and from `flush` on.
+    """The queues of a producer. The I/O thread's, but for `intake`, `close_open`, and all from `flush` on.
 
     *sequences* numbers batches, and says which may leave; *admit* raises when no record may be queued.
     """

@@ -8,15 +8,17 @@ from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed, DeliveryTimeout, OttlaError, TransactionAborted
 
 
-def given_up(batch: ProducerBatch, why: str, now: float) -> DeliveryFailed:
-    """The error of a batch that is given up for another reason than time."""
-    return DeliveryFailed(
-        f"{batch.count} record(s) for {batch} were not delivered: {why}" + _history(batch, now),
+def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryFailed:
+    """The error of a batch that is given up for another reason than time; *why* says more of it than its *cause*."""
+    error = DeliveryFailed(
+        f"{batch.count} record(s) for {batch} were not delivered: {why or cause}" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
         attempts=batch.attempts,
         possibly_persisted=batch.possibly_persisted,
     )
+    error.__cause__ = cause
+    return error
 
 
 def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionAborted:

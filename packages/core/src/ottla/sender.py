@@ -339,10 +339,9 @@ def _failed(
     named = refused_records(batch, answer.record_errors) if answer is not None else {}
     if named and why is None:
         why = f"{cause}; {len(named)} other record(s) of the batch were refused, and it is written whole or not"
-    error = given_up(batch, why or str(cause), now)
-    for each in (error, *named.values()):
+    for each in named.values():
         each.__cause__ = cause
-    return Failed(error=error, record_errors=named)
+    return Failed(error=given_up(batch, cause, now, why=why), record_errors=named)
 
 
 def _remedy(batch: ProducerBatch, answer: Refused, error: BrokerError) -> str | None:

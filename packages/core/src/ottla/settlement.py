@@ -81,9 +81,7 @@ class Settlement:
 
     def give_up(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
         """Fail a batch for another reason than time; *why* says more of it than its *cause* does."""
-        error = given_up(batch, why or str(cause), self._clock())
-        error.__cause__ = cause
-        self.settle(batch, Failed(error=error), aside=aside)
+        self.settle(batch, Failed(error=given_up(batch, cause, self._clock(), why=why)), aside=aside)
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""

@@ -105,11 +105,7 @@ class Outbox:
         batch = self._oldest()
         if batch is None:
             return False
-        if isinstance(cause, DeliveryFailed):
-            error = cause
-        else:
-            error = given_up(batch, str(cause), self._clock())
-            error.__cause__ = cause
+        error = cause if isinstance(cause, DeliveryFailed) else given_up(batch, cause, self._clock())
         self._give_up(batch, error)
         return True
 
