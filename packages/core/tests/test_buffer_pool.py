@@ -100,6 +100,40 @@ def test_try_reserve_never_overtakes_a_waiter() -> None:
     assert pool.try_reserve(1)
 
 
+@pytest.mark.rule("pool.some")
+@pytest.mark.parametrize(
+    ("free", "taken"), [(100, 80), (80, 80), (79, 79), (30, 30)]
+)
+def test_who_can_do_with_less_has_what_is_free(free: int, taken: int) -> None:
+    pool = make_pool()
+    pool.reserve(100 - free, timeout=0)
+
+    assert pool.reserve_some(least=30, most=80) == taken
+    assert pool.free == free - taken
+
+
+@pytest.mark.rule("pool.some")
+def test_less_than_the_least_is_nothing() -> None:
+    pool = make_pool()
+    pool.reserve(71, timeout=0)
+
+    assert pool.reserve_some(least=30, most=80) == 0
+    assert pool.free == 29
+
+
+@pytest.mark.rule("pool.some", "pool.overtake")
+def test_who_can_do_with_less_never_overtakes_a_waiter() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    waiter = Waiting(pool, 50)
+
+    assert pool.reserve_some(least=0, most=1) == 0
+
+    pool.release(100)
+    waiter.join()
+    assert pool.reserve_some(least=0, most=1) == 1
+
+
 @pytest.mark.rule("pool.fair")
 def test_the_longest_waiter_is_served_first_even_when_a_later_one_asks_for_less() -> None:
     pool = make_pool()

@@ -114,6 +114,22 @@ def test_when_memory_is_short_a_batch_takes_what_its_record_needs() -> None:
 
 
 @pytest.mark.rule("accumulator.many.short")
+def test_the_last_memory_is_not_given_out_record_by_record() -> None:
+    queues = Queues(buffer_memory=60_000, batch_size=16_384)
+    queues.append(bytes(30_000), partition=1)
+    batch = queues.append(bytes(16_200), partition=0)._batch
+
+    queues.append(bytes(100), partition=0)  # a step would be as much again, which there is not
+
+    assert queues.pool.free == 0
+    assert batch.held_bytes == 60_000 - 30_000 - OBJECT_COST
+    more = 0
+    while batch.append(None, bytes(100), (), 0, None) is not None:
+        more += 1  # by those who find the open batch by themselves, and ask nobody
+    assert more > 40
+
+
+@pytest.mark.rule("accumulator.many.short")
 def test_while_one_waits_for_memory_the_batch_takes_what_it_has_room_for() -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
     first = queues.append(bytes(12_500), partition=1)

@@ -159,7 +159,7 @@ def test_closing_takes_back_what_those_in_line_had_collected() -> None:
 
 Step = tuple[str, int]
 sizes = st.integers(min_value=1, max_value=CAPACITY)
-steps = st.lists(st.tuples(st.sampled_from(("take", "wait", "wait in vain", "give back")), sizes), max_size=14)
+steps = st.lists(st.tuples(st.sampled_from(("take", "take some", "wait", "wait in vain", "give back")), sizes), max_size=14)
 
 
 @pytest.mark.rule("pool.balance", "pool.bound", "pool.fair", "pool.overtake")
@@ -191,6 +191,13 @@ def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: lis
             held.append(size)
             free -= size
 
+    def take_some(size: int) -> None:
+        nonlocal free
+        taken = pool.reserve_some(least=size // 2, most=size)
+        assert taken == (min(size, free) if free >= size // 2 and not line else 0)
+        held.append(taken)
+        free -= taken
+
     def wait(size: int) -> None:
         if size <= free and not line:
             take(size)
@@ -215,6 +222,7 @@ def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: lis
 
     actions: dict[str, Callable[[int], None]] = {
         "take": take,
+        "take some": take_some,
         "wait": wait,
         "wait in vain": wait_in_vain,
         "give back": give_back,

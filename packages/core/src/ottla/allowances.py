@@ -66,19 +66,17 @@ class Allowances:
         step = max(charge, min(memory, self.sizes.target), memory // 4)
         if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
             allowed = max(memory + step, batch.held_bytes)
-        if not (self._hold(batch, allowed) or self._hold(batch, memory + charge)):
+        if not self._hold(batch, least=memory + charge, most=allowed):
             return Room.SHORT
         batch.allow(min(allowed, batch.held_bytes))
         return Room.GIVEN
 
-    def _hold(self, batch: ProducerBatch, memory: int) -> bool:
-        """Let a batch hold so much of the pool, if there is so much."""
-        missing = memory - batch.held_bytes
-        if missing > 0:
-            if not self.pool.try_reserve(missing):
-                return False
-            batch.held_bytes = memory
-        return True
+    def _hold(self, batch: ProducerBatch, *, least: int, most: int) -> bool:
+        """Let a batch hold *most* bytes of the pool, or what it can have of them; whether that is *least*."""
+        held = batch.held_bytes
+        if held < most:
+            batch.held_bytes += self.pool.reserve_some(least=max(least - held, 0), most=most - held)
+        return batch.held_bytes >= least
 
     def _comfortable(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> int:
         if batch.partition == UNDECIDED:

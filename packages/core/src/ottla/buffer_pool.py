@@ -53,6 +53,15 @@ class BufferPool:
             self._free -= size
             return True
 
+    def reserve_some(self, *, least: int, most: int) -> int:
+        """Take as many bytes as are free, but not fewer than *least*; how many: 0 also if anybody waits. Never blocks."""
+        with self._lock:
+            if self._waiters or self._free < least:
+                return 0
+            taken = min(self._free, most)
+            self._free -= taken
+            return taken
+
     def reserve(self, size: int, *, timeout: float, on_wait: Callable[[], object] = lambda: None) -> None:
         """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called once in line.
 
