@@ -101,9 +101,7 @@ def test_try_reserve_never_overtakes_a_waiter() -> None:
 
 
 @pytest.mark.rule("pool.some")
-@pytest.mark.parametrize(
-    ("free", "taken"), [(100, 80), (80, 80), (79, 79), (30, 30)]
-)
+@pytest.mark.parametrize(("free", "taken"), [(100, 80), (80, 80), (79, 79), (30, 30)])
 def test_who_can_do_with_less_has_what_is_free(free: int, taken: int) -> None:
     pool = make_pool()
     pool.reserve(100 - free, timeout=0)

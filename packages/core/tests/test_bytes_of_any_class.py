@@ -66,6 +66,29 @@ def test_contents_of_headers_are_what_they_hold_not_what_they_say(encoder: str) 
         assert sent.headers == (("a", b"longer"), ("b", None), ("c", b""))
 
 
+class LyingName(str):
+    __hash__ = None  # type: ignore[assignment]  # nothing that `str` promises holds
+
+    def __str__(self) -> str:
+        return "another"
+
+    def encode(self, *_arguments: object) -> bytes:
+        return b"another"
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_names_of_headers_are_what_they_hold_not_what_they_say(encoder: str) -> None:
+    with simulated(1, record_encoder=encoder) as world:
+        for _ in range(2):
+            world.producer.send("t", b"v", headers=[("a", b"1"), (LyingName("name"), b"2")])
+        world.settle()
+
+        assert [record.headers for record in world.cluster.topics["t"].log[0]] == [(("a", b"1"), ("name", b"2"))] * 2
+
+
 @pytest.mark.parametrize("made", [Liar(b"longer"), LyingView(b"longer"), memoryview(b"longer")])
 def test_what_a_serializer_makes_is_what_it_holds(made: Any) -> None:
     with simulated(1, plugins={"value_serializer": Returns(made)}) as world:

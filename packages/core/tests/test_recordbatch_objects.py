@@ -36,6 +36,7 @@ timestamps = st.one_of(
 rows = st.one_of(
     st.lists(st.tuples(st.none(), small, no_headers, timestamps), min_size=1, max_size=200),
     st.lists(st.tuples(small, small, no_headers, timestamps), min_size=1, max_size=200),
+    st.lists(st.tuples(small, small, headers, timestamps), min_size=1, max_size=100),
     st.lists(st.tuples(parts, parts, headers, timestamps), min_size=1, max_size=30),
 )
 Row = tuple[bytes | None, bytes | None, list[Header], int]
@@ -293,12 +294,15 @@ def put(columns: ObjectColumns, given: list[OnDelivery | None]) -> None:
         columns.put(None, b"v", (), NOW, callback)
 
 
+@pytest.mark.parametrize("key", [None, b"key"])
 @pytest.mark.parametrize("moment", [999_999, 1_000_000, 1_999_999, 2_000_000, 500_000])
-def test_a_record_without_a_time_has_that_of_the_moment_it_is_put(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
+def test_a_record_without_a_time_has_that_of_the_moment_it_is_put(
+    monkeypatch: pytest.MonkeyPatch, moment: int, key: bytes | None
+) -> None:
     columns, clock = ObjectColumns(1 << 20), [1_000_000, moment, 1_000_000]
     monkeypatch.setattr(objects, "time_ns", lambda: clock[0])
     while clock:
-        columns.put(None, b"v", (), None, None)
+        columns.put(key, b"v", (), None, None)
         del clock[0]
 
     assert list(columns.facts().timestamps_ms) == [1, moment // 1_000_000, 1]
@@ -314,29 +318,63 @@ def test_a_record_without_a_time_that_is_far_from_the_first_is_counted_as_such(m
     assert len(columns.encode(2).chunks[0]) <= columns.size_estimate()
 
 
+@pytest.mark.parametrize("key", [None, b"key"])
 @pytest.mark.parametrize("timestamp_ms", [None, NOW])
-def test_a_closed_batch_takes_nothing_not_even_in_the_same_millisecond(timestamp_ms: int | None) -> None:
+def test_a_closed_batch_takes_nothing_not_even_in_the_same_millisecond(
+    timestamp_ms: int | None, key: bytes | None
+) -> None:
     columns = ObjectColumns(1 << 20)
-    columns.put(None, b"v", (), timestamp_ms, None)
+    columns.put(key, b"v", (), timestamp_ms, None)
     columns.close()
 
-    assert [columns.put(None, b"w", (), timestamp_ms, None) for _ in range(1_000)] == [None] * 1_000
+    assert [columns.put(key, b"w", (), timestamp_ms, None) for _ in range(1_000)] == [None] * 1_000
     columns.encode(2)
-    assert columns.put(None, b"w", (), timestamp_ms, None) is None
+    assert columns.put(key, b"w", (), timestamp_ms, None) is None
 
 
-@given(st.lists(st.tuples(parts, parts, headers, st.booleans()), min_size=1, max_size=40))
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_a_full_batch_takes_nothing_not_even_in_the_same_millisecond(
+    monkeypatch: pytest.MonkeyPatch, key: bytes | None
+) -> None:
+    monkeypatch.setattr(objects, "time_ns", lambda: NOW * 1_000_000)
+    columns = ObjectColumns(3 * (OBJECT_COST + 100 + len(key or b"")))
+
+    taken = [columns.put(key, bytes(100), (), None, None) for _ in range(4)]
+
+    assert taken == [0, 1, 2, None]
+
+
+sometimes = st.booleans()
+
+
+@given(st.lists(st.tuples(parts, parts, st.just([]) | headers, sometimes, sometimes), min_size=1, max_size=40))
 @settings(deadline=None)
 def test_whatever_comes_with_a_value_is_read_back_whether_others_had_it_or_not(
-    rows: list[tuple[bytes | None, bytes | None, list[Header], bool]],
+    rows: list[tuple[bytes | None, bytes | None, list[Header], bool, bool]],
 ) -> None:
     columns = ObjectColumns(1 << 24)
-    for index, (key, value, section, timed) in enumerate(rows):
-        assert columns.put(key, value, section, NOW if timed else None, None) == index
+    for index, (key, value, section, timed, told) in enumerate(rows):
+        assert columns.put(key, value, section, NOW if timed else None, ignore if told else None) == index
 
-    assert [(record.key, record.value, list(record.headers)) for record in read(sealed(columns)).records] == [
-        (key, value, section) for key, value, section, _timed in rows
+    assert [index for index, _callback in columns.take_callbacks([])] == [
+        index for index, (*_parts, told) in enumerate(rows) if told
     ]
+    assert [(record.key, record.value, list(record.headers)) for record in read(sealed(columns)).records] == [
+        (key, value, section) for key, value, section, _timed, _told in rows
+    ]
+
+
+def ignore(_metadata: object, _error: object) -> None:
+    """A callback."""
+
+
+def test_any_number_of_header_names_is_written_and_few_are_kept() -> None:
+    names = [f"name-{number}" for number in range(3_000)] + ["n" * 1_000]
+    columns = filled([(None, b"v", [(name, b"")], NOW) for name in names])
+
+    assert [record.headers for record in read(sealed(columns)).records] == [((name, b""),) for name in names]
+    assert len(objects._names) <= 1_000
+    assert "n" * 1_000 not in objects._names
 
 
 def test_callbacks_are_taken_once_with_the_indexes_of_their_records() -> None:

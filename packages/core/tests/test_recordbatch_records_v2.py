@@ -22,11 +22,16 @@ nullable = st.none() | small
 deltas = st.sampled_from((0, 0, 1, -1, 63, 64, -64, -65, 4095, -4096, 4096, -4097, 2**40))
 
 
-def fast(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], timestamps: Sequence[int]) -> bytes:
+Keys = Sequence[bytes | None] | None
+Values = Sequence[bytes | None]
+Headers = Sequence[bytes] | None
+
+
+def fast(keys: Keys, values: Values, timestamps: Sequence[int], headers: Headers = None) -> bytes:
     return encode_records(
         keys=keys,
         values=values,
-        headers=None,
+        headers=headers,
         timestamps=Timestamps.of(timestamps),
         key_sizes=None if keys is None else [-1 if key is None else len(key) for key in keys],
         value_sizes=[-1 if value is None else len(value) for value in values],
@@ -34,18 +39,18 @@ def fast(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], ti
     )
 
 
-def general(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], timestamps: Sequence[int]) -> bytes:
+def general(keys: Keys, values: Values, timestamps: Sequence[int], headers: Headers = None) -> bytes:
     deltas = [b"\0" + varint(timestamp - timestamps[0]) for timestamp in timestamps]
     offsets = [varint(index) for index in range(len(values))]
-    return b"".join(records_v2._any(keys, values, None, deltas, offsets))
+    return b"".join(records_v2._any(keys, values, headers, deltas, offsets))
 
 
-def same(rows: Sequence[tuple[bytes | None, bytes | None, int]], *, keyed: bool) -> None:
+def same(rows: Sequence[tuple[bytes | None, bytes | None, int]], *, keyed: bool, headers: Headers = None) -> None:
     keys = [key for key, _, _ in rows] if keyed else None
     values = [value for _, value, _ in rows]
     timestamps = [10_000 + delta for _, _, delta in rows]
 
-    assert general(keys, values, timestamps) == fast(keys, values, timestamps)
+    assert general(keys, values, timestamps, headers) == fast(keys, values, timestamps, headers)
 
 
 @given(st.lists(st.tuples(st.none(), parts, deltas), min_size=1, max_size=150))
@@ -60,6 +65,15 @@ def test_records_with_keys_are_written_as_in_general(rows: list[tuple[bytes, byt
     same(rows, keyed=True)
 
 
+@pytest.mark.parametrize("keyed", [False, True])
+@given(st.lists(st.tuples(st.tuples(small, parts, deltas), parts), min_size=1, max_size=150))
+@settings(deadline=None)
+def test_records_with_headers_are_written_as_in_general(
+    keyed: bool, rows: list[tuple[tuple[bytes, bytes, int], bytes]]
+) -> None:
+    same([row for row, _headers in rows], keyed=keyed, headers=[headers for _row, headers in rows])
+
+
 @given(st.lists(st.tuples(nullable, nullable, deltas), min_size=1, max_size=150))
 @settings(deadline=None)
 def test_records_with_nulls_are_written_as_in_general(rows: list[tuple[bytes | None, bytes | None, int]]) -> None:
@@ -72,14 +86,23 @@ def test_sizes_around_a_longer_varint_are_written_as_in_general(size: int, key: 
     same([(key, bytes(size), 0), (key, b"", 1)], keyed=key is not None)
 
 
+@pytest.mark.parametrize("header", [None, b"\0", b"\2\2a\2b"])
 @pytest.mark.parametrize("key", [None, b"key"])
 @pytest.mark.parametrize("count", [1, 64, 65, 8192, 8193])
-def test_offsets_around_a_longer_varint_are_written_as_in_general(count: int, key: bytes | None) -> None:
-    same([(key, b"v", index % 3) for index in range(count)], keyed=key is not None)
+def test_offsets_around_a_longer_varint_are_written_as_in_general(
+    count: int, key: bytes | None, header: bytes | None
+) -> None:
+    rows = [(key, b"v", index % 3) for index in range(count)]
+
+    same(rows, keyed=key is not None, headers=None if header is None else [header] * count)
 
 
-def test_small_records_without_nulls_or_headers_go_the_fast_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = [general(None, [b"v", b"w"], [5, 5]), general([b"k", b"l"], [b"v", b"w"], [5, 5])]
+@pytest.mark.parametrize("keys", [None, [b"k", b"l"]])
+@pytest.mark.parametrize("headers", [None, [b"\0", b"\2\2a\2b"]])
+def test_small_records_without_nulls_go_the_fast_ways(
+    monkeypatch: pytest.MonkeyPatch, keys: Keys, headers: Headers
+) -> None:
+    expected = general(keys, [b"v", b"w"], [5, 5], headers)
     monkeypatch.delattr(records_v2, "_any")
 
-    assert expected == [fast(None, [b"v", b"w"], [5, 5]), fast([b"k", b"l"], [b"v", b"w"], [5, 5])]
+    assert fast(keys, [b"v", b"w"], [5, 5], headers) == expected

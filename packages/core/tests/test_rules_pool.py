@@ -159,7 +159,8 @@ def test_closing_takes_back_what_those_in_line_had_collected() -> None:
 
 Step = tuple[str, int]
 sizes = st.integers(min_value=1, max_value=CAPACITY)
-steps = st.lists(st.tuples(st.sampled_from(("take", "take some", "wait", "wait in vain", "give back")), sizes), max_size=14)
+actions = st.sampled_from(("take", "take some", "wait", "wait in vain", "give back"))
+steps = st.lists(st.tuples(actions, sizes), max_size=14)
 
 
 @pytest.mark.rule("pool.balance", "pool.bound", "pool.fair", "pool.overtake")
@@ -220,7 +221,7 @@ def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: lis
             pool.release(size)
             serve()
 
-    actions: dict[str, Callable[[int], None]] = {
+    acts: dict[str, Callable[[int], None]] = {
         "take": take,
         "take some": take_some,
         "wait": wait,
@@ -228,7 +229,7 @@ def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: lis
         "give back": give_back,
     }
     for name, number in steps:
-        actions[name](number)
+        acts[name](number)
         assert (pool.free, pool.waiting) == (free, len(line))
         assert sum(held) + free + sum(waiter.size - missing for waiter, missing in line) == CAPACITY
     while held:

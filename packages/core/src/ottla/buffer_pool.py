@@ -54,7 +54,7 @@ class BufferPool:
             return True
 
     def reserve_some(self, *, least: int, most: int) -> int:
-        """Take as many bytes as are free, but not fewer than *least*; how many: 0 also if anybody waits. Never blocks."""
+        """Take what is free, from *least* to *most* bytes; how many: 0 also if anybody waits. Never blocks."""
         with self._lock:
             if self._waiters or self._free < least:
                 return 0

@@ -502,12 +502,14 @@ def _checked(headers: Iterable[Header]) -> tuple[Header, ...]:
             name, content = header
         except (TypeError, ValueError):
             raise InvalidRecord(f"a header is a pair of name and value, not {header!r}") from None
+        if type(name) is str and (type(content) is bytes or content is None):
+            continue
         if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
             raise InvalidRecord(
                 f"a header's name is str and its value bytes or None, not {type(name).__name__} and "
                 f"{type(content).__name__}"
             )
-        plain = plain and (content is None or type(content) is bytes)
+        plain = False
     if plain:
         return checked
-    return tuple((name, None if content is None else plain_bytes(content)) for name, content in checked)
+    return tuple((str.__str__(name), None if content is None else plain_bytes(content)) for name, content in checked)

@@ -44,6 +44,11 @@ OBJECT_COST: Final = 176
 
 _first: Final = itemgetter(0)
 
+_NAMES_KEPT: Final = 1000
+_LONGEST_NAME_KEPT: Final = 100
+_names: dict[str, bytes] = {}
+"""Of header names, with their size before them."""
+
 _LONGER_SIZES: Final = 12
 """One byte more for each 4096 bytes pays for what sizes of 8192 and above take beyond two bytes each."""
 
@@ -66,6 +71,7 @@ class ObjectColumns:
         "_far_bytes",
         "_headers",
         "_high",
+        "_keyed",
         "_keys",
         "_limit",
         "_low",
@@ -97,6 +103,7 @@ class ObjectColumns:
         self._callbacks: list[OnDelivery | None] | None = None
         self._nulls = False  # among the values, or among the keys if there are some
         self._bare = True  # no record has a key, headers or a callback yet
+        self._keyed: list[bytes | None] | None = None  # the keys, if no record has headers or a callback yet
         self._facts: Facts | None = None
         self._count = 0  # once encoded
         self.lock = Lock()
@@ -126,13 +133,21 @@ class ObjectColumns:
         try:
             values = self._values
             index = len(values)
-            # A value and nothing else, in the same millisecond as the one before: 80 ns less than what follows.
-            if self._bare and timestamp_ms is None and key is None and value and not headers and on_delivery is None:
-                used = self._used + OBJECT_COST + len(value)
-                if used <= self._limit and self._since <= time_ns() < self._until:
-                    self._used = used
-                    values.append(value)
-                    return index
+            # What most records are, in the same millisecond as the one before: 80 to 100 ns less than what follows.
+            if on_delivery is None and timestamp_ms is None and value and not headers:
+                if key is None:
+                    used = self._used + OBJECT_COST + len(value)
+                    if self._bare and used <= self._limit and self._since <= time_ns() < self._until:
+                        self._used = used
+                        values.append(value)
+                        return index
+                elif self._keyed is not None:
+                    used = self._used + OBJECT_COST + len(value) + len(key)
+                    if used <= self._limit and self._since <= time_ns() < self._until:
+                        self._used = used
+                        values.append(value)
+                        self._keyed.append(key)
+                        return index
             now = 0
             if timestamp_ms is None:
                 now = time_ns()
@@ -143,6 +158,7 @@ class ObjectColumns:
                 used += len(value)
             if key is not None:
                 used += len(key)
+            section = b"\0"
             if headers:
                 section = encode_headers(headers)
                 used += len(section)
@@ -169,16 +185,17 @@ class ObjectColumns:
             elif key is not None:
                 self._keys = [*[None] * index, key]
                 self._nulls = self._nulls or index > 0
-                self._bare = False
-            if headers:
-                self._append_headers(section, index)
-            elif self._headers is not None:
-                self._headers.append(b"\0")
+                self._note_columns()
+            if self._headers is not None:
+                self._headers.append(section)
+            elif headers:
+                self._headers = [*[b"\0"] * index, section]
+                self._note_columns()
             if self._callbacks is not None:
                 self._callbacks.append(on_delivery)
             elif on_delivery is not None:
                 self._callbacks = [*[None] * index, on_delivery]
-                self._bare = False
+                self._note_columns()
             return index
         finally:
             self._release()
@@ -209,7 +226,7 @@ class ObjectColumns:
         self._keys = _joined(self._keys, count, keys, len(values), filler=None)
         self._headers = _joined(self._headers, count, headers, len(values), filler=b"\0")
         self._callbacks = _joined(self._callbacks, count, chosen(other._callbacks), len(values), filler=None)
-        self._bare = False
+        self._note_columns()
         other._forget_callbacks(indexes)
         return len(values)
 
@@ -323,7 +340,13 @@ class ObjectColumns:
         return Timestamps(self._moments, self._starts, len(self._values))
 
     def _let_go(self) -> None:
-        self._keys, self._values, self._headers = None, [], None
+        self._keys, self._values, self._headers, self._keyed = None, [], None, None
+
+    def _note_columns(self) -> None:
+        """Another column has begun."""
+        plain = self._headers is None and self._callbacks is None
+        self._bare = plain and self._keys is None
+        self._keyed = self._keys if plain else None
 
     def _forget_callbacks(self, indexes: Sequence[int]) -> None:
         if self._callbacks is not None:
@@ -341,24 +364,26 @@ class ObjectColumns:
             if section != b"\0":
                 raise no_headers(magic, index=index)
 
-    def _append_headers(self, section: bytes, index: int) -> None:
-        if self._headers is None:
-            self._headers = [b"\0"] * index
-            self._bare = False
-        self._headers.append(section)
-
 
 def encode_headers(headers: Sequence[Header]) -> bytes:
     """The headers of one record as they stand at its end."""
     parts = [varint(len(headers))]
     for name, content in headers:
-        try:
-            encoded = str.encode(name)  # not one of a class derived from str
-        except UnicodeEncodeError as error:
-            raise InvalidRecord(f"the header name {name!r} cannot be written as UTF-8: {error}") from error
-        parts += (varint(len(encoded)), encoded)
-        parts += (b"\1",) if content is None else (varint(len(content)), content)
+        start = _names.get(name) or _header_name(name)
+        parts.append(start + (b"\1" if content is None else varint(len(content)) + content))
     return b"".join(parts)
+
+
+def _header_name(name: str) -> bytes:
+    """How a header with this name begins. Programs have few names, and the first ones are kept."""
+    try:
+        encoded = str.encode(name)  # not one of a class derived from str
+    except UnicodeEncodeError as error:
+        raise InvalidRecord(f"the header name {name!r} cannot be written as UTF-8: {error}") from error
+    start = varint(len(encoded)) + encoded
+    if len(_names) < _NAMES_KEPT and len(name) <= _LONGEST_NAME_KEPT:
+        _names[name] = start
+    return start
 
 
 def _joined(

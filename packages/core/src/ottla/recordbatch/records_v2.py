@@ -54,48 +54,52 @@ def encode_records(
     *nulls*: there may be some, among the values or the keys.
     """
     deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
-    longest = _most(value_sizes) + (0 if key_sizes is None else _most(key_sizes)) + _MOST_FRAME
-    if headers is not None or nulls or longest >= _TWO_BYTES:
+    header_sizes = None if headers is None else _sizes(headers)
+    longest = _most(value_sizes) + _MOST_FRAME
+    longest += sum(_most(sizes) for sizes in (key_sizes, header_sizes) if sizes is not None)
+    if nulls or longest >= _TWO_BYTES:
         return b"".join(_any(keys, values, headers, deltas, offsets))
-    columns: list[Sequence[bytes]]
+    sizes = [_sizes(deltas), _sized(value_sizes)]
+    columns: list[Sequence[bytes]] = [deltas, offsets]
     if keys is None or key_sizes is None:
-        lengths = _lengths(_widths(deltas), _sized(value_sizes), frame=2)
-        columns = [lengths, deltas, offsets, _varints(value_sizes, _AFTER_NULL), values]  # type: ignore[list-item]
+        columns += [_varints(value_sizes, _AFTER_NULL), values]  # type: ignore[list-item]  # none is null
     else:
-        lengths = _lengths(_widths(deltas), _sized(key_sizes), _sized(value_sizes), frame=1)
-        key_varints, value_varints = _varints(key_sizes, VARINT), _varints(value_sizes, VARINT)
-        columns = [lengths, deltas, offsets, key_varints, keys, value_varints, values]  # type: ignore[list-item]
+        sizes.append(_sized(key_sizes))
+        columns += [_varints(key_sizes, VARINT), keys, _varints(value_sizes, VARINT), values]  # type: ignore[list-item]
+    null_key = int(keys is None)
+    if headers is None or header_sizes is None:
+        columns.insert(0, _lengths(sizes, _NEXT, frame=null_key + 1))
+    else:
+        columns.insert(0, _lengths([*sizes, header_sizes], VARINT, frame=null_key))
+        columns.append(headers)
     fragments = [b""] * (len(columns) * len(values))
     for place, column in enumerate(columns):
         fragments[place :: len(columns)] = column
-    fragments[0] = fragments[0][1:]
-    fragments.append(b"\0")
+    if headers is None:
+        fragments[0] = fragments[0][1:]
+        fragments.append(b"\0")
     return b"".join(fragments)
 
 
-def _lengths(*columns: Sequence[int], frame: int) -> Sequence[bytes]:
-    """The lengths of records, each behind the end of the one before; of what the *columns* say, offset and *frame*."""
-    count = len(columns[0])
+def _lengths(columns: Sequence[Sequence[int]], table: Sequence[bytes], *, frame: int) -> Sequence[bytes]:
+    """The lengths of records, out of a table: the sum of what the *columns* say, the offset's size and *frame*."""
     frame += sum(column.number for column in columns if isinstance(column, Constant))
     different = [column for column in columns if not isinstance(column, Constant)]
     lengths: list[bytes] = []
-    following = _NEXT
-    for start, stop, width in _stretches(count):
+    for start, stop, width in _stretches(len(columns[0])):
         around = frame + width
         if not different:
-            lengths += [following[around]] * (stop - start)
+            lengths += [table[around]] * (stop - start)
         elif len(different) == 1:
-            lengths += [following[size + around] for size in different[0][start:stop]]
+            lengths += [table[size + around] for size in different[0][start:stop]]
         else:
-            lengths += [
-                following[sum(sizes, around)] for sizes in zip(*(c[start:stop] for c in different), strict=True)
-            ]
+            lengths += [table[sum(sizes, around)] for sizes in zip(*(c[start:stop] for c in different), strict=True)]
     return lengths
 
 
-def _widths(deltas: Sequence[bytes]) -> Sequence[int]:
-    widths = list(map(len, deltas))
-    return Constant(widths[0], len(widths)) if widths.count(widths[0]) == len(widths) else widths
+def _sizes(column: Sequence[bytes]) -> Sequence[int]:
+    sizes = list(map(len, column))
+    return Constant(sizes[0], len(sizes)) if sizes.count(sizes[0]) == len(sizes) else sizes
 
 
 def _sized(sizes: Sequence[int]) -> Sequence[int]:
