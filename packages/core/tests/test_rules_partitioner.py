@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla import BufferExhausted, Delivery, OttlaError, PluginBroken, RecordMetadata
-from ottla.dealing import Dealer
+from ottla.dealing import RUN_MEMORY, Dealer
 from ottla.interfaces import TopicView
 from ottla.partitioners.murmur2 import partition_for_key
 from simulated_producer import HANG_GUARD, Calling, simulated
@@ -160,6 +160,22 @@ def test_keys_are_looked_at_together_and_each_record_goes_where_its_key_belongs(
         assert partitioner.columns == [[b"%d" % n for n in range(100)]]
         assert [delivery.result().partition for delivery in deliveries] == [n % 3 for n in range(100)]
         assert world.log(1) == [b"v%d" % n for n in range(1, 100, 3)]
+
+
+@pytest.mark.rule("partitioner.run", "accumulator.balance")
+def test_a_run_asks_for_memory_twice_and_gives_back_what_its_records_do_not_need() -> None:
+    partitioner = Columnar(lambda keys: [0] * len(keys))
+    with simulated(1, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as world:
+        pool = world.producer._intake._pool
+        held = []
+        for n in range(200):
+            world.producer.send("t", bytes(100), b"%d" % n)
+            held.append(pool.capacity - pool.free)
+        flushed = Calling(world, world.producer.flush)
+        flushed.rounds()
+
+        assert set(held) == {16_384, RUN_MEMORY}
+        assert pool.free == pool.capacity
 
 
 @pytest.mark.rule("partitioner.run.leaves")
