@@ -9,7 +9,7 @@ import attrs
 from ottla.batch import UNDECIDED, ProducerBatch
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
-from ottla.dealing import RUN_MEMORY
+from ottla.dealing import run_memory
 from ottla.queues import TopicQueues
 
 
@@ -82,5 +82,5 @@ class Allowances:
 
     def _comfortable(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> int:
         if batch.partition == UNDECIDED:
-            return max(RUN_MEMORY, batch.columns.memory())
+            return max(run_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())
         return self.sizes.comfortable(batch.columns, topic, charge)

@@ -28,7 +28,15 @@ class PartitionColumn(Protocol):
 Begin: TypeAlias = Callable[[PartitionQueue, ProducerBatch], None]
 
 RUN_MEMORY: Final = 256 * 1024
-"""What the records of a run may occupy: about a thousand of 100 bytes, after which more together is not faster."""
+"""What the records of a run may occupy: about a thousand of 100 bytes, after which more together is not hashed faster."""
+
+RUN_SHARE: Final = 8 * 1024
+"""For each partition there may be so much: to deal a partition its records takes longer than ten of these do."""
+
+
+def run_memory(partitions: int, capacity: int) -> int:
+    """What the records of a run may occupy, where all that are queued may occupy *capacity*."""
+    return max(RUN_MEMORY, min(partitions * RUN_SHARE, capacity // 16))
 
 
 @attrs.frozen(kw_only=True)
