@@ -102,7 +102,7 @@ def test_a_batch_that_began_small_grows_to_its_size() -> None:
 
 
 @pytest.mark.rule("accumulator.many.short")
-def test_when_memory_is_short_a_batch_takes_what_its_record_needs() -> None:
+def test_when_memory_is_short_a_batch_takes_what_there_is() -> None:
     queues = Queues(buffer_memory=20_000, batch_size=16_384)
     queues.append(bytes(7_900), partition=1)
     queues.append(bytes(5_000), partition=0)
@@ -127,6 +127,21 @@ def test_the_last_memory_is_not_given_out_record_by_record() -> None:
     while batch.append(None, bytes(100), (), 0, None) is not None:
         more += 1  # by those who find the open batch by themselves, and ask nobody
     assert more > 40
+
+
+@pytest.mark.rule("accumulator.many.short")
+def test_a_batch_that_holds_enough_for_its_record_takes_it_though_no_memory_is_left() -> None:
+    queues = Queues(buffer_memory=40_000, batch_size=16_384)
+    batch = queues.append(bytes(16_200), partition=0)._batch
+    queues.append(bytes(14_500), partition=1)
+    room = queues.pool.free
+    assert queues.pool.try_reserve(room)
+    batch.held_bytes += room  # as one brings that has waited
+
+    queues.append(bytes(1_000), partition=0)
+
+    assert batch.count == 2
+    assert queues.pool.free == 0
 
 
 @pytest.mark.rule("accumulator.many.short")

@@ -90,6 +90,14 @@ def test_many_keys_of_one_size_have_the_hashes_that_each_has_alone(size: int, co
     assert list(murmur2_column(keys)) == [murmur2(key) for key in keys]
 
 
+@pytest.mark.parametrize("sizes", [(16,), (16, 3)])
+@pytest.mark.parametrize("count", [2_047, 2_048, 2_049, 4_097])
+def test_any_number_of_keys_have_the_hashes_that_each_has_alone(count: int, sizes: tuple[int, ...]) -> None:
+    keys = [(b"%016d" % number)[-sizes[number % len(sizes)] :] for number in range(count)]
+
+    assert list(murmur2_column(keys)) == [murmur2(key) for key in keys]
+
+
 short_or_long = st.binary(max_size=40) | st.builds(lambda size: b"k" * size, st.integers(0, 3_000))
 
 

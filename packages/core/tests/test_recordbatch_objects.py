@@ -368,13 +368,33 @@ def ignore(_metadata: object, _error: object) -> None:
     """A callback."""
 
 
-def test_any_number_of_header_names_is_written_and_few_are_kept() -> None:
-    names = [f"name-{number}" for number in range(3_000)] + ["n" * 1_000]
+def test_any_number_of_header_names_is_written_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_names", {})
+    names = [f"name-{number}" for number in range(3_000)]
     columns = filled([(None, b"v", [(name, b"")], NOW) for name in names])
 
     assert [record.headers for record in read(sealed(columns)).records] == [((name, b""),) for name in names]
-    assert len(objects._names) <= 1_000
-    assert "n" * 1_000 not in objects._names
+    assert list(objects._names) == names[:1_000]
+
+
+def test_a_long_header_name_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_names", {})
+    columns = filled([(None, b"v", [("n" * 1_000, b"")], NOW)])
+
+    assert [record.headers for record in read(sealed(columns)).records] == [(("n" * 1_000, b""),)]
+    assert objects._names == {}
+
+
+@given(st.lists(st.tuples(st.none(), small, st.just([]) | headers, st.just(NOW)), min_size=1, max_size=40))
+@settings(deadline=None)
+def test_records_occupy_as_much_where_they_are_moved_to_as_where_they_came_from(rows: list[Row]) -> None:
+    whole, there = filled(rows), ObjectColumns(1 << 24)
+
+    for start in range(0, len(rows), 7):
+        indexes = range(start, min(start + 7, len(rows)))
+        assert there.extend(whole, indexes) == len(indexes)
+
+    assert there.memory() == whole.memory()
 
 
 def test_callbacks_are_taken_once_with_the_indexes_of_their_records() -> None:

@@ -80,10 +80,16 @@ def test_records_with_nulls_are_written_as_in_general(rows: list[tuple[bytes | N
     same(rows, keyed=True)
 
 
+@pytest.mark.parametrize("headers", [None, [b"\0", b"\2\2a\2b"]])
 @pytest.mark.parametrize("key", [None, b"", b"key", bytes(64)])
 @pytest.mark.parametrize("size", [*range(8100, 8200), *range(40, 66)])
-def test_sizes_around_a_longer_varint_are_written_as_in_general(size: int, key: bytes | None) -> None:
-    same([(key, bytes(size), 0), (key, b"", 1)], keyed=key is not None)
+def test_sizes_around_a_longer_varint_are_written_as_in_general(size: int, key: bytes | None, headers: Headers) -> None:
+    same([(key, bytes(size), 0), (key, b"", 1)], keyed=key is not None, headers=headers)
+
+
+@pytest.mark.parametrize("size", range(8100, 8200))
+def test_headers_around_a_longer_varint_are_written_as_in_general(size: int) -> None:
+    same([(b"key", b"value", 0)] * 2, keyed=True, headers=[b"\0", bytes(size)])
 
 
 @pytest.mark.parametrize("header", [None, b"\0", b"\2\2a\2b"])

@@ -65,7 +65,7 @@ class Allowances:
                 return Room.FULL
         step = max(charge, min(memory, self.sizes.target), memory // 4)
         if batch.partition == UNDECIDED:
-            step = allowed  # a run is soon dealt, and what it has not used is free again
+            step = max(charge, 3 * memory)  # a run is soon dealt, and what it has not used is free again
         if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
             allowed = max(memory + step, batch.held_bytes)
         if not self._hold(batch, least=memory + charge, most=allowed):

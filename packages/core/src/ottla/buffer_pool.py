@@ -108,7 +108,7 @@ class BufferPool:
             self._waiters.clear()
 
     def _serve(self) -> None:
-        while self._waiters and self._free:
+        while self._waiters and self._free > 0:
             waiter = self._waiters[0]
             given = min(waiter.missing, self._free)
             waiter.missing -= given

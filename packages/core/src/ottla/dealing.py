@@ -28,15 +28,18 @@ class PartitionColumn(Protocol):
 Begin: TypeAlias = Callable[[PartitionQueue, ProducerBatch], None]
 
 RUN_MEMORY: Final = 256 * 1024
-"""What the records of a run may occupy: about a thousand of 100 bytes, after which more together is not hashed faster."""
+"""What the records of any run may occupy: about a thousand of 100 bytes. More together are not hashed faster."""
 
 RUN_SHARE: Final = 8 * 1024
-"""For each partition there may be so much: to deal a partition its records takes longer than ten of these do."""
+"""Where that is more, a run may have so much for each partition, which costs the dealer as much as ten records do."""
+
+MOST_RUN_MEMORY: Final = 2 * 1024 * 1024
+"""But no more than this: while a run is dealt nobody else queues anything."""
 
 
 def run_memory(partitions: int, capacity: int) -> int:
     """What the records of a run may occupy, where all that are queued may occupy *capacity*."""
-    return max(RUN_MEMORY, min(partitions * RUN_SHARE, capacity // 16))
+    return max(RUN_MEMORY, min(partitions * RUN_SHARE, MOST_RUN_MEMORY, capacity // 16))
 
 
 @attrs.frozen(kw_only=True)

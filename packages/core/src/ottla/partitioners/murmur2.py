@@ -29,7 +29,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 class Murmur2Partitioner:
     """Keys by their hash, over all partitions whether available or not; the rest by *choice*.
 
-    Records of `send` come by `partition_column`, a thousand keys at once; one after the other only from elsewhere.
+    Records of `send` come by `partition_column`, many keys at once; one after the other only from elsewhere.
     """
 
     def __init__(self, choice: StickyChoice, *, ignore_keys: bool = False) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from ottla.partitioners.murmur2_hash import MULTIPLIER, SEED, murmur2
@@ -20,10 +21,15 @@ _LANE: Final = 64
 _WORD: Final = 0xFFFFFFFF
 _FEW: Final = 12
 """So many keys take no longer one by one."""
+_MANY: Final = 2048
+"""So many at once: more are hardly faster, and masks for any number of lanes would be kept."""
 
 
 def murmur2_column(keys: Sequence[bytes]) -> Sequence[int]:
     """The hashes of all keys, in their order, as unsigned 32-bit numbers."""
+    if len(keys) > _MANY:
+        parts = (murmur2_column(keys[start : start + _MANY]) for start in range(0, len(keys), _MANY))
+        return list(chain.from_iterable(parts))
     if len(keys) <= _FEW or sys.byteorder == "big":
         return [murmur2(key) for key in keys]
     sizes = set(map(len, keys))

@@ -36,6 +36,8 @@ _NEAR_MS: Final = 1 << 20
 _FAR_COST: Final = 7
 """What the delta of any other timestamp may take beyond those three bytes."""
 
+_NO_HEADERS: Final = b"\0"
+
 _FRAME: Final = 10
 """Length (2 bytes), attributes (1), timestamp delta (3), sizes of a null key (1) and of a value (2), no headers (1)."""
 
@@ -47,7 +49,7 @@ _first: Final = itemgetter(0)
 _NAMES_KEPT: Final = 1000
 _LONGEST_NAME_KEPT: Final = 100
 _names: dict[str, bytes] = {}
-"""Of header names, with their size before them."""
+"""The bytes of header names, each behind its size; the first ones that were seen."""
 
 _LONGER_SIZES: Final = 12
 """One byte more for each 4096 bytes pays for what sizes of 8192 and above take beyond two bytes each."""
@@ -158,10 +160,10 @@ class ObjectColumns:
                 used += len(value)
             if key is not None:
                 used += len(key)
-            section = b"\0"
+            section = _NO_HEADERS
             if headers:
                 section = encode_headers(headers)
-                used += len(section)
+                used += len(section) - len(_NO_HEADERS)
             if used > self._limit and index:
                 return None
             if timestamp_ms != self._moment:
@@ -189,7 +191,7 @@ class ObjectColumns:
             if self._headers is not None:
                 self._headers.append(section)
             elif headers:
-                self._headers = [*[b"\0"] * index, section]
+                self._headers = [*[_NO_HEADERS] * index, section]
                 self._note_columns()
             if self._callbacks is not None:
                 self._callbacks.append(on_delivery)
@@ -210,6 +212,8 @@ class ObjectColumns:
         values, keys, headers = chosen(other._values), chosen(other._keys), chosen(other._headers)
         used = self._used + len(indexes) * OBJECT_COST
         used += sum(_total(column, nulls=other._nulls) for column in (values, keys, headers))
+        if headers is not None:
+            used -= len(headers) * len(_NO_HEADERS)
         if used > self._limit and (len(indexes) > 1 or self._values):
             fitting = self._fitting(values, keys, headers)
             return self.extend(other, indexes[:fitting]) if fitting else 0
@@ -224,7 +228,7 @@ class ObjectColumns:
         self._values += values
         self._nulls |= other._nulls or (count > 0 and (keys is None) != (self._keys is None))
         self._keys = _joined(self._keys, count, keys, len(values), filler=None)
-        self._headers = _joined(self._headers, count, headers, len(values), filler=b"\0")
+        self._headers = _joined(self._headers, count, headers, len(values), filler=_NO_HEADERS)
         self._callbacks = _joined(self._callbacks, count, chosen(other._callbacks), len(values), filler=None)
         self._note_columns()
         other._forget_callbacks(indexes)
@@ -343,7 +347,7 @@ class ObjectColumns:
         self._keys, self._values, self._headers, self._keyed = None, [], None, None
 
     def _note_columns(self) -> None:
-        """Another column has begun."""
+        """See which of the short ways are left, now that there may be other columns."""
         plain = self._headers is None and self._callbacks is None
         self._bare = plain and self._keys is None
         self._keyed = self._keys if plain else None
@@ -353,15 +357,18 @@ class ObjectColumns:
             for index in indexes:
                 self._callbacks[index] = None
 
-    def _fitting(self, *columns: Sequence[bytes | None] | None) -> int:
+    def _fitting(
+        self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[bytes] | None
+    ) -> int:
         """How many of these records there is room for."""
-        sizes = (map(_length, column) for column in columns if column is not None)
-        occupied = accumulate((OBJECT_COST + sum(parts) for parts in zip(*sizes, strict=True)), initial=self._used)
+        sizes = (map(_length, column) for column in (values, keys, headers) if column is not None)
+        each = OBJECT_COST - (0 if headers is None else len(_NO_HEADERS))
+        occupied = accumulate((sum(parts, each) for parts in zip(*sizes, strict=True)), initial=self._used)
         return max(bisect_right(list(occupied), self._limit) - 1, 0 if self._values else 1)
 
     def _refuse_headers(self, magic: int) -> None:
         for index, section in enumerate(self._headers or ()):
-            if section != b"\0":
+            if section != _NO_HEADERS:
                 raise no_headers(magic, index=index)
 
 
@@ -375,9 +382,9 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def _header_name(name: str) -> bytes:
-    """How a header with this name begins. Programs have few names, and the first ones are kept."""
+    """How a header with this name begins. Programs have few names."""
     try:
-        encoded = str.encode(name)  # not one of a class derived from str
+        encoded = name.encode()
     except UnicodeEncodeError as error:
         raise InvalidRecord(f"the header name {name!r} cannot be written as UTF-8: {error}") from error
     start = varint(len(encoded)) + encoded

@@ -21,7 +21,7 @@ _TWO_BYTES: Final = len(VARINT)
 """Sizes below this take at most two bytes, and are found in the tables."""
 
 _MOST_FRAME: Final = 32
-"""More than a record takes beside its key and value when it has no headers."""
+"""More than a record takes beside its key, its value and its headers."""
 
 _SIZED: Final = tuple(size + len(encoded) for size, encoded in enumerate(VARINT))
 """What bytes take together with the varint of their size."""
@@ -126,7 +126,7 @@ def _any(
     deltas: Sequence[bytes],
     offsets: Sequence[bytes],
 ) -> list[bytes]:
-    """Whatever the others do not take: headers, nulls, large records."""
+    """Whatever the columns do not take: nulls, large records."""
     fragments: list[bytes] = []
     for key, value, header_section, delta, offset in zip(
         keys or repeat(None), values, headers or repeat(b"\0"), deltas, offsets, strict=False
