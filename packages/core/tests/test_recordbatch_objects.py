@@ -364,6 +364,14 @@ def test_whatever_comes_with_a_value_is_read_back_whether_others_had_it_or_not(
     ]
 
 
+@pytest.mark.parametrize("fitting", range(1, 10))
+def test_as_many_records_are_moved_as_there_is_room_for(fitting: int) -> None:
+    rows: list[Row] = [(b"key", b"value", [("name", b"content")] if index % 3 == 0 else [], NOW) for index in range(10)]
+    there = ObjectColumns(filled(rows[:fitting]).memory())
+
+    assert there.extend(filled(rows), range(10)) == fitting
+
+
 def ignore(_metadata: object, _error: object) -> None:
     """A callback."""
 

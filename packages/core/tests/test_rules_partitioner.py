@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla import BufferExhausted, Delivery, OttlaError, PluginBroken, RecordMetadata
-from ottla.dealing import Dealer
+from ottla.dealing import Dealer, run_memory
 from ottla.interfaces import Header, TopicView
 from ottla.partitioners.murmur2 import partition_for_key
 from simulated_producer import HANG_GUARD, Calling, simulated
@@ -181,6 +181,16 @@ def test_a_run_asks_for_memory_seldom_and_gives_back_what_its_records_do_not_nee
         assert max(held) == memory
         assert len(set(held)) <= 6
         assert world.pool.free == world.pool.capacity
+
+
+@pytest.mark.parametrize(
+    ("partitions", "buffer_memory", "most"),
+    [(32, 32 << 20, 256 << 10), (33, 32 << 20, 264 << 10), (10_000, 1 << 30, 2 << 20), (10_000, 16 << 20, 1 << 20)],
+)
+def test_a_run_is_as_large_as_its_partitions_are_many_but_leaves_memory_for_others(
+    partitions: int, buffer_memory: int, most: int
+) -> None:
+    assert run_memory(partitions, buffer_memory) == most
 
 
 @pytest.mark.rule("partitioner.run", "accumulator.many.share")
