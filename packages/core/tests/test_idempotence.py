@@ -273,6 +273,29 @@ def test_while_one_is_tried_again_nothing_behind_it_leaves() -> None:
         assert world.log() == [b"first", b"0", b"1", b"new"]
 
 
+@pytest.mark.rule("accumulator.order.window")
+def test_behind_one_that_may_be_written_already_no_new_one_leaves_while_it_is_tried_again() -> None:
+    with simulated(1, config={**ONE_BY_ONE, "request.timeout.ms": 5_000}) as world:
+        world.producer.send("t", b"first")
+        world.settle()
+        [lost] = fly(world, b"0")
+        world.network.cut(1)
+        world.cluster.brokers[1].codes.append(None)
+        world.run_until(lambda: not lost._batch.in_flight)
+        world.run_until(lambda: lost._batch.in_flight)
+        before = asked(world, "Produce")
+
+        for number in range(1, 9):
+            world.producer.send("t", b"%d" % number)
+        world.pass_time(1.0)
+
+        assert asked(world, "Produce") <= before + 1  # its own
+        world.settle()
+        assert world.log() == [b"first", *(b"%d" % number for number in range(9))]
+        assert lost.result().offset == 1
+        assert {epoch for epoch, _, _ in stamps(world)} == {0}
+
+
 def test_a_duplicate_is_a_success() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)

@@ -35,6 +35,9 @@ class OrderRefused(enum.Enum):
 class _Numbers:
     """The numbers of one partition. `in_flight` are the stamped batches that have no outcome yet, in order.
 
+    While the first of them may be written already, and is tried again, no new one leaves: a broker remembers five
+    batches, and when it has taken five others it no longer knows that one.
+
     `known`: brokers hold state of this producer id, so that they refuse a batch out of order. Before that they take
     any first number, and two batches under way at once could be written the wrong way round.
     `missing`: a batch was given up that may have been written or may not; so what comes next is not certain.
@@ -54,6 +57,11 @@ class _Numbers:
     def quiet(self) -> bool:
         """Whether nothing of it is under way."""
         return not self.in_flight and not self.on_the_wire
+
+    @property
+    def first_undecided(self) -> bool:
+        """Whether the first batch in flight may be written already."""
+        return bool(self.in_flight) and self.in_flight[0].undecided
 
     def begin(self, owner: ProducerId) -> None:
         """Count from 0 again, for another id or epoch."""
@@ -112,7 +120,7 @@ class Sequences:
         if numbers.quiet and not own:
             return True
         certain = not numbers.missing and not numbers.astray
-        return certain and (numbers.quiet or (numbers.known and own))
+        return certain and (numbers.quiet or (numbers.known and own and not numbers.first_undecided))
 
     def stamp(self, batch: ProducerBatch) -> None:
         """Number a batch that leaves for the first time; one that has a stamp keeps it."""
