@@ -63,9 +63,9 @@ class Allowances:
             allowed = self.sizes.grown(batch.columns, topic, charge)
             if memory + charge > allowed:
                 return Room.FULL
-        step = max(charge, min(memory, self.sizes.target), memory // 4)
-        if batch.partition == UNDECIDED:
-            step = max(charge, 3 * memory)  # a run is soon dealt, and what it has not used is free again
+        # A run is soon dealt, and what it has not used is free again.
+        run = batch.partition == UNDECIDED
+        step = max(charge, 3 * memory if run else max(min(memory, self.sizes.target), memory // 4))
         if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
             allowed = max(memory + step, batch.held_bytes)
         if not self._hold(batch, least=memory + charge, most=allowed):

@@ -21,6 +21,12 @@ class Constant(Sequence[int]):
         self.number = number
         self._count = count
 
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> Self | None:
+        """These, if there are some and all are one number."""
+        alike = bool(numbers) and numbers.count(numbers[0]) == len(numbers)
+        return cls(numbers[0], len(numbers)) if alike else None
+
     @overload
     def __getitem__(self, index: int) -> int: ...
 

@@ -65,7 +65,6 @@ class ObjectColumns:
 
     __slots__ = (
         "_acquire",
-        "_bare",
         "_callbacks",
         "_closed",
         "_count",
@@ -73,13 +72,13 @@ class ObjectColumns:
         "_far_bytes",
         "_headers",
         "_high",
-        "_keyed",
         "_keys",
         "_limit",
         "_low",
         "_moment",
         "_moments",
         "_nulls",
+        "_plain",
         "_release",
         "_since",
         "_starts",
@@ -104,8 +103,7 @@ class ObjectColumns:
         self._headers: list[bytes] | None = None
         self._callbacks: list[OnDelivery | None] | None = None
         self._nulls = False  # among the values, or among the keys if there are some
-        self._bare = True  # no record has a key, headers or a callback yet
-        self._keyed: list[bytes | None] | None = None  # the keys, if no record has headers or a callback yet
+        self._plain = True  # no record has headers or a callback yet
         self._facts: Facts | None = None
         self._count = 0  # once encoded
         self.lock = Lock()
@@ -135,20 +133,18 @@ class ObjectColumns:
         try:
             values = self._values
             index = len(values)
-            # What most records are, in the same millisecond as the one before: 80 to 100 ns less than what follows.
-            if on_delivery is None and timestamp_ms is None and value and not headers:
-                if key is None:
+            # What most records are, in the same millisecond as the one before: 40 to 65 ns less than what follows.
+            if on_delivery is None and timestamp_ms is None and value and not headers and self._plain:
+                keys = self._keys
+                if (key is None) is (keys is None):
                     used = self._used + OBJECT_COST + len(value)
-                    if self._bare and used <= self._limit and self._since <= time_ns() < self._until:
-                        self._used = used
-                        values.append(value)
-                        return index
-                elif self._keyed is not None:
-                    used = self._used + OBJECT_COST + len(value) + len(key)
+                    if key is not None:
+                        used += len(key)
                     if used <= self._limit and self._since <= time_ns() < self._until:
                         self._used = used
                         values.append(value)
-                        self._keyed.append(key)
+                        if keys is not None:
+                            keys.append(key)
                         return index
             now = 0
             if timestamp_ms is None:
@@ -187,17 +183,16 @@ class ObjectColumns:
             elif key is not None:
                 self._keys = [*[None] * index, key]
                 self._nulls = self._nulls or index > 0
-                self._note_columns()
             if self._headers is not None:
                 self._headers.append(section)
             elif headers:
                 self._headers = [*[_NO_HEADERS] * index, section]
-                self._note_columns()
+                self._plain = False
             if self._callbacks is not None:
                 self._callbacks.append(on_delivery)
             elif on_delivery is not None:
                 self._callbacks = [*[None] * index, on_delivery]
-                self._note_columns()
+                self._plain = False
             return index
         finally:
             self._release()
@@ -230,7 +225,7 @@ class ObjectColumns:
         self._keys = _joined(self._keys, count, keys, len(values), filler=None)
         self._headers = _joined(self._headers, count, headers, len(values), filler=_NO_HEADERS)
         self._callbacks = _joined(self._callbacks, count, chosen(other._callbacks), len(values), filler=None)
-        self._note_columns()
+        self._plain = self._headers is None and self._callbacks is None
         other._forget_callbacks(indexes)
         return len(values)
 
@@ -344,13 +339,7 @@ class ObjectColumns:
         return Timestamps(self._moments, self._starts, len(self._values))
 
     def _let_go(self) -> None:
-        self._keys, self._values, self._headers, self._keyed = None, [], None, None
-
-    def _note_columns(self) -> None:
-        """See which of the short ways are left, now that there may be other columns."""
-        plain = self._headers is None and self._callbacks is None
-        self._bare = plain and self._keys is None
-        self._keyed = self._keys if plain else None
+        self._keys, self._values, self._headers = None, [], None
 
     def _forget_callbacks(self, indexes: Sequence[int]) -> None:
         if self._callbacks is not None:
@@ -427,8 +416,7 @@ def _sizes(column: Sequence[bytes | None], *, nulls: bool) -> Sequence[int]:
     if nulls and None in column:
         return array("i", [-1 if part is None else len(part) for part in column])
     sizes = list(map(len, column))  # type: ignore[arg-type]  # none is null
-    alike = bool(sizes) and sizes.count(sizes[0]) == len(sizes)
-    return Constant(sizes[0], len(sizes)) if alike else array("i", sizes)
+    return Constant.of(sizes) or array("i", sizes)
 
 
 class ObjectEncoder:

@@ -55,9 +55,8 @@ def encode_records(
     """
     deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
     header_sizes = None if headers is None else _sizes(headers)
-    longest = _most(value_sizes) + _MOST_FRAME
-    longest += sum(_most(sizes) for sizes in (key_sizes, header_sizes) if sizes is not None)
-    if nulls or longest >= _TWO_BYTES:
+    longest = sum(_most(column) for column in (value_sizes, key_sizes, header_sizes) if column is not None)
+    if nulls or longest + _MOST_FRAME >= _TWO_BYTES:
         return b"".join(_any(keys, values, headers, deltas, offsets))
     sizes = [_sizes(deltas), _sized(value_sizes)]
     columns: list[Sequence[bytes]] = [deltas, offsets]
@@ -68,10 +67,11 @@ def encode_records(
         columns += [_varints(key_sizes, VARINT), keys, _varints(value_sizes, VARINT), values]  # type: ignore[list-item]
     null_key = int(keys is None)
     if headers is None or header_sizes is None:
-        columns.insert(0, _lengths(sizes, _NEXT, frame=null_key + 1))
+        lengths = _lengths(sizes, _NEXT, frame=null_key + 1)
     else:
-        columns.insert(0, _lengths([*sizes, header_sizes], VARINT, frame=null_key))
+        lengths = _lengths([*sizes, header_sizes], VARINT, frame=null_key)
         columns.append(headers)
+    columns.insert(0, lengths)
     fragments = [b""] * (len(columns) * len(values))
     for place, column in enumerate(columns):
         fragments[place :: len(columns)] = column
@@ -99,7 +99,7 @@ def _lengths(columns: Sequence[Sequence[int]], table: Sequence[bytes], *, frame:
 
 def _sizes(column: Sequence[bytes]) -> Sequence[int]:
     sizes = list(map(len, column))
-    return Constant(sizes[0], len(sizes)) if sizes.count(sizes[0]) == len(sizes) else sizes
+    return Constant.of(sizes) or sizes
 
 
 def _sized(sizes: Sequence[int]) -> Sequence[int]:
