@@ -24,6 +24,7 @@ class Figures:
     fastest: float
     cpu_per_million: float
     peak_memory: int
+    memory_taken: int
     ratio: float | None
     ratios: tuple[float, ...]
 
@@ -43,6 +44,7 @@ def figures(runs: Sequence[Run], peer: str, *, ours: str = OURS) -> Figures | No
         fastest=max(run.rate for run in valid),
         cpu_per_million=median(run.cpu_per_million for run in valid),
         peak_memory=max(run.measurement.peak_memory for run in valid if run.measurement),
+        memory_taken=max(run.measurement.memory_taken for run in valid if run.measurement),
         ratio=median(ratios) if ratios else None,
         ratios=ratios,
     )
@@ -52,7 +54,7 @@ def table(rows: Sequence[Figures], *, title: str) -> Table:
     """The figures to look at."""
     shown = Table(title=title, title_justify="left")
     shown.add_column("peer", no_wrap=True)
-    for heading in ("runs", "records/s", "min - max", "CPU s/million", "peak MiB", "Ottla / peer", "min - max"):
+    for heading in ("runs", "records/s", "min - max", "CPU s/million", "MiB, taken", "Ottla / peer", "min - max"):
         shown.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         rival = row.ratio is not None and row.peer != OURS
@@ -62,7 +64,7 @@ def table(rows: Sequence[Figures], *, title: str) -> Table:
             f"{row.rate:,.0f}",
             f"{row.slowest:,.0f} - {row.fastest:,.0f}",
             f"{row.cpu_per_million:.2f}",
-            f"{row.peak_memory / 2**20:.0f}",
+            f"{row.peak_memory / 2**20:.0f}, {row.memory_taken / 2**20:.0f}",
             f"{row.ratio:.2f}" if rival else "",
             f"{min(row.ratios):.2f} - {max(row.ratios):.2f}" if rival else "",
         )

@@ -12,11 +12,12 @@ import sys
 from asyncio import Runner
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import attrs
-from stopwatch import Measurement, Stopwatch, peak_memory
+from stopwatch import Measurement, Stopwatch, memory_now, peak_memory
 from workload import Workload
 
 WARM_UP: Final = 2_000
@@ -74,6 +75,7 @@ class OttlaPeer:
             record_encoder=encoder,
             security_protocol=workload.security,
             ssl_truststore_location=workload.authorities,
+            **({"buffer_memory": workload.buffer_mib << 20} if workload.buffer_mib else {}),
         )
 
     def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
@@ -107,7 +109,7 @@ class OttlaTablePeer(OttlaPeer):
 
 
 class ConfluentPeer:
-    """`produce` with `poll(0)` now and then; its queue has no limit, so that it never raises BufferError."""
+    """`produce` with `poll(0)` now and then; its queue has a limit only where memory is compared."""
 
     def __init__(
         self,
@@ -133,7 +135,7 @@ class ConfluentPeer:
                 "max.in.flight.requests.per.connection": workload.max_in_flight,
                 "partitioner": "murmur2_random",
                 "queue.buffering.max.messages": 0,
-                "queue.buffering.max.kbytes": 2**31 - 1,
+                "queue.buffering.max.kbytes": (workload.buffer_mib or 0) << 10 or 2**31 - 1,
                 **workload.librdkafka_security,
                 **settings,
             }
@@ -142,12 +144,23 @@ class ConfluentPeer:
     def send(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> None:
         """Send and flush."""
         produce, topic, headers, counter = self._producer.produce, self._topic, self._headers, self._counter
-        for start in range(0, len(values), POLL_EVERY):
-            part = slice(start, start + POLL_EVERY)
-            for value, key in zip(values[part], keys[part], strict=True):
-                produce(topic, value, key, headers=headers, on_delivery=counter)
+        records = zip(values, keys, strict=True)
+        for _ in range(0, len(values), POLL_EVERY):
+            for value, key in islice(records, POLL_EVERY):
+                try:
+                    produce(topic, value, key, headers=headers, on_delivery=counter)
+                except BufferError:
+                    self._wait_and_produce(value, key)
             self._producer.poll(0)
         self._producer.flush()
+
+    def _wait_and_produce(self, value: bytes, key: bytes | None) -> None:
+        while True:
+            self._producer.poll(0.01)
+            try:
+                return self._producer.produce(self._topic, value, key, headers=self._headers, on_delivery=self._counter)
+            except BufferError:
+                continue
 
     def close(self) -> None:
         """It has no end of its own."""
@@ -272,6 +285,7 @@ def run(name: str, servers: str, topic: str, workload: Workload) -> Measurement:
     else:
         work = partial(peer.send, values, keys)
         peer.send(values[:WARM_UP], keys[:WARM_UP])
+    before = memory_now()
     with Stopwatch() as watch:
         work()
     peer.close()
@@ -281,6 +295,7 @@ def run(name: str, servers: str, topic: str, workload: Workload) -> Measurement:
         seconds=watch.seconds,
         cpu_seconds=watch.cpu_seconds,
         peak_memory=peak_memory(),
+        memory_taken=max(0, peak_memory() - before),
     )
 
 

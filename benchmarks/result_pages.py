@@ -78,6 +78,8 @@ def _summary(results: Sequence[Result]) -> list[str]:
         "|---|---:|---:|---:|---:|",
     ]
     for each in results:
+        if not each.rates:
+            continue  # ours alone
         native, python = each.scenario.peers[0], each.scenario.peers[1]
         cells = [each.rates.get(native), each.cpu.get(native), each.rates.get(python), each.cpu.get(python)]
         lines.append(f"| {_name(each)} | " + " | ".join(str(cell or "") for cell in cells) + " |")
@@ -90,11 +92,11 @@ def _details(results: Sequence[Result]) -> list[str]:
         lines += [
             f"### {_name(each)}",
             "",
-            "| | records/s | lowest - highest | CPU s/million | peak MiB |",
-            "|---|---:|---:|---:|---:|",
+            "| | records/s | lowest - highest | CPU s/million | peak MiB | taken to send |",
+            "|---|---:|---:|---:|---:|---:|",
             *(
                 f"| {row.peer} | {row.rate:,.0f} | {row.slowest:,.0f} - {row.fastest:,.0f} | "
-                f"{row.cpu_per_million:.2f} | {row.peak_memory / 2**20:.0f} |"
+                f"{row.cpu_per_million:.2f} | {row.peak_memory / 2**20:.0f} | {row.memory_taken / 2**20:.0f} |"
                 for row in each.rows
             ),
             "",

@@ -85,6 +85,9 @@ def save(
 @click.option("--linger-ms", default=5)
 @click.option("--batch-size", default=16_384)
 @click.option("--max-in-flight", default=5)
+@click.option(
+    "--buffer-mib", type=click.IntRange(min=1), help="What Ottla and confluent-kafka may keep of the records."
+)
 @click.option("--idempotent", is_flag=True, help="enable.idempotence for everyone; else it is off for everyone.")
 @click.option("--security", type=click.Choice(["PLAINTEXT", "SSL"]), default="PLAINTEXT")
 @click.option(

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Self
 
 import attrs
+import psutil
 
 
 @attrs.frozen(kw_only=True)
 class Measurement:
     """What a run says of itself. `sent` counts the warm-up too, the times do not.
 
-    `called_back` is None when no callbacks were asked for.
+    `called_back` is None when no callbacks were asked for. Memory is in bytes: at its highest, and what of it came
+    after sending had begun.
     """
 
     sent: int
@@ -23,6 +25,7 @@ class Measurement:
     seconds: float
     cpu_seconds: float
     peak_memory: int
+    memory_taken: int
 
 
 class Stopwatch:
@@ -40,6 +43,11 @@ class Stopwatch:
     def __exit__(self, *error: object) -> None:
         self.seconds = time.perf_counter() - self._started
         self.cpu_seconds = _cpu_seconds() - self._cpu
+
+
+def memory_now() -> int:
+    """Bytes that this process has in memory."""
+    return int(psutil.Process().memory_info().rss)
 
 
 def peak_memory() -> int:

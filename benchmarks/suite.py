@@ -1,6 +1,6 @@
 """The whole benchmark: every scenario, every peer, then latencies; `python benchmarks/suite.py --help`.
 
-Takes half an hour with five rounds; `--only partitions` and `--rounds 1` are for a look.
+Takes about an hour with five rounds; `--only partitions` and `--rounds 1` are for a look.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from typing import Any, Final, TypeVar, overload
 
 import attrs
 
@@ -13,6 +14,32 @@ T = TypeVar("T")
 DISTINCT_VALUES: Final = 10_000
 DISTINCT_KEYS: Final = 100_000
 HEADERS: Final[list[tuple[str, Any]]] = [("trace", b"4bf92f3577b34da6"), ("source", b"bench")]
+
+
+class Repeated(Sequence[T]):
+    """A few things again and again, so that ten million of them take no more memory than a thousand."""
+
+    def __init__(self, pool: Sequence[T], count: int) -> None:
+        self._pool = pool
+        self._count = count
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        places = range(self._count)[index]
+        if isinstance(places, int):
+            return self._pool[places % len(self._pool)]
+        return [self._pool[place % len(self._pool)] for place in places]
+
+    def __iter__(self) -> Iterator[T]:
+        return islice(cycle(self._pool), self._count)
+
+    def __len__(self) -> int:
+        return self._count
 
 
 @attrs.frozen(kw_only=True)
@@ -33,6 +60,8 @@ class Workload:
     max_in_flight: int = 5
     idempotent: bool = False
     security: str = "PLAINTEXT"
+    buffer_mib: int | None = None
+    """What a producer may keep of the records; None: Ottla its default, confluent-kafka as much as it wants."""
     authorities: str | None = None
     """With SSL: the file with the authorities that a broker's certificate may come from."""
 
@@ -52,13 +81,9 @@ class Workload:
         pick = random.Random(2).choices
         count_of_words = self.value_size // 9 + 1
         pool = [b" ".join(pick(words, k=count_of_words))[: self.value_size] for _ in range(DISTINCT_VALUES)]
-        return _repeated(pool, count)
+        return Repeated(pool, count)
 
     def keys(self, count: int) -> Sequence[bytes | None]:
         """So many keys in turn, or none."""
         pool = [b"key-%09d" % number for number in range(self.distinct_keys)] if self.keyed else [None]
-        return _repeated(pool, count)
-
-
-def _repeated(pool: Sequence[T], count: int) -> Sequence[T]:
-    return (list(pool) * (count // len(pool) + 1))[:count]
+        return Repeated(pool, count)
