@@ -47,7 +47,8 @@ NOT_HAD: Final = ("not to be had", "not available")
 NOT_TAKEN: Final = """\
 ## Refused
 
-Settings of Java's producer that cannot be had here. Setting one is an error that says what to do instead.
+Settings of Java's producer that cannot be had here. Setting one to anything but what is the case here anyway is an
+error that says what to do instead.
 """
 
 ABSENT: Final = """\

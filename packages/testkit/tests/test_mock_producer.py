@@ -35,12 +35,22 @@ from ottla import (
 )
 from ottla.errors import WrongCall
 from ottla.partitioners.murmur2 import partition_for_key
+from ottla.recordbatch.section import SealedBatch
+from ottla.tables.sealed import TableSealer
+from ottla.transaction_manager import SharedTransaction
 from ottla_testkit.mock_producer import MockProducer, SentRecord
 
 METHODS = [name for name, _method in inspect.getmembers(Producer, inspect.isfunction) if not name.startswith("_")]
 BROKEN = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 Make = Callable[..., MockProducer]
+
+
+def sealed(*values: str) -> SealedBatch:
+    """One batch of these, made without a producer."""
+    sealer = TableSealer({"bootstrap.servers": "mock:9092"}, {"orders": 1})
+    [batch] = sealer.seal("orders", pa.table({"value": list(values)})).batches
+    return batch
 
 
 @pytest.fixture
@@ -359,11 +369,15 @@ def test_it_closes_at_the_end_of_its_block(make: Make) -> None:
     assert delivery.done()
 
 
-@pytest.mark.parametrize("method", ["send", "send_table", "flush", "close"])
+@pytest.mark.parametrize("method", ["send", "send_table", "send_sealed", "flush", "close"])
 def test_the_next_call_of_a_method_can_be_made_to_raise(mock_producer: MockProducer, method: str) -> None:
     error = FlushTimeout(mock_producer.flush(), "planned")
     mock_producer.raise_next(method, error)
-    arguments = {"send": ("orders", b"1"), "send_table": ("orders", pa.table({"value": ["1"]}))}.get(method, ())
+    arguments = {
+        "send": ("orders", b"1"),
+        "send_table": ("orders", pa.table({"value": ["1"]})),
+        "send_sealed": (sealed("1"),),
+    }.get(method, ())
 
     with pytest.raises(FlushTimeout) as caught:
         getattr(mock_producer, method)(*arguments)
@@ -404,6 +418,16 @@ def test_a_batch_of_a_table_s_rows_is_answered_together(waiting: MockProducer) -
     assert list(delivery.failed_rows()) == [0, 1, 2]
 
 
+def test_a_sealed_batch_is_sent_and_answered_as_its_rows(waiting: MockProducer) -> None:
+    delivery = waiting.send_sealed(sealed("1", "2", "3"))
+    assert [(record.partition, record.value) for record in waiting.history] == [(0, b"1"), (0, b"2"), (0, b"3")]
+    assert (waiting.pending, delivery.done()) == (3, False)
+
+    waiting.complete_next()
+
+    assert delivery.result(0).acknowledged == 3
+
+
 # Transactions
 
 
@@ -433,6 +457,21 @@ def test_an_aborted_transaction_leaves_nothing_behind(transactional: MockProduce
     assert isinstance(delivery.exception(0), TransactionAborted)
     assert (transactional.history, transactional.uncommitted_records, transactional.committed_offsets) == ((), (), ())
     assert (transactional.commit_count, transactional.abort_count) == (0, 1)
+
+
+@pytest.mark.parametrize("auto_complete", [True, False])
+def test_records_for_somebody_else_s_transaction_are_history_once_it_is_left(
+    make: Make, *, auto_complete: bool
+) -> None:
+    producer = make({"transactional.id": "shared"}, auto_complete=auto_complete)
+    producer.join_transaction(SharedTransaction(transactional_id="shared", producer_id=5, epoch=0, level=2))
+    delivery = producer.send("orders", b"1")
+    assert (producer.history, len(producer.uncommitted_records)) == ((), 1)
+
+    report = producer.leave_transaction()
+
+    assert (report.acknowledged, delivery.done()) == (1, True)
+    assert ([record.value for record in producer.history], producer.uncommitted_records) == ([b"1"], ())
 
 
 def test_transactions_follow_each_other(transactional: MockProducer) -> None:

@@ -13,7 +13,7 @@ from pyspark import SparkFiles
 
 from ottla.config import PluginValues
 
-LOCATIONS: Final = ("ssl.keystore.location", "ssl.truststore.location", "sasl.oauthbearer.token.location")
+LOCATIONS: Final = ("ssl.keystore.location", "ssl.truststore.location")
 
 
 def with_shipped_files(settings: Mapping[str, Any]) -> PluginValues:

@@ -148,6 +148,8 @@ def _open(name: str, type: Callable[[Any], Any], meaning: str, *, default: Any =
     return ConfigKey(name=name, type=type, default=default, meaning=meaning)
 
 
+_NO_CHOICE: Final = "Java's usual values are accepted, and change nothing"
+
 KEYS: Final[Sequence[ConfigKey]] = (
     _open("ssl.truststore.location", _path, "the file with the authorities to trust; none: those of the system"),
     _open("ssl.truststore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content tells"),
@@ -177,12 +179,12 @@ KEYS: Final[Sequence[ConfigKey]] = (
     _open("ssl.cipher.suites", _suites, "the cipher suites that may be used, by Java's or by OpenSSL's names"),
     _open("ssl.engine.factory.class", _factory, "not available: a Java class"),
     _open("ssl.provider", _one_of_javas(), "not available: OpenSSL is used"),
-    _open("ssl.keymanager.algorithm", _one_of_javas("SunX509", "NewSunX509", "PKIX"), "accepted, and changes nothing"),
-    _open("ssl.trustmanager.algorithm", _one_of_javas("PKIX", "SunX509"), "accepted, and changes nothing"),
+    _open("ssl.keymanager.algorithm", _one_of_javas("SunX509", "NewSunX509", "PKIX"), _NO_CHOICE),
+    _open("ssl.trustmanager.algorithm", _one_of_javas("PKIX", "SunX509"), _NO_CHOICE),
     _open(
         "ssl.secure.random.implementation",
         _one_of_javas("SHA1PRNG", "NativePRNG", "NativePRNGNonBlocking", "DRBG"),
-        "accepted, and changes nothing",
+        _NO_CHOICE,
     ),
 )
 

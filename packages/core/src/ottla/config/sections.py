@@ -275,7 +275,8 @@ class DeliveryConfig:
         "max.in.flight.requests.per.connection",
         integer(least=1),
         default=5,
-        meaning="Requests awaiting an answer on one connection; 1 keeps the order when a batch is retried.",
+        meaning="Requests awaiting an answer on one connection. Up to 5 keep the order when a batch is tried again; "
+        "without idempotence only 1 does.",
     )
 
 

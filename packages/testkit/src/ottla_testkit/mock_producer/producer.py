@@ -16,6 +16,7 @@ from ottla.errors import DeliveryFailed, ErrorCode, WrongCall
 from ottla.interfaces import Header
 from ottla.producer import Producer
 from ottla.recordbatch.callbacks import OnDelivery
+from ottla.recordbatch.section import SealedBatch
 from ottla.reports import DeliveryReport
 from ottla.routes import Route
 from ottla.table_delivery import TableDelivery
@@ -31,6 +32,7 @@ _METHODS: Final = frozenset(
     {
         "send",
         "send_table",
+        "send_sealed",
         "flush",
         "close",
         "init_transactions",
@@ -39,6 +41,8 @@ _METHODS: Final = frozenset(
         "commit_transaction",
         "abort_transaction",
         "prepare_transaction",
+        "join_transaction",
+        "leave_transaction",
     }
 )
 
@@ -47,8 +51,8 @@ class MockProducer(Producer):
     """Takes what `Producer` takes, checks it in the same way, and connects to nothing; keys of security are ignored.
 
     Records are serialized, partitioned, encoded and compressed, and then wait in line. With *auto_complete* each is
-    acknowledged at once; without, by `complete_next`, or failed by `error_next`, and `flush`, `close` and
-    `commit_transaction` acknowledge what is left. Callbacks run on the thread that does so.
+    acknowledged at once; without, by `complete_next`, or failed by `error_next`, and `flush`, `close`,
+    `commit_transaction` and `leave_transaction` acknowledge what is left. Callbacks run on the thread that does so.
 
     *topics* are those of the cluster, by their number of partitions; None: every topic exists, with *partitions*.
     Nothing ever blocks: what a real producer would wait for in vain is raised at once.
@@ -87,7 +91,10 @@ class MockProducer(Producer):
 
     @property
     def history(self) -> Sequence[SentRecord]:
-        """Every record so far, in the order of `send`, whatever became of it; of transactions, the committed ones."""
+        """Every record so far, in the order of `send`, whatever became of it.
+
+        Of transactions those that were committed, and those that were joined and left: their end is somebody else's.
+        """
         return tuple(self._history)
 
     @property
@@ -215,6 +222,14 @@ class MockProducer(Producer):
         self._complete_if_automatic()
         return delivery
 
+    def send_sealed(self, batch: SealedBatch) -> TableDelivery:
+        self._raise("send_sealed")
+        with self._sending:
+            delivery = super().send_sealed(batch)
+            self._take()
+        self._complete_if_automatic()
+        return delivery
+
     def send_offsets_to_transaction(
         self,
         offsets: Mapping[Any, Any],
@@ -228,10 +243,15 @@ class MockProducer(Producer):
         report = super().commit_transaction(timeout)
         with self._sending:
             self.commit_count += 1
-            self._history += self._uncommitted
+            self._keep()
             self._committed_offsets += self._uncommitted_offsets
-            self._uncommitted.clear()
             self._uncommitted_offsets.clear()
+        return report
+
+    def leave_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        report = super().leave_transaction(timeout)
+        with self._sending:
+            self._keep()
         return report
 
     def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
@@ -288,6 +308,10 @@ class MockProducer(Producer):
     def _complete_if_automatic(self) -> None:
         if self.auto_complete:
             self._workings.rounds.answer_all()
+
+    def _keep(self) -> None:
+        self._history += self._uncommitted
+        self._uncommitted.clear()
 
     def _abort(self) -> None:
         with self._sending:

@@ -6,6 +6,7 @@ So nothing happens behind a test's back, and whatever `wake` would bring about i
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from ottla.accumulator import RecordAccumulator
 from ottla.errors import AbortableError, BrokerError, ErrorCode, OttlaError, ProducerClosed
@@ -13,6 +14,8 @@ from ottla.transaction_manager import Stance
 from ottla.transaction_manager.states import State
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.outbox import Outbox
+
+_ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
 
 
 class Rounds:
@@ -54,7 +57,7 @@ class Rounds:
         if coordinator is None:
             return
         manager = coordinator.manager
-        if manager.state in (State.COMMITTING, State.PREPARED) and self._outbox.pending:
+        if manager.state in _ENDING and self._outbox.pending:
             self.answer_all()  # and comes by here again
         coordinator.advance(self._clock(), settled=not self._outbox.pending)
         if manager.stance is not Stance.SEND and self._outbox.pending:
