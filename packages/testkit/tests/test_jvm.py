@@ -13,6 +13,12 @@ def test_a_main_class_runs_among_the_versions_jars(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_it_unpacks_while_it_runs_is_in_its_folder(tmp_path: Path) -> None:
+    command = jvm_command("/bin/java", version="4.3.0", jars=JARS, heap="100m", folder=tmp_path)
+
+    assert f"-Djava.io.tmpdir={tmp_path}" in command
+
+
 def test_a_version_with_log4j_is_told_to_print_its_log(tmp_path: Path) -> None:
     command = jvm_command("/bin/java", version="0.10.2.2", jars=JARS, heap="100m", folder=tmp_path)
 

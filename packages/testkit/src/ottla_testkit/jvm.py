@@ -42,8 +42,8 @@ def jvm_command(
     options: Sequence[str] = (),
     sustained: bool = False,
 ) -> list[str]:
-    """A command to which a main class and its arguments are added; `folder` takes a file that it refers to."""
-    command = [java, f"-Xmx{heap}", *(SUSTAINED if sustained else SOON_READY)]
+    """A command to which a main class and its arguments are added; `folder` takes files that it needs or unpacks."""
+    command = [java, f"-Xmx{heap}", f"-Djava.io.tmpdir={folder}", *(SUSTAINED if sustained else SOON_READY)]
     if needs_zookeeper(version):
         log4j = folder / "log4j.properties"
         log4j.write_text(LOG4J)
