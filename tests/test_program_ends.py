@@ -149,3 +149,89 @@ def test_a_child_that_ends_like_a_program_neither_sends_nor_waits_for_its_parent
 
     assert (log, code) == ("", 0)
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"parent"]
+
+
+IN_VAIN = """
+    import os, signal, sys, threading
+    from ottla import Producer, UndeliveredError
+    producer = Producer(bootstrap_servers=sys.argv[1], delivery_timeout_ms=4000, request_timeout_ms=1000)
+    producer.send("t", b"before").result(60)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(10):
+        producer.send("t", b"lost")
+    ctrl_c = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    ctrl_c.daemon = True  # else the program's end would wait for it first
+    ctrl_c.start()
+"""
+
+
+def without_brokers(mock_cluster: MockCluster, text: str) -> tuple[str, str, int]:
+    """What a program printed and logged, and its exit code: Ctrl-C comes while its records wait for brokers in vain."""
+    mock_cluster.create_topic("t")
+    with program(textwrap.dedent(IN_VAIN) + textwrap.dedent(text), mock_cluster.bootstrap_servers) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        for broker in mock_cluster.brokers:
+            mock_cluster.broker_down(broker)
+        out, log = child.communicate("go\n", timeout=HANG_GUARD)
+    return out, log, child.returncode
+
+
+def test_closing_again_after_ctrl_c_waits_again_and_tells(mock_cluster: MockCluster) -> None:
+    out, _log, code = without_brokers(
+        mock_cluster,
+        """
+        try:
+            producer.close()
+        except KeyboardInterrupt:
+            print("interrupted")
+        try:
+            producer.close()
+        except UndeliveredError as undelivered:
+            print(undelivered.report)
+        """,
+    )
+
+    assert (out.splitlines(), code) == (["interrupted", "1 acknowledged, 10 failed, 0 pending"], 0)
+
+
+def test_a_close_that_ctrl_c_ended_is_finished_with_the_program(mock_cluster: MockCluster) -> None:
+    _out, log, code = without_brokers(mock_cluster, "producer.close()")
+
+    assert code != 0
+    assert "KeyboardInterrupt" in log
+    assert "the program ended without closing its producer: 1 acknowledged, 10 failed, 0 pending" in log
+
+
+def test_ctrl_c_while_the_program_ends_gives_records_up_and_tells(mock_cluster: MockCluster) -> None:
+    _out, log, _code = without_brokers(mock_cluster, "")
+
+    told = "the program was interrupted while its producer had records to send: 1 acknowledged, 10 failed, 0 pending"
+    assert told in log
+
+
+def test_a_child_is_told_that_its_parent_s_records_are_not_its_own(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+
+    log, code = run(
+        """
+        import os, sys
+        from ottla import DeliveryFailed, Producer
+        with Producer(bootstrap_servers=sys.argv[1], linger_ms=1000) as producer:
+            delivery = producer.send("t", b"parent")
+            child = os.fork()
+            if child == 0:
+                try:
+                    delivery.result()
+                except DeliveryFailed as error:
+                    sys.exit(0 if "forked" in str(error) else 1)  # through the end of the block
+                sys.exit(2)
+            _, status = os.waitpid(child, 0)
+            delivery.result(60)
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+        mock_cluster.bootstrap_servers,
+    )
+
+    assert (log, code) == ("", 0)

@@ -5,6 +5,7 @@ Holds records until a batch is full or has lingered; knows nothing of requests o
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -19,7 +20,7 @@ from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
 from ottla.dealing import Dealer
 from ottla.errors import DeliveryFailed, OttlaError
-from ottla.failures import dropped, expired
+from ottla.failures import dropped, expired, given_up
 from ottla.helm import Helm
 from ottla.intake import Intake
 from ottla.interfaces import Columns
@@ -337,7 +338,7 @@ class RecordAccumulator:
             while pending:
                 batch = pending.pop()
                 while batch in self._backlog.incomplete:
-                    left = None if deadline is None else deadline - self._clock()
+                    left = None if deadline is None else min(deadline - self._clock(), threading.TIMEOUT_MAX)
                     if left is not None and left <= 0:
                         return False
                     self._backlog.completed.wait(left)
@@ -362,6 +363,12 @@ class RecordAccumulator:
             unsettled = self._backlog.in_order()
         for batch in unsettled:
             self._settlement.give_up(batch, cause, aside=aside)
+
+    def forget(self, cause: OttlaError) -> None:
+        """In a forked child every batch that is not settled has failed; no callback runs."""
+        now = self._clock()
+        for batch in tuple(self._backlog.incomplete):
+            batch.forget(Failed(error=given_up(batch, cause, now)))
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""

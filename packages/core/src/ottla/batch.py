@@ -197,6 +197,13 @@ class ProducerBatch:
             return None
         return partial(self._tell, callbacks, outcome) if callbacks else nobody_to_tell
 
+    def forget(self, outcome: Failed) -> None:
+        """Give it this outcome in a forked child, where it is nobody's, and whoever holds its lock does not exist."""
+        self._lock = threading.Lock()
+        self._callbacks, self._settled = None, ()
+        self.sealed = self.awaited = None
+        self.outcome = outcome
+
     def hand_over(self, outcome: Split | Dealt) -> bool:
         """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""
         callbacks = self._end(outcome)
@@ -233,7 +240,7 @@ class ProducerBatch:
             settled = threading.Lock()
             settled.acquire()
             self._settled = (*self._settled, settled)
-        in_time = settled.acquire(timeout=-1 if timeout is None else timeout)
+        in_time = settled.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         if not in_time:
             with self._lock:
                 self._settled = tuple(other for other in self._settled if other is not settled)

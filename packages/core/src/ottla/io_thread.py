@@ -47,11 +47,19 @@ class IoThread:
         self._clock = clock
         self.on_end: Callable[[], object] = lambda: None
         self._deadline: float | None = None  # of an orderly end, once one was asked for
+        self._abandoned: float | None = None
+        self._over = False
+        self._ending = threading.Lock()  # free once it is over
+        self._ending.acquire()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        """Begin. Raises RuntimeError when the system has no thread left."""
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._client.shutdown()
+            raise
 
     def begin_close(self, timeout: float) -> None:
         """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest; returns at once."""
@@ -61,14 +69,23 @@ class IoThread:
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
         self._helm.call()
 
+    def abandon(self, timeout: float) -> None:
+        """Have the thread itself call `begin_close`, soon. Takes no lock."""
+        self._abandoned = timeout
+        self._helm.call()
+
     def forget(self) -> None:
         """This is a forked child, where the thread does not exist."""
         self._helm.forget()
 
     def join(self, timeout: float) -> bool:
         """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        # Not only Thread.join: a thread whose join was interrupted by Ctrl-C counts as ended from then on.
+        if not self._over and self._ending.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
+            self._ending.release()
+        if self._over:
+            self._thread.join()
+        return self._over
 
     def whereabouts(self) -> str:
         """Where in the code the rounds are at this moment."""
@@ -94,13 +111,20 @@ class IoThread:
         finally:
             self._client.shutdown()
             io_threads.leave()
-            self.on_end()
+            try:
+                self.on_end()
+            finally:
+                self._over = True
+                self._ending.release()
 
     def _run_rounds(self) -> None:
         lost_in_a_row = 0
         while not self._ended():
             try:
                 self._helm.go_on()
+                if self._abandoned is not None:
+                    patience, self._abandoned = self._abandoned, None
+                    self.begin_close(patience)
                 deadline = self._deadline
                 self._sender.run_once(self._clock(), until=float("inf") if deadline is None else deadline)
                 lost_in_a_row = 0

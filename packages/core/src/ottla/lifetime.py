@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import time
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -49,7 +50,7 @@ class Lifetime:
         self._delivery_timeout = delivery_timeout
         self._let_go = let_go
         self.refusal: OttlaError | None = None
-        self._forked = False
+        self.forked = False
 
     def check(self) -> None:
         """Raise ProducerClosed when the producer takes no more records."""
@@ -58,24 +59,28 @@ class Lifetime:
 
     def check_process(self) -> None:
         """Raise ProducerClosed in a forked child, where the I/O thread does not exist."""
-        if self._forked:
+        if self.forked:
             self.check()
 
     def end(self, timeout: float | None) -> Account:
         """Close, and wait for it unless this is the I/O thread itself, which is then forced."""
         self.check_process()
-        _living.discard(self)
-        self._refuse(ProducerClosed("the producer is closed"))
+        patience = self._delivery_timeout if timeout is None else max(timeout, 0.0)
         if io_threads.here():
             self._io_thread.on_end = self._let_go
-            self._io_thread.begin_close(0.0)
+            self.begin_end(0.0)
         else:
-            patience = self._delivery_timeout if timeout is None else timeout
-            self._io_thread.begin_close(patience)
+            self.begin_end(patience)
             if not self._io_thread.join(patience + GRACE_SECONDS):
                 self._leave_behind()
             self._let_go()
+        _living.discard(self)  # not before: Ctrl-C in the wait leaves it to the next `close`, or to the program's end
         return self._accumulator.report()
+
+    def begin_end(self, patience: float) -> None:
+        """Refuse records, and have the I/O thread end within *patience* seconds."""
+        self._refuse(ProducerClosed("the producer is closed"))
+        self._io_thread.begin_close(patience)
 
     def _leave_behind(self) -> None:
         """The thread does not come back, from a callback for instance: fail what is left without it."""
@@ -86,17 +91,22 @@ class Lifetime:
         )
 
     def abandon(self) -> None:
-        """The producer was dropped without `close`: let what is queued leave in the background."""
-        if not self._forked:
-            self._io_thread.on_end = self._account_for_abandoned
-            self._io_thread.begin_close(self._delivery_timeout)
+        """The producer was dropped without `close`: let what is queued leave in the background.
 
-    def end_with_the_program(self) -> None:
-        """Close within bounds, and say what became of the last records."""
-        _tell(
-            "the program ended without closing its producer",
-            self.end(min(self._delivery_timeout, AT_EXIT_SECONDS)),
-        )
+        Takes no lock: the garbage collector calls this, on any thread and with any lock in its hands.
+        """
+        if not self.forked:
+            self._io_thread.on_end = self._account_for_abandoned
+            self._io_thread.abandon(self._delivery_timeout)
+
+    def end_with_the_program(self, patience: float) -> None:
+        """Close within *patience* seconds, and say what became of the last records; Ctrl-C gives them up."""
+        try:
+            account = self.end(min(self._delivery_timeout, patience))
+        except KeyboardInterrupt:
+            _tell("the program was interrupted while its producer had records to send", self.end(0.0))
+            raise
+        _tell("the program ended without closing its producer", account)
 
     def _account_for_abandoned(self) -> None:
         self._let_go()
@@ -106,13 +116,13 @@ class Lifetime:
 
     def fork(self) -> None:
         """This is a child process: the I/O thread and its sockets belong to the parent."""
-        self._forked = True
+        self.forked = True
         self._io_thread.forget()
-        self._refuse(
-            ProducerClosed(
-                "the producer belongs to the process that this one was forked from; make a new one after the fork"
-            )
+        refusal = ProducerClosed(
+            "the producer belongs to the process that this one was forked from; make a new one after the fork"
         )
+        self._refuse(refusal)
+        self._accumulator.forget(refusal)
 
     def _refuse(self, refusal: OttlaError) -> None:
         self.refusal = refusal
@@ -129,8 +139,12 @@ def begin(
 ) -> Lifetime:
     """Start a producer's thread. *let_go* is called once it has ended, or was left behind; perhaps more than once."""
     life = Lifetime(io_thread, accumulator, routes, delivery_timeout, let_go=let_go)
+    try:
+        io_thread.start()
+    except RuntimeError:
+        let_go()
+        raise
     _living.add(life)
-    io_thread.start()
     return life
 
 
@@ -143,8 +157,20 @@ def _tell(what: str, account: Account) -> None:
 
 
 def _end_all() -> None:
-    for life in list(_living):
-        life.end_with_the_program()
+    """All at the same time. Ctrl-C ends the wait for all of them."""
+    lives, until = list(_living), time.monotonic() + AT_EXIT_SECONDS
+    interruption: KeyboardInterrupt | None = None
+    for life in lives:
+        life.begin_end(AT_EXIT_SECONDS)
+    for life in lives:
+        try:
+            life.end_with_the_program(0.0 if interruption else max(0.0, until - time.monotonic()))
+        except KeyboardInterrupt as error:
+            interruption = error
+        except Exception:
+            logger.exception("a producer could not be closed at the program's end")
+    if interruption is not None:
+        raise interruption
 
 
 def _fork_all() -> None:
@@ -155,4 +181,5 @@ def _fork_all() -> None:
 
 
 atexit.register(_end_all)
-os.register_at_fork(after_in_child=_fork_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fork_all)

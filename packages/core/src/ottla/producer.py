@@ -383,6 +383,8 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._life.forked:
+            return  # its process goes on with it
         try:
             self.close()
         except UndeliveredError as undelivered:

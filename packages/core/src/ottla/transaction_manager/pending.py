@@ -34,7 +34,7 @@ class Pending:
 
     def wait(self, timeout: float) -> bool:
         """Wait for its end, at most *timeout* seconds; False: time ran out. Raises what it came to nothing with."""
-        if not self._ended.wait(timeout):
+        if not self._ended.wait(min(timeout, threading.TIMEOUT_MAX)):
             return False
         self.unclaimed = False
         if self.error is not None:

@@ -88,6 +88,13 @@ class Rounds:
         self._give_up(ProducerClosed("the producer was closed before they could be sent"))
         self.on_end()
 
+    def abandon(self, timeout: float) -> None:
+        """There is no thread to do it."""
+        self.begin_close(timeout)
+
+    def forget(self) -> None:
+        """There is no thread to forget."""
+
     def join(self, timeout: float) -> bool:
         """It has ended already."""
         return True
