@@ -296,6 +296,30 @@ def test_behind_one_that_may_be_written_already_no_new_one_leaves_while_it_is_tr
         assert {epoch for epoch, _, _ in stamps(world)} == {0}
 
 
+@pytest.mark.rule("accumulator.order.window")
+def test_behind_one_whose_answer_hangs_no_more_leave_than_a_broker_remembers() -> None:
+    with simulated(1, 2, config={**ONE_BY_ONE, "request.timeout.ms": 30_000}) as world:
+        world.producer.send("t", b"first", partition=0)
+        world.settle()
+        world.network.held.add(1)  # it writes, the other one copies that, and it freezes
+        hanging = world.producer.send("t", b"0", partition=0)
+        world.run_until(lambda: hanging._batch.in_flight, time_passes=False)
+        topic = world.cluster.topics["t"]
+        topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+        assert world.metadata.move_leader("t", 0, world.metadata.cluster.brokers[2], topic.epoch)
+
+        newer = [world.producer.send("t", b"%d" % number, partition=0) for number in range(1, 9)]
+        world.pass_time(10.0)
+
+        assert [delivery.done() for delivery in newer] == [True] * 4 + [False] * 4
+        world.pass_time(30.0)
+        world.network.held.clear()
+        world.settle()
+        assert world.log() == [b"first", *(b"%d" % number for number in range(9))]
+        assert hanging.result().offset == 1
+        assert {epoch for epoch, _, _ in stamps(world)} == {0}
+
+
 def test_a_duplicate_is_a_success() -> None:
     with simulated(1, config=ONE_BY_ONE) as world:
         world.cluster.brokers[1].codes.append(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)

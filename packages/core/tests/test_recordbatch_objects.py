@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import InvalidRecord, UnsupportedVersion
+from ottla.errors import InvalidRecord, UnsupportedVersion, WrongCall
 from ottla.interfaces import ColumnsKind, Facts, Header
 from ottla.recordbatch import objects
 from ottla.recordbatch.callbacks import OnDelivery
@@ -459,3 +459,45 @@ def test_many_threads_put_records_and_each_is_where_it_was_told(request: pytest.
 
     assert sorted(chain.from_iterable(told)) == list(enumerate(columns._values))
     assert columns.memory() == sum(len(value or b"") + OBJECT_COST for value in columns._values)
+
+
+def is_free(columns: ObjectColumns) -> bool:
+    """Whether another thread may take the lock."""
+    taken: list[bool] = []
+    other = threading.Thread(target=lambda: taken.append(columns.lock.acquire(blocking=False)))
+    other.start()
+    other.join()
+    return taken == [True]
+
+
+def test_ctrl_c_right_behind_the_lock_leaves_it_free() -> None:
+    columns = ObjectColumns(1 << 20)
+    acquire = columns._acquire
+
+    def interrupted() -> bool:
+        acquire()
+        raise KeyboardInterrupt
+
+    columns._acquire = interrupted
+
+    with pytest.raises(KeyboardInterrupt):
+        columns.put(None, b"v", (), None, None)
+
+    assert len(columns) == 0
+    assert is_free(columns)
+
+
+def test_a_send_in_the_middle_of_a_send_is_refused_and_the_other_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a signal handler, say."""
+    columns = ObjectColumns(1 << 20)
+
+    def handled() -> int:
+        with pytest.raises(WrongCall, match="send inside a send of the same thread"):
+            columns.put(b"k", b"nested", (), NOW, None)
+        return NOW * 1_000_000
+
+    monkeypatch.setattr(objects, "time_ns", handled)
+
+    assert columns.put(b"k", b"v", (), None, None) == 0
+    assert len(columns) == 1
+    assert is_free(columns)

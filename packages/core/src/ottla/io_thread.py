@@ -114,8 +114,9 @@ class IoThread:
             try:
                 self.on_end()
             finally:
-                self._over = True
-                self._ending.release()
+                if not self._over:
+                    self._over = True
+                    self._ending.release()
 
     def _run_rounds(self) -> None:
         lost_in_a_row = 0

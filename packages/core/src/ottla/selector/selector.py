@@ -137,6 +137,7 @@ class Selector:
         channel = connection.channel
         assert channel is not None, "nothing is sent before the connection is ready"
         channel.send(chunks)
+        self._used(node, self._clock())
         if node not in self._to_close and self._write(connection, channel):
             return True
         self._watch_for(connection, connection.events | selectors.EVENT_WRITE)
@@ -167,10 +168,13 @@ class Selector:
                 masks[key.data] = mask
         for connection, mask in masks.items():
             if connection.node in self._connections:
-                self._last_used[connection.node] = now
-                self._last_used.move_to_end(connection.node)
+                self._used(connection.node, now)
                 self._advance(connection, mask)
         self._close_one_idle(now)
+
+    def _used(self, node: int, now: float) -> None:
+        self._last_used[node] = now
+        self._last_used.move_to_end(node)
 
     def wakeup(self) -> None:
         """End the current or next wait at once; cheap when called again before that."""

@@ -20,6 +20,8 @@ from ottla.recordbatch.stamp import SEQUENCES, ProducerId, Stamp, comes_after
 logger = logging.getLogger(__name__)
 
 LAST_EPOCH = 32_767
+REMEMBERED = 5
+"""So many batches of a producer a broker knows again, for each partition."""
 _NONE = -1
 
 
@@ -35,8 +37,8 @@ class OrderRefused(enum.Enum):
 class _Numbers:
     """The numbers of one partition. `in_flight` are the stamped batches that have no outcome yet, in order.
 
-    While the first of them may be written already, and is tried again, no new one leaves: a broker remembers five
-    batches, and when it has taken five others it no longer knows that one.
+    `passed` are those that were acknowledged although they come behind the first of these, whose answer hangs or is
+    lost. When that one is tried again it has to be among the few that its broker remembers.
 
     `known`: brokers hold state of this producer id, so that they refuse a batch out of order. Before that they take
     any first number, and two batches under way at once could be written the wrong way round.
@@ -52,6 +54,7 @@ class _Numbers:
     astray: bool = False
     on_the_wire: int = 0
     in_flight: list[ProducerBatch] = attrs.field(factory=list)
+    passed: list[Stamp] = attrs.field(factory=list)
 
     @property
     def quiet(self) -> bool:
@@ -59,9 +62,10 @@ class _Numbers:
         return not self.in_flight and not self.on_the_wire
 
     @property
-    def first_undecided(self) -> bool:
-        """Whether the first batch in flight may be written already."""
-        return bool(self.in_flight) and self.in_flight[0].undecided
+    def room(self) -> bool:
+        """Whether a new batch may leave, and the first in flight be known again all the same."""
+        undecided = bool(self.in_flight) and self.in_flight[0].undecided
+        return not undecided and len(self.in_flight) + len(self.passed) < REMEMBERED
 
     def begin(self, owner: ProducerId) -> None:
         """Count from 0 again, for another id or epoch."""
@@ -70,6 +74,20 @@ class _Numbers:
         self.next = 0
         self.last_acknowledged = _NONE
         self.missing = self.astray = False
+        self.passed.clear()
+
+    def remove(self, batch: ProducerBatch, *, written: bool) -> bool:
+        """Take a batch out of flight; False: it was not there."""
+        for place, other in enumerate(self.in_flight):
+            if other is batch:
+                del self.in_flight[place]
+                if place and written and batch.stamp is not None:
+                    self.passed.append(batch.stamp)
+                elif not place and self.passed:
+                    first = self.in_flight[0].stamp if self.in_flight else None
+                    self.passed = [stamp for stamp in self.passed if first is not None and stamp.follows(first)]
+                return True
+        return False
 
 
 class Sequences:
@@ -120,7 +138,7 @@ class Sequences:
         if numbers.quiet and not own:
             return True
         certain = not numbers.missing and not numbers.astray
-        return certain and (numbers.quiet or (numbers.known and own and not numbers.first_undecided))
+        return certain and (numbers.quiet or (numbers.known and own and numbers.room))
 
     def stamp(self, batch: ProducerBatch) -> None:
         """Number a batch that leaves for the first time; one that has a stamp keeps it."""
@@ -161,7 +179,7 @@ class Sequences:
             if numbers.last_acknowledged == _NONE or comes_after(last, numbers.last_acknowledged):
                 numbers.last_acknowledged = last
             numbers.known = True
-        _remove(batch, numbers)
+        numbers.remove(batch, written=True)
 
     def give_up(self, batch: ProducerBatch, error: OttlaError) -> None:
         """A batch will not be tried again."""
@@ -170,7 +188,7 @@ class Sequences:
         if batch.stamp is None:
             return
         numbers = self._numbers(batch)
-        if _remove(batch, numbers) and batch.possibly_persisted:
+        if numbers.remove(batch, written=False) and batch.possibly_persisted:
             numbers.missing = self.uncertain = True
             self._in_doubt[batch.topic, batch.partition] = numbers
 
@@ -196,8 +214,9 @@ class Sequences:
             # Behind one that was given up that is to be expected; else its leader has lost what it had.
             self.uncertain |= batch.stamp.sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return OrderRefused.LOST
-        if numbers.missing and batch.undecided:
+        if batch.undecided and (numbers.missing or numbers.passed):
             # What it misses may be on its way yet, on a connection that we lost, and so may an earlier try of its own.
+            # Where newer ones were taken it is written, in all likelihood.
             return OrderRefused.LOST
         numbers.astray = True
         self._in_doubt[batch.topic, batch.partition] = numbers
@@ -250,12 +269,3 @@ class Sequences:
 
     def _numbers(self, batch: ProducerBatch) -> _Numbers:
         return self._partitions[batch.topic, batch.partition]
-
-
-def _remove(batch: ProducerBatch, numbers: _Numbers) -> bool:
-    """Take a batch out of flight; False: it was not there."""
-    for place, other in enumerate(numbers.in_flight):
-        if other is batch:
-            del numbers.in_flight[place]
-            return True
-    return False
