@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -234,3 +235,27 @@ def test_records_that_are_not_there_cannot_be_taken_over(indexes: list[int]) -> 
         NativeColumns(1_000).extend(columns, indexes)
     with pytest.raises(IndexError, match="no record"):
         columns.tell([(7, lambda *_: None)], "t", 0, 0, -1, lambda: None)
+
+
+# Foreign names
+
+
+class Topic(enum.StrEnum):
+    """Names as programs keep them."""
+
+    ORDERS = "t"
+
+
+def test_a_topic_may_be_named_by_an_enum() -> None:
+    told: list[int] = []
+
+    with native(1) as world:
+        deliveries = [
+            world.producer.send(Topic.ORDERS, b"v", on_delivery=lambda metadata, _error: told.append(metadata.offset))
+            for _ in range(3)
+        ]
+        world.settle()
+
+        assert told == [0, 1, 2]
+        assert [delivery.result().offset for delivery in deliveries] == [0, 1, 2]
+        assert world.pool.free == world.pool.capacity

@@ -474,8 +474,8 @@ def test_ctrl_c_right_behind_the_lock_leaves_it_free() -> None:
     columns = ObjectColumns(1 << 20)
     acquire = columns._acquire
 
-    def interrupted() -> bool:
-        acquire()
+    def interrupted(blocking: bool = True, timeout: float = -1) -> bool:
+        acquire(blocking, timeout)
         raise KeyboardInterrupt
 
     columns._acquire = interrupted

@@ -519,6 +519,17 @@ def test_a_connection_that_is_served_in_this_very_round_is_not_idle(
     assert not idling.events.disconnected
 
 
+@pytest.mark.rule("selector.idle.served")
+def test_a_connection_whose_request_is_under_way_is_not_idle(listener: socket.socket) -> None:
+    with contextlib.closing(Idling(listener)) as idling:
+        idling.clock.advance(61)
+        for node in (1, 2):
+            assert idling.selector.send(node, [framed(b"request")])  # all of it: no event will tell of the socket
+        for _ in range(3):
+            idling.selector.poll(0.0)
+            assert not idling.selector.disconnected
+
+
 @pytest.mark.rule("selector.idle.off")
 def test_without_a_limit_no_connection_is_retired(listener: socket.socket) -> None:
     with contextlib.closing(Idling(listener, max_idle=-0.001)) as idling:

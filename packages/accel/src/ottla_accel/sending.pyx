@@ -167,8 +167,11 @@ cdef class QuickSend:
                 return None
         else:
             return None
-        # All that can fail, or make the collector run what sends another record, comes before the record is put.
+        # All that can fail, or make the collector run what sends another record, comes before the headers are encoded,
+        # into memory that all sends share, and the record is put.
         delivery = new_object(DELIVERY)
+        if on_delivery is not None:
+            native.expect_callbacks()
         write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
         if not (PyTuple_CheckExact(<PyObject*>headers) and PyTuple_GET_SIZE(<PyObject*>headers) == 0):
             section_size = self._encode_headers(<PyObject*>headers)

@@ -128,7 +128,7 @@ class Dealer:
     def _carry_memory(self, batch: ProducerBatch, run: ProducerBatch, topic: TopicQueues) -> None:
         """Let the batch hold what its records occupy, out of what the run holds."""
         memory = batch.columns.memory()
-        missing = max(memory - batch.held_bytes, 0)
+        missing = min(max(memory - batch.held_bytes, 0), run.held_bytes)
         batch.held_bytes += missing
         run.held_bytes -= missing
         batch.full = batch.full or self.sizes.comfortable(batch.columns, topic) <= memory

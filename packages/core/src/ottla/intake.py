@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import attrs
 
-from ottla import io_threads
+from ottla import interrupts, io_threads
 from ottla.allowances import Allowances, Room
 from ottla.backlog import Backlog
 from ottla.batch import UNDECIDED, NewRecord, ProducerBatch
 from ottla.buffer_pool import BufferPool
 from ottla.dealing import Dealer
-from ottla.errors import BufferExhausted, OttlaError
+from ottla.errors import BufferExhausted, OttlaError, WrongCall
 from ottla.helm import Helm
 from ottla.interfaces import Columns, TopicView
 from ottla.outcomes import Failed
@@ -87,11 +87,7 @@ class Intake:
             reserved = self._allowances.first(charge, self._backlog.partitions)
             # Mostly there is memory, and one look is saved: 10 us of a lone record's latency.
             if queue.open is None and self._pool.try_reserve(reserved):
-                try:
-                    return self._append_to_new(queue, record, reserved)
-                except BaseException:  # a record that the format cannot hold
-                    self._pool.release(reserved)
-                    raise
+                return self._append_to_new(queue, record, reserved)
         try:
             self._reserve(reserved)
         except BufferExhausted:
@@ -130,7 +126,8 @@ class Intake:
                 queue.close()
                 queue.topic.count(batch, memory)
         except BaseException:  # closed meanwhile
-            self._pool.release(memory)
+            if batch not in self._backlog.incomplete:
+                self._pool.release(memory)
             raise
         return batch
 
@@ -168,9 +165,8 @@ class Intake:
                 if placed is not None:
                     return placed
                 if queue.open is None:
-                    placed = self._append_to_new(queue, record, reserved)
-                    reserved = 0
-                    return placed
+                    given, reserved = reserved, 0
+                    return self._append_to_new(queue, record, given)
                 queue.open.held_bytes += reserved  # it is what there was no memory for
                 reserved = 0
                 return self._append_to_open(queue, record, charge)
@@ -203,14 +199,19 @@ class Intake:
         return None
 
     def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
-        """Begin a batch, which takes any record as its first."""
+        """Begin a batch, which takes any record as its first; what is *reserved* for it is free again if it fails."""
         topic, partition = queue.topic.name, queue.partition
         batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
-        index = batch.append(*record)
-        assert index is not None, "an empty batch takes any record"
-        batch.awaited = self._awaited
-        self._allowances.begin(batch, queue.topic, reserved)
-        self._begin(queue, batch)
+        try:
+            index = batch.append(*record)
+            assert index is not None, "an empty batch takes any record"
+            batch.awaited = self._awaited
+            self._allowances.begin(batch, queue.topic, reserved)
+            self._begin(queue, batch)
+        except BaseException:  # a record that the format cannot hold; Ctrl-C, after which it may be queued all the same
+            if batch not in self._backlog.incomplete:
+                self._pool.release(reserved)
+            raise
         return batch, index
 
     def _begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
@@ -235,15 +236,22 @@ class Intake:
 
     def _deal(self, topic: TopicQueues, *, looking: bool = False) -> None:
         """Deal the topic's run; nobody need be told of new batches who is *looking* for them anyhow."""
-        if topic.run.open is None:
-            return
+        if topic.run.open is not None:
+            with interrupts.put_off():  # half of a run must not be lost, nor told as failed and written
+                self._deal_run(topic, looking=looking)
+
+    def _deal_run(self, topic: TopicQueues, *, looking: bool) -> None:
         assert self._dealer is not None, "runs are begun for partitioners that look at whole columns"
         run = self._backlog.take_run(topic)
         try:
             dealt = self._dealer.deal(topic, run, self._begin_looking if looking else self._begin)
-        except Exception as cause:  # a partitioner, perhaps somebody else's, must not stop the others
-            self._undealt.append((run, cause))
+        except BaseException as cause:  # a partitioner, perhaps somebody else's, must not stop the others
+            self._undealt.append(
+                (run, cause if isinstance(cause, Exception) else WrongCall(f"broken off by {cause!r}"))
+            )
             self._wake()
+            if not isinstance(cause, Exception):
+                raise
             return
         finally:
             topic.run.open = None  # not before: what is sent to a partition meanwhile has to wait for its records

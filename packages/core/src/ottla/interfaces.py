@@ -106,9 +106,9 @@ class Transport(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Step:
-    """One answer of an authenticator: bytes to send, if any, and whether it is satisfied."""
+    """One answer of an authenticator: bytes to send, if any, and whether it is satisfied. No repr shows a secret."""
 
-    reply: bytes | None
+    reply: bytes | None = attrs.field(repr=False)
     done: bool
 
 

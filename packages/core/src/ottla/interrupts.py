@@ -12,7 +12,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
@@ -81,6 +82,16 @@ class CtrlC:
         if not self.noted:
             self.noted, self._noted_at = True, time.monotonic()
         self._tell()
+
+
+@contextmanager
+def put_off() -> Iterator[None]:
+    """A short block, on any thread, at whose end Ctrl-C takes effect; handlers of the program's own are not put off."""
+    if here() and only_ctrl_c():
+        with CtrlC(lambda: None):
+            yield
+    else:
+        yield
 
 
 def _forget_in_child() -> None:

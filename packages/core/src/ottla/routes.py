@@ -73,6 +73,7 @@ class Routes:
 
     def find(self, topic: str) -> Route:
         """The route of a topic, waiting at most `max.block.ms` for the cluster to tell. Raises TopicUnavailable."""
+        topic = str.__str__(topic)  # an enum's member is a name, too, but not for code that is compiled
         cluster = self._metadata.cluster
         known = cluster.topics.get(topic)
         if known is None or not known.leaders:

@@ -101,8 +101,10 @@ class Settlement:
 
     def _tell(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
         def told() -> None:
-            tell()
-            self._account_for([batch])
+            try:
+                tell()
+            finally:
+                self._account_for([batch])
 
         if self._helm is None or not self._helm.put_off(told):
             told()

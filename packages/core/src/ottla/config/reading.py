@@ -12,9 +12,9 @@ from ottla.config.refused import REFUSED
 from ottla.config.value_types import ValueType
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, repr=False)
 class Reading:
-    """What came of the core's keys. `values` are in Kafka's units, the default where a value is wrong."""
+    """What came of the core's keys; no repr shows it. `values` are in Kafka's units, the default where one is wrong."""
 
     raw: Mapping[str, object]
     values: dict[str, Any] = attrs.Factory(dict)

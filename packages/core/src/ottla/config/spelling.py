@@ -35,7 +35,7 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
     merged: dict[str, object] = {}
     if not isinstance(settings, Mapping):
         problems.append(
-            f"the settings are {settings!r}, a {type(settings).__name__}; give a mapping of Kafka's names, or keywords "
+            f"the settings are of the type {type(settings).__name__}; give a mapping of Kafka's names, or keywords "
             "such as bootstrap_servers='localhost:9092'"
         )
         settings = {}

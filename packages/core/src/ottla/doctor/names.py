@@ -59,7 +59,14 @@ def look_up(
     wanted = list(dict.fromkeys(servers))
     found: dict[Server, Lookup] = {}
     for server in wanted:
-        targets = transport.targets(server.host, server.port)
+        try:
+            targets = transport.targets(server.host, server.port)
+        except Exception as cause:  # of a plugin, perhaps somebody else's
+            trouble = Trouble.of(
+                f"the transport failed to say where it is: {cause!r}", remedy="ask who wrote the transport"
+            )
+            found[server] = Unresolved(server=server, trouble=trouble, seconds=0.0)
+            continue
         if targets:
             addresses = [Address(host=server.host, target=target) for target in targets]
             found[server] = Resolved(server=server, addresses=addresses, own=True, seconds=0.0)

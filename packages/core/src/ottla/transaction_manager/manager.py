@@ -287,8 +287,10 @@ class TransactionManager(Standing):
             self._under_way = False
             if self.state is State.FATAL_ERROR:
                 return
-            if errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING and self.two_phase:
-                why = "transaction.two.phase.commit.enable=true needs brokers that offer InitProducerId 6 (KIP-939)"
+            newest = self.two_phase or self._keep_prepared
+            if errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING and newest:
+                what = "transaction.two.phase.commit.enable=true" if self.two_phase else "keep_prepared=True"
+                why = f"{what} needs brokers that offer InitProducerId 6 (KIP-939)"
                 self._refuse(UnsupportedVersion(f"{why}: {error}"))
             elif errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING:
                 self._refuse(UnsupportedVersion(f"transactions need brokers of 0.11 or later: {error}"))

@@ -1,0 +1,75 @@
+"""Ctrl-C at the worst moments of `send` loses no record and no memory, and tells nothing twice."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from ottla.dealing import Dealer
+from simulated_producer import simulated
+
+
+def test_ctrl_c_while_keys_find_their_partitions_takes_effect_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1, 1, 1, config={"linger.ms": 1_000}) as world:
+        deliveries = [world.producer.send("t", b"v", b"%d" % number) for number in range(30)]
+        carry = Dealer._carry_memory
+
+        def interrupted(dealer: Dealer, *arguments: Any) -> None:
+            carry(dealer, *arguments)
+            signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(Dealer, "_carry_memory", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            world.producer.send("t", b"named", partition=0)
+        monkeypatch.undo()
+        world.settle()
+
+        assert [delivery.exception() for delivery in deliveries] == [None] * 30
+        assert sum(len(world.log(partition)) for partition in range(3)) == 30
+        assert world.pool.free == world.pool.capacity
+
+
+def test_what_breaks_off_the_dealing_fails_its_records_and_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*_arguments: Any) -> list[int]:
+        raise SystemExit(3)
+
+    with simulated(1, config={"linger.ms": 1_000}) as world:
+        delivery = world.producer.send("t", b"v", b"k")
+        monkeypatch.setattr(Dealer, "deal", leave)
+        with pytest.raises(SystemExit):
+            world.producer.send("t", b"named", partition=0)
+        monkeypatch.undo()
+        world.settle()
+
+        assert "no partition could be chosen: broken off by SystemExit(3)" in str(delivery.exception())
+        assert world.pool.free == world.pool.capacity
+
+
+def test_ctrl_c_behind_a_new_batch_gives_its_memory_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1) as world:
+        intake = world.accumulator.intake
+
+        def interrupted(*_arguments: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(intake._helm, "begun", lambda **_arguments: interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            world.producer.send("t", b"v")
+        monkeypatch.undo()
+        world.settle()
+
+        assert world.log() == [b"v"]
+        assert world.pool.free == world.pool.capacity
+
+
+def test_a_record_that_needs_all_memory_never_has_more_given_out_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(1, config={"buffer.memory": 2_000, "max.block.ms": 0, "linger.ms": 0}) as world:
+        delivery = world.producer.send("t", bytes(1_916), b"k1")
+        world.accumulator.flush(timeout=0)
+
+        assert world.pool.free >= 0
+        world.settle()
+        assert delivery.exception() is None
+        assert world.pool.free == world.pool.capacity
