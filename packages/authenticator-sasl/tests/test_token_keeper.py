@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import AuthenticationFailed
+from ottla.errors import AuthenticationFailed, ConnectionFailed
 from ottla_authenticator_sasl import Token
 from ottla_authenticator_sasl.refresh import RefreshWindow
-from ottla_authenticator_sasl.token_keeper import Retry, TokenKeeper
+from ottla_authenticator_sasl.token_keeper import PATIENCE, Retry, TokenKeeper
 from token_endpoints import wait_until
 
 NOW = 1_800_000_000.0
@@ -27,8 +27,10 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = NOW
+        self.looks = 0
 
     def __call__(self) -> float:
+        self.looks += 1
         return self.now
 
 
@@ -58,7 +60,7 @@ class Source:
 class Kept:
     """A keeper and what it depends on."""
 
-    def __init__(self, lifetime: float | None, window: RefreshWindow) -> None:
+    def __init__(self, lifetime: float | None, window: RefreshWindow, patience: float) -> None:
         self.clock = Clock()
         self.source = Source(self.clock, lifetime)
         self.closing = threading.Event()
@@ -69,6 +71,7 @@ class Kept:
             retry=Retry(first=0.001, longest=0.002),
             closing=self.closing,
             clock=self.clock,
+            patience=patience,
         )
 
     def value(self) -> str:
@@ -79,8 +82,8 @@ class Kept:
 def kept() -> Iterator[Callable[..., Kept]]:
     made: list[Kept] = []
 
-    def make(lifetime: float | None = 1000.0, window: RefreshWindow | None = None) -> Kept:
-        made.append(Kept(lifetime, window or RefreshWindow()))
+    def make(lifetime: float | None = 1000.0, window: RefreshWindow | None = None, patience: float = PATIENCE) -> Kept:
+        made.append(Kept(lifetime, window or RefreshWindow(), patience))
         return made[-1]
 
     yield make
@@ -189,6 +192,53 @@ def test_a_token_that_the_broker_refused_is_not_given_again(kept: Maker) -> None
 
     assert second.value == "token-2"
     assert one.keeper.token() is second
+
+
+def test_whoever_needs_a_token_is_told_in_time_that_the_source_owes_one(kept: Maker) -> None:
+    one = kept(patience=0.01)
+    one.source.open.clear()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(one.value)
+        wait_until(lambda: one.source.asked == 1)
+        for _ in range(3):
+            with pytest.raises(ConnectionFailed, match="the test has not answered an earlier request for a token yet"):
+                one.value()
+        one.source.open.set()
+
+        assert first.result(20) == "token-1"
+    assert (one.value(), one.source.asked) == ("token-1", 1)
+
+
+def test_a_refused_token_is_forgotten_while_the_next_one_is_fetched(kept: Maker) -> None:
+    one = kept(0.05, AT_ONCE)
+    first = one.keeper.token()
+    one.source.open.clear()
+    one.clock.now += 0.03
+    wait_until(lambda: one.source.asked == 2)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(one.keeper.forget, first).result(5)
+        one.source.open.set()
+
+    assert one.value() == "token-2"
+
+
+def test_a_renewal_ends_with_the_producer_while_the_source_hangs_in_a_login(kept: Maker) -> None:
+    one = kept(0.05, AT_ONCE, patience=0.01)
+    one.keeper.forget(one.keeper.token())
+    one.source.open.clear()
+    with ThreadPoolExecutor(1) as pool:
+        login = pool.submit(one.value)
+        wait_until(lambda: one.source.asked == 2)
+        one.clock.now += 0.03
+        before = one.clock.looks
+        try:
+            wait_until(lambda: one.clock.looks > before + 2, seconds=5)
+            one.keeper.close()
+            wait_until(lambda: all(each.name != "ottla-token-refresh" for each in threading.enumerate()), seconds=5)
+        finally:
+            one.source.open.set()
+
+        assert login.result(20) == "token-2"
 
 
 def test_nothing_is_renewed_after_close(kept: Maker) -> None:

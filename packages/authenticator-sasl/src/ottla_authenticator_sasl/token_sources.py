@@ -1,17 +1,20 @@
-"""Tokens from a function of the user's, or from a file."""
+"""Tokens from a function of the user's, or from a file.
+
+What the function raises is never quoted, for it may hold the secret; our own errors keep their words.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed, OttlaError
 from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, Token, expired, token_of
-from ottla_authenticator_sasl.quoting import quoted
 
 PROVIDER = "sasl.oauthbearer.token.provider"
 
@@ -27,9 +30,9 @@ def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], 
         except OttlaError:
             raise
         except (OSError, EOFError) as error:  # also what HTTP clients raise
-            raise ConnectionFailed(f"{PROVIDER} could not fetch a token: {_said(error)}") from error
+            raise ConnectionFailed(f"{PROVIDER} could not fetch a token: {_type_and_place(error)}") from None
         except Exception as error:
-            raise AuthenticationFailed(f"{PROVIDER} raised {_said(error)}") from error
+            raise AuthenticationFailed(f"{PROVIDER} raised {_type_and_place(error)}") from None
         return token_of(given, names=names, source=PROVIDER)
 
     return fetch
@@ -68,5 +71,6 @@ async def _awaited(given: Awaitable[Any]) -> Any:
     return await given
 
 
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {quoted(str(error))}"
+def _type_and_place(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} ({place.filename}:{place.lineno})"

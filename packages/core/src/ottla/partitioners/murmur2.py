@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
+from ottla.config.value_types import boolean
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, Partitioner, PluginConfig, TopicView
 from ottla.partitioners.murmur2_column import murmur2_column
@@ -59,13 +60,6 @@ def _not_negative(raw: Any) -> int:
     return number
 
 
-def _boolean(raw: Any) -> bool:
-    word = str(raw).strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return word == "true"
-
-
 BATCH_SIZE: Final = ConfigKey(
     name="batch.size",
     type=_not_negative,
@@ -80,19 +74,19 @@ LINGER: Final = ConfigKey(
 )
 GROWTH: Final = ConfigKey(
     name="batch.growth.enable",
-    type=_boolean,
+    type=boolean().parse,
     default=True,
     meaning="Without growth, records without a key never stay for more than a batch.",
 )
 IGNORE_KEYS: Final = ConfigKey(
     name="partitioner.ignore.keys",
-    type=_boolean,
+    type=boolean().parse,
     default=False,
     meaning="Records with a key are spread as if they had none.",
 )
 ADAPTIVE: Final = ConfigKey(
     name="partitioner.adaptive.partitioning.enable",
-    type=_boolean,
+    type=boolean().parse,
     default=True,
     meaning="Records without a key go more often to partitions whose queues are short.",
 )

@@ -1,16 +1,11 @@
-"""The cluster of the decisions, asked over the network: one request after another on the caller's thread.
-
-Connections are kept for as long as the process lives; Spark keeps its planner and its commit worker over batches.
-"""
+"""The cluster of the decisions, asked over the network: one request after another on the caller's thread."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ottla import assembly
@@ -198,25 +193,6 @@ class Brokers:
         if now - self._asked_since > ONE_AFTER_ANOTHER:
             self._asked, self._asked_since = Asking(self._connections, timeout=PATIENCE), now
         return self._asked
-
-
-_kept: dict[int, list[tuple[Settings, Brokers]]] = {}
-
-
-@contextmanager
-def connected(settings: Settings) -> Iterator[Brokers]:
-    """This process's own for these settings, made once; given up after an error."""
-    mine = _kept.setdefault(os.getpid(), [])
-    known = next((each for key, each in mine if key == settings), None)
-    if known is None:
-        known = Brokers(settings)
-        mine.append((settings, known))
-    try:
-        yield known
-    except BaseException:
-        mine.remove((settings, known))
-        known.close()
-        raise
 
 
 def _open(state: TransactionState) -> Open:

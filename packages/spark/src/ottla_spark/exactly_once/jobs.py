@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from ottla_spark.columns import find_columns
 from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.brokers import connected
+from ottla_spark.exactly_once.kept_brokers import connected
 from ottla_spark.exactly_once.ledger import Entry, Status
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import Settings, read_settings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.brokers import connected
 from ottla_spark.exactly_once.cluster import Cluster
 from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.kept_brokers import connected
 from ottla_spark.exactly_once.ledger import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options import read_options

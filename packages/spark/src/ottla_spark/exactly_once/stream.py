@@ -11,8 +11,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ottla_spark.columns import ColumnPositions
-from ottla_spark.exactly_once.brokers import Brokers, connected
+from ottla_spark.exactly_once.brokers import Brokers
 from ottla_spark.exactly_once.committing import Attempt, commit, give_up
+from ottla_spark.exactly_once.kept_brokers import connected
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import BatchName, Orders, batch_of_stream, write_task

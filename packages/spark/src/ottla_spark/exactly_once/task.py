@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import uuid
+import weakref
 from collections.abc import Iterator
 
 import attrs
@@ -114,7 +115,7 @@ class _OwnTransaction:
             with contextlib.suppress(OttlaError, _Unknown), Borrowed(settings, idle=self._idle) as last:
                 before.go_on(last.producer(), plan)  # closed if it cannot
         producer = self._stack.enter_context(Borrowed(settings, idle=self._idle)).producer()
-        if before is None or producer is not before.producer:
+        if before is None or producer is not before.producer():
             producer.init_transactions()
         producer.begin_transaction()
         self._name, self._producer = name, producer
@@ -125,7 +126,7 @@ class _OwnTransaction:
         if self._producer is None:
             return None
         prepared = self._producer.prepare_transaction()
-        _worker(self._settings.name).left[self._name] = _Left(producer=self._producer, prepared=prepared)
+        _worker(self._settings.name).left[self._name] = _Left(producer=weakref.ref(self._producer), prepared=prepared)
         return prepared
 
     def abort(self) -> None:
@@ -139,14 +140,14 @@ class _OwnTransaction:
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Left:
-    """What a task of this process left prepared, and with which producer."""
+    """What a task of this process left prepared, and with which producer, while that is kept for another task."""
 
-    producer: Producer
+    producer: weakref.ref[Producer]
     prepared: PreparedTransaction
 
     def go_on(self, producer: Producer, plan: Plan) -> None:
         """Have the same producer ready for another transaction. Raises OttlaError when it cannot be."""
-        if producer is not self.producer:
+        if producer is not self.producer():
             return
         last = plan.last
         if (

@@ -1,0 +1,90 @@
+"""What a worker process keeps of the tasks that wrote there for exactly-once. Mock brokers: transactions only begin."""
+
+from __future__ import annotations
+
+import gc
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from ottla import Producer
+from ottla.protocol.messages.end_txn import END_TXN
+from ottla_spark import producers
+from ottla_spark.exactly_once.committing import Attempt
+from ottla_spark.exactly_once.lease import Lease
+from ottla_spark.exactly_once.ledger import Entry, Listed, Status
+from ottla_spark.exactly_once.planning import Plan
+from ottla_spark.exactly_once.settings import read_settings
+from ottla_spark.exactly_once.task import BatchName, Orders, write_task
+from ottla_spark.options import read_options
+from ottla_spark.producers import MOST, Shelf
+from ottla_testkit.mock_cluster import MockCluster
+
+
+@pytest.fixture(autouse=True)
+def _empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Begin without producers, and close what a test leaves."""
+    kept: dict[int, Shelf] = {}
+    monkeypatch.setattr(producers, "_shelves", kept)
+    yield
+    for shelf in kept.values():
+        shelf.empty()
+
+
+def written(cluster: MockCluster, job: str, *, batch: int = 0, last: Entry | None = None) -> Attempt:
+    """What the only task of a batch did: two rows, left prepared."""
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "kafka.linger.ms": "0",
+        "topic": "t",
+        "guarantee": "exactly-once",
+        "transactional.id.prefix": "orders",
+    }
+    problems: list[str] = []
+    options = read_options(given, problems=problems)
+    assert problems == []
+    settings = read_settings(options, job=job)
+    lease = Lease(name=settings.name, producer_id=1, epoch=batch, level=2)
+    attempt, _ = write_task(
+        iter([pa.record_batch({"value": [b"a", b"b"]})]),
+        Orders(plan=Plan(lease=lease, last=last), timeout_ms=60_000),
+        of=BatchName(query="query", batch=batch),
+        settings=settings,
+        options=options,
+        columns={"value": 0},
+    )
+    return attempt
+
+
+def committed(attempt: Attempt) -> Entry:
+    """What the ledger says of it."""
+    assert attempt.prepared is not None
+    listed = Listed(prepared=attempt.prepared, partition=0, records=attempt.records)
+    return Entry(query=attempt.query, batch=attempt.batch, status=Status.DONE, listed=(listed,))
+
+
+def living() -> int:
+    """How many producers this process has, closed or not."""
+    gc.collect()
+    return sum(type(each) is Producer for each in gc.get_objects())
+
+
+def test_a_task_goes_on_with_the_producer_of_the_batch_before(mock_cluster: MockCluster) -> None:
+    name = uuid.uuid4().hex
+    first = written(mock_cluster, name)
+    gc.collect()
+    mock_cluster.start_tracking()
+    second = written(mock_cluster, name, batch=1, last=committed(first))
+
+    assert (first.records, second.records) == (2, 2)
+    assert mock_cluster.request_count(END_TXN.key) == 1  # a new producer has nothing to end
+
+
+def test_a_worker_of_many_jobs_keeps_no_producer_that_is_closed(mock_cluster: MockCluster) -> None:
+    before = living()
+    for _ in range(MOST + 3):
+        assert written(mock_cluster, uuid.uuid4().hex).records == 2
+
+    assert living() - before <= MOST
