@@ -24,10 +24,9 @@ from ottla.config import (
     TransactionsConfig,
 )
 from ottla.coordination import Coordination
-from ottla.dealing import Dealer
 from ottla.helm import Helm
 from ottla.interception import Interception
-from ottla.interfaces import Columns, ColumnsKind, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
+from ottla.interfaces import Columns, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
 from ottla.metrics import Figures, Tallies
@@ -36,6 +35,7 @@ from ottla.node_delays import NodeDelays
 from ottla.plugin_choice import Plugins, choose
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
+from ottla.queueing import Queueing
 from ottla.recordbatch.section import Section
 from ottla.registry import Registry
 from ottla.reporting import Reporting
@@ -149,46 +149,24 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         clock=clock,
     )
     metadata = _metadata(config, helm.call, retry_backoff, clock)
-    columns = _columns(plugins.encoder)
-    tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
-    client = _client(config, selector, metadata, authentication, client_id, clock, tallies=tallies)
-    sealer = Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE)))
-    sizes = BatchSizes(
-        target=min(batching.batch_size, batching.max_request_size),
-        most=batching.max_request_size,
-        growing=batching.growth,
-        ratio=sealer.ratio,
-        record_cost=plugins.encoder.record_cost,
-    )
-    dealer = None if _hashes_quickly(plugins) else _dealer(plugins.partitioner, sizes, columns)
     exactly = _exactly_once(config.transactions, retry_backoff, client_id)
-    pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
-    accumulator = RecordAccumulator(
-        sizes=sizes,
-        linger=batching.linger,
-        delivery_timeout=delivery.delivery_timeout,
-        max_block=batching.max_block,
-        retry_backoff=retry_backoff,
-        pool=pool,
-        columns=columns,
-        seal=sealer.seal,
-        dealer=dealer,
+    delays = NodeDelays(config.partitioning.availability_timeout)
+    queueing = Queueing.of(
+        config,
+        plugins,
+        metadata=metadata,
+        sealer=Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE))),
+        backoff=retry_backoff,
+        slow=lambda: delays.slow,
         sequences=exactly.sequences,
         admit=exactly.manager.check_open if exactly.manager is not None else None,
-        tallies=tallies,
         wake=helm.call,
         helm=helm,
         clock=clock,
     )
-    delays = NodeDelays(config.partitioning.availability_timeout)
-    routes = Routes(
-        metadata=metadata,
-        intake=accumulator.intake,
-        partitioner=plugins.partitioner,
-        slow=lambda: delays.slow,
-        max_block=batching.max_block,
-    )
-    metadata.on_change = delays.on_change = routes.forget
+    delays.on_change = queueing.routes.forget
+    accumulator, sealer, tallies = queueing.accumulator, queueing.sealer, queueing.tallies
+    client = _client(config, selector, metadata, authentication, client_id, clock, tallies=tallies)
     coordination = (
         None
         if exactly.agenda is None
@@ -199,7 +177,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         client=client,
         metadata=metadata,
         delays=delays,
-        splitter=Splitter(target=batching.batch_size, columns=columns, records=sealer.records),
+        splitter=Splitter(target=batching.batch_size, columns=plugins.columns, records=sealer.records),
         acks=delivery.acks,
         retries=delivery.retries,
         max_request_size=batching.max_request_size,
@@ -215,7 +193,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     figures = Figures(
         tallies=tallies,
         client_id=client_id,
-        gauges=_gauges(tallies, client, pool, metadata, clock),
+        gauges=_gauges(tallies, client, queueing.pool, metadata, clock),
         clock=clock,
     )
     io_thread = IoThread(
@@ -232,12 +210,12 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         metadata=metadata,
         io_thread=io_thread,
         partitioner=plugins.partitioner,
-        routes=routes,
-        deals=dealer is not None,
+        routes=queueing.routes,
+        deals=queueing.deals,
         encoder=plugins.encoder,
         seal_columns=None if plugins.compressor is None else sealer.seal_columns,
         codec_id=sealer.codec_id,
-        sizes=sizes,
+        sizes=queueing.sizes,
         key_serializer=plugins.key_serializer,
         value_serializer=plugins.value_serializer,
         value_formats=plugins.value_formats,
@@ -338,11 +316,6 @@ def _client(
     )
 
 
-def _hashes_quickly(plugins: Plugins) -> bool:
-    """Whether keys find their partitions one by one at no cost, as records are sent."""
-    return hasattr(plugins.encoder, "quick_send") and getattr(plugins.partitioner, "hashes", None) == "murmur2"
-
-
 @attrs.frozen(kw_only=True)
 class _ExactlyOnce:
     """What numbers records, if anything does, and what asks for their ids."""
@@ -372,27 +345,3 @@ def _exactly_once(config: TransactionsConfig, backoff: Backoff, client_id: str) 
         client_id=client_id,
     )
     return _ExactlyOnce(sequences=sequences, agenda=manager, manager=manager)
-
-
-def _dealer(partitioner: Partitioner, sizes: BatchSizes, columns: Callable[[int], Columns]) -> Dealer | None:
-    """Who partitions many keys at once; None: the partitioner looks at one after the other."""
-    partition_column = getattr(partitioner, "partition_column", None)
-    one_by_one = getattr(partitioner, "ignores_keys", False) or hasattr(partitioner, "on_new_batch")
-    if partition_column is None or one_by_one:
-        return None
-    return Dealer(
-        partition=partitioner.partition,
-        partition_column=partition_column,
-        appended=getattr(partitioner, "appended", None),
-        sizes=sizes,
-        columns=columns,
-    )
-
-
-def _columns(encoder: RecordEncoder) -> Callable[[int], Columns]:
-    def columns(limit: int) -> Columns:
-        made = encoder.columns(ColumnsKind.OBJECTS, limit)
-        assert made is not None, "the encoder was chosen because it takes this kind"
-        return made
-
-    return columns

@@ -11,6 +11,7 @@ import attrs
 from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
 from ottla.errors import ConfigError, PluginBroken, PluginError, PluginMissing
 from ottla.interfaces import (
+    Columns,
     ColumnsKind,
     Compressor,
     Header,
@@ -45,6 +46,12 @@ class Plugins:
     value_formats: ValueFormats
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
     interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
+
+    def columns(self, limit: int) -> Columns:
+        """Columns of the encoder for records of `send`."""
+        made = self.encoder.columns(ColumnsKind.OBJECTS, limit)
+        assert made is not None, "the encoder was chosen because it takes this kind"
+        return made
 
 
 class _Claims:

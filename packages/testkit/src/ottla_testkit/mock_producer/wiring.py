@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, Final, cast
 
 import attrs
 
-from ottla.accumulator import RecordAccumulator
 from ottla.assembly import Engine
 from ottla.backoff import Backoff
-from ottla.batch_sizes import BatchSizes
-from ottla.buffer_pool import BufferPool
 from ottla.config import ConfigDraft, ProducerConfig
 from ottla.interception import Interception
-from ottla.interfaces import Columns, ColumnsKind
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
-from ottla.metrics import Figures, Tallies
-from ottla.plugin_choice import Plugins, choose
+from ottla.metrics import Figures
+from ottla.plugin_choice import choose
+from ottla.queueing import Queueing
 from ottla.registry import Registry
 from ottla.registry.installed import announced
 from ottla.reporting import Reporting
-from ottla.routes import Routes
 from ottla.sealing import Sealer
 from ottla.transacting import Transactions
 from ottla.transaction_manager import Sequences
@@ -37,8 +33,6 @@ _SECURITY: Final = ("ssl.", "sasl.", "security.", "connection.via")
 _TRANSPORT: Final = EntryPoint(
     name="plaintext", value="ottla_testkit.mock_producer.no_transport", group="ottla.transports"
 )
-_AT_ONCE: Final = 0.0
-"""In place of `max.block.ms`: nothing comes by waiting, for whoever waits is who would bring it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +48,7 @@ class Workings:
 def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     """The parts for a producer's configuration, whose keys are checked as ever, but for those of its security."""
     config, plugins = choose(_draft(settings, keywords), _registry())
+    config = _at_once(config)
     clock = time.monotonic
     batching = config.batching
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
@@ -66,39 +61,18 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         clock=clock,
     )
     coordinator = _coordinator(config, backoff)
-    sealer = Sealer(plugins.compressor)
-    sizes = BatchSizes(
-        target=min(batching.batch_size, batching.max_request_size),
-        most=batching.max_request_size,
-        growing=batching.growth,
-        ratio=sealer.ratio,
-        record_cost=plugins.encoder.record_cost,
-    )
-    tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
-    pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
-    accumulator = RecordAccumulator(
-        sizes=sizes,
-        linger=batching.linger,
-        delivery_timeout=config.delivery.delivery_timeout,
-        max_block=_AT_ONCE,
-        retry_backoff=backoff,
-        pool=pool,
-        columns=_columns(plugins),
-        seal=sealer.seal,
-        dealer=None,
+    queueing = Queueing.of(
+        config,
+        plugins,
+        metadata=metadata,
+        sealer=Sealer(plugins.compressor),
+        backoff=backoff,
+        may_deal=False,
         admit=None if coordinator is None else coordinator.manager.check_open,
-        tallies=tallies,
         wake=_nobody,
         clock=clock,
     )
-    routes = Routes(
-        metadata=metadata,
-        intake=accumulator.intake,
-        partitioner=plugins.partitioner,
-        slow=frozenset,
-        max_block=_AT_ONCE,
-    )
-    metadata.on_change = routes.forget
+    accumulator, pool, sealer, tallies = queueing.accumulator, queueing.pool, queueing.sealer, queueing.tallies
     outbox = Outbox(
         accumulator=accumulator,
         metadata=metadata,
@@ -125,11 +99,11 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         accumulator=accumulator,
         metadata=metadata,
         io_thread=cast(IoThread, rounds),
-        routes=routes,
+        routes=queueing.routes,
         partitioner=plugins.partitioner,
-        deals=False,
+        deals=queueing.deals,
         encoder=plugins.encoder,
-        sizes=sizes,
+        sizes=queueing.sizes,
         seal_columns=None if plugins.compressor is None else sealer.seal_columns,
         codec_id=sealer.codec_id,
         key_serializer=plugins.key_serializer,
@@ -137,12 +111,12 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         value_formats=plugins.value_formats,
         max_request_size=batching.max_request_size,
         buffer_memory=batching.buffer_memory,
-        max_block=_AT_ONCE,
+        max_block=batching.max_block,
         delivery_timeout=config.delivery.delivery_timeout,
         transactions=None
         if coordinator is None
         else Transactions(
-            manager=coordinator.manager, accumulator=accumulator, max_block=_AT_ONCE, wake=rounds.advance
+            manager=coordinator.manager, accumulator=accumulator, max_block=batching.max_block, wake=rounds.advance
         ),
         tallies=tallies,
         figures=figures,
@@ -158,6 +132,11 @@ def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> ConfigDr
     if "bootstrap.servers" not in given and not {"bootstrap_servers", "bootstrap.servers"} & options.keys():
         given["bootstrap.servers"] = "mock:9092"
     return ConfigDraft.read(given, options)
+
+
+def _at_once(config: ProducerConfig) -> ProducerConfig:
+    """The same, but nothing comes by waiting: whoever waits is who would bring it."""
+    return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
 
 
 def _coordinator(config: ProducerConfig, backoff: Backoff) -> MockCoordinator | None:
@@ -184,15 +163,6 @@ def _registry() -> Registry:
 
 def _without_security(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if not str(key).replace("_", ".").startswith(_SECURITY)}
-
-
-def _columns(plugins: Plugins) -> Callable[[int], Columns]:
-    def columns(limit: int) -> Columns:
-        made = plugins.encoder.columns(ColumnsKind.OBJECTS, limit)
-        assert made is not None, "the encoder was chosen because it takes this kind"
-        return made
-
-    return columns
 
 
 def _nobody() -> None:
