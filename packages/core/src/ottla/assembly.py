@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -14,15 +14,7 @@ from ottla.authentication import Authentication, Helper
 from ottla.backoff import Backoff
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
-from ottla.config import (
-    ConfigDraft,
-    ConnectionConfig,
-    DnsLookup,
-    Idempotence,
-    ProducerConfig,
-    RecoveryStrategy,
-    TransactionsConfig,
-)
+from ottla.config import ConfigDraft, ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.coordination import Coordination
 from ottla.helm import Helm
 from ottla.interception import Interception
@@ -32,6 +24,7 @@ from ottla.metadata import Metadata
 from ottla.metrics import Figures, Tallies
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
+from ottla.numbering import Numbering
 from ottla.plugin_choice import Plugins, choose
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
@@ -45,12 +38,7 @@ from ottla.selector import Selector
 from ottla.sender import Sender
 from ottla.splitting import Splitter
 from ottla.transacting import Transactions
-from ottla.transaction_manager import Agenda, Sequences
-from ottla.transaction_manager import Idempotence as IdempotentAgenda
 from ottla.value_formats import ValueFormats
-
-if TYPE_CHECKING:
-    from ottla.transaction_manager.manager import TransactionManager
 
 MAX_ANSWER_SIZE = 128 * 1024 * 1024
 """No answer to what a producer asks comes near this; a larger one is not Kafka's."""
@@ -149,7 +137,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         clock=clock,
     )
     metadata = _metadata(config, helm.call, retry_backoff, clock)
-    exactly = _exactly_once(config.transactions, retry_backoff, client_id)
+    numbering = Numbering.of(config.transactions, retry_backoff, client_id)
     delays = NodeDelays(config.partitioning.availability_timeout)
     queueing = Queueing.of(
         config,
@@ -158,8 +146,8 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         sealer=Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE))),
         backoff=retry_backoff,
         slow=lambda: delays.slow,
-        sequences=exactly.sequences,
-        admit=exactly.manager.check_open if exactly.manager is not None else None,
+        sequences=numbering.sequences,
+        admit=numbering.admit,
         wake=helm.call,
         helm=helm,
         clock=clock,
@@ -169,8 +157,8 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     client = _client(config, selector, metadata, authentication, client_id, clock, tallies=tallies)
     coordination = (
         None
-        if exactly.agenda is None
-        else Coordination(agenda=exactly.agenda, client=client, metadata=metadata, accumulator=accumulator)
+        if numbering.agenda is None
+        else Coordination(agenda=numbering.agenda, client=client, metadata=metadata, accumulator=accumulator)
     )
     sender = Sender(
         accumulator=accumulator,
@@ -185,9 +173,9 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         delivery_timeout=delivery.delivery_timeout,
         keep_order=delivery.max_in_flight == 1,
         client_id=client_id,
-        sequences=exactly.sequences,
+        sequences=numbering.sequences,
         coordination=coordination,
-        transactions=exactly.manager,
+        transactions=numbering.manager,
         tallies=tallies,
     )
     figures = Figures(
@@ -225,9 +213,9 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         delivery_timeout=delivery.delivery_timeout,
         transactions=(
             None
-            if exactly.manager is None
+            if numbering.manager is None
             else Transactions(
-                manager=exactly.manager,
+                manager=numbering.manager,
                 accumulator=accumulator,
                 max_block=batching.max_block,
                 wake=helm.call,
@@ -314,34 +302,3 @@ def _client(
         tallies=tallies,
         clock=clock,
     )
-
-
-@attrs.frozen(kw_only=True)
-class _ExactlyOnce:
-    """What numbers records, if anything does, and what asks for their ids."""
-
-    sequences: Sequences | None = None
-    agenda: Agenda | None = None
-    manager: TransactionManager | None = None
-
-
-def _exactly_once(config: TransactionsConfig, backoff: Backoff, client_id: str) -> _ExactlyOnce:
-    if config.idempotence is Idempotence.OFF:
-        return _ExactlyOnce()
-    if config.transactional_id is None:
-        sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
-        agenda = IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id)
-        return _ExactlyOnce(sequences=sequences, agenda=agenda)
-    # Here, because the messages of transactions cost every program that has none 10 ms at its start.
-    from ottla.transaction_manager.manager import TransactionManager
-
-    sequences = Sequences(transactional=True, required=True)
-    manager = TransactionManager(
-        transactional_id=config.transactional_id,
-        timeout_ms=config.timeout,
-        two_phase=config.two_phase,
-        sequences=sequences,
-        backoff=backoff,
-        client_id=client_id,
-    )
-    return _ExactlyOnce(sequences=sequences, agenda=manager, manager=manager)

@@ -16,6 +16,7 @@ from ottla.interception import Interception
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
 from ottla.metrics import Figures
+from ottla.numbering import Numbering
 from ottla.plugin_choice import choose
 from ottla.queueing import Queueing
 from ottla.registry import Registry
@@ -23,8 +24,6 @@ from ottla.registry.installed import announced
 from ottla.reporting import Reporting
 from ottla.sealing import Sealer
 from ottla.transacting import Transactions
-from ottla.transaction_manager import Sequences
-from ottla.transaction_manager.manager import TransactionManager
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.outbox import Outbox
 from ottla_testkit.mock_producer.rounds import Rounds
@@ -60,7 +59,9 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         wake=_nobody,
         clock=clock,
     )
-    coordinator = _coordinator(config, backoff)
+    client_id = config.connection.client_id or "mock-producer"
+    numbering = Numbering.of(config.transactions, backoff, client_id)
+    coordinator = _coordinator(numbering)
     queueing = Queueing.of(
         config,
         plugins,
@@ -68,7 +69,8 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         sealer=Sealer(plugins.compressor),
         backoff=backoff,
         may_deal=False,
-        admit=None if coordinator is None else coordinator.manager.check_open,
+        # No sequences: nothing is numbered, and no batch waits for another one's answer.
+        admit=numbering.admit,
         wake=_nobody,
         clock=clock,
     )
@@ -84,7 +86,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     rounds = Rounds(accumulator=accumulator, outbox=outbox, coordinator=coordinator, clock=clock)
     figures = Figures(
         tallies=tallies,
-        client_id=config.connection.client_id or "mock-producer",
+        client_id=client_id,
         gauges={
             "buffer-total-bytes": lambda: pool.capacity,
             "buffer-available-bytes": lambda: pool.free,
@@ -139,21 +141,11 @@ def _at_once(config: ProducerConfig) -> ProducerConfig:
     return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
 
 
-def _coordinator(config: ProducerConfig, backoff: Backoff) -> MockCoordinator | None:
-    transactional_id = config.transactions.transactional_id
-    if transactional_id is None:
+def _coordinator(numbering: Numbering) -> MockCoordinator | None:
+    if numbering.manager is None:
         return None
-    # Not the accumulator's: nothing is numbered, and no batch waits for another one's answer.
-    sequences = Sequences(transactional=True, required=True)
-    manager = TransactionManager(
-        transactional_id=transactional_id,
-        timeout_ms=config.transactions.timeout,
-        two_phase=config.transactions.two_phase,
-        sequences=sequences,
-        backoff=backoff,
-        client_id=config.connection.client_id or "mock-producer",
-    )
-    return MockCoordinator(manager, sequences)
+    assert numbering.sequences is not None, "there are no transactions without numbers"
+    return MockCoordinator(numbering.manager, numbering.sequences)
 
 
 def _registry() -> Registry:
