@@ -9,19 +9,16 @@ from typing import Any
 
 import attrs
 
-from ottla.accumulator import RecordAccumulator
 from ottla.authentication import Authentication, Helper
 from ottla.backoff import Backoff
-from ottla.batch_sizes import BatchSizes
-from ottla.buffer_pool import BufferPool
 from ottla.config import ConfigDraft, ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.coordination import Coordination
+from ottla.engine import Engine
 from ottla.helm import Helm
-from ottla.interception import Interception
-from ottla.interfaces import Columns, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
+from ottla.interfaces import Mechanism, Transport
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
-from ottla.metrics import Figures, Tallies
+from ottla.metrics import Tallies
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
 from ottla.numbering import Numbering
@@ -29,60 +26,16 @@ from ottla.plugin_choice import Plugins, choose
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
 from ottla.queueing import Queueing
-from ottla.recordbatch.section import Section
 from ottla.registry import Registry
-from ottla.reporting import Reporting
-from ottla.routes import Routes
 from ottla.sealing import Sealer
 from ottla.selector import Selector
 from ottla.sender import Sender
 from ottla.splitting import Splitter
-from ottla.transacting import Transactions
-from ottla.value_formats import ValueFormats
 
 MAX_ANSWER_SIZE = 128 * 1024 * 1024
 """No answer to what a producer asks comes near this; a larger one is not Kafka's."""
 
 _numbers = itertools.count(1)
-
-
-@attrs.frozen(kw_only=True)
-class Engine:
-    """What the face of a producer works with. A serializer of None takes bytes as they are.
-
-    `seal_columns` compresses finished columns on any thread; None: there is no codec, and `codec_id` is 0. An
-    interception of None has no interceptors.
-    """
-
-    accumulator: RecordAccumulator
-    metadata: Metadata
-    io_thread: IoThread
-    routes: Routes
-    partitioner: Partitioner
-    deals: bool
-    encoder: RecordEncoder
-    seal_columns: Callable[[Columns], Section] | None
-    codec_id: int
-    sizes: BatchSizes
-    key_serializer: Serializer | None
-    value_serializer: Serializer | None
-    value_formats: ValueFormats
-    max_request_size: int
-    buffer_memory: int
-    max_block: float
-    delivery_timeout: float
-    transactions: Transactions | None = None
-    tallies: Tallies
-    figures: Figures
-    reporting: Reporting
-    interception: Interception | None
-    clock: Callable[[], float]
-
-    def let_go(self) -> None:
-        """Tell those who looked on that it is over."""
-        self.reporting.close()
-        if self.interception is not None:
-            self.interception.close()
 
 
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry: Registry | None = None) -> Engine:
@@ -125,8 +78,7 @@ def connect(settings: Mapping[str, Any]) -> Connections:
 
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:
     clock = time.monotonic
-    batching, delivery = config.batching, config.delivery
-    retry_backoff = Backoff(initial=delivery.retry_backoff, maximum=delivery.retry_backoff_max)
+    backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport, clock)
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
     helm = Helm(
@@ -136,15 +88,15 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         wake=selector.wakeup,
         clock=clock,
     )
-    metadata = _metadata(config, helm.call, retry_backoff, clock)
-    numbering = Numbering.of(config.transactions, retry_backoff, client_id)
+    metadata = _metadata(config, helm.call, backoff, clock)
+    numbering = Numbering.of(config.transactions, backoff, client_id)
     delays = NodeDelays(config.partitioning.availability_timeout)
     queueing = Queueing.of(
         config,
         plugins,
         metadata=metadata,
         sealer=Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE))),
-        backoff=retry_backoff,
+        backoff=backoff,
         slow=lambda: delays.slow,
         sequences=numbering.sequences,
         admit=numbering.admit,
@@ -153,8 +105,8 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         clock=clock,
     )
     delays.on_change = queueing.routes.forget
-    accumulator, sealer, tallies = queueing.accumulator, queueing.sealer, queueing.tallies
-    client = _client(config, selector, metadata, authentication, client_id, clock, tallies=tallies)
+    accumulator = queueing.accumulator
+    client = _client(config, selector, metadata, authentication, client_id, clock, tallies=queueing.tallies)
     coordination = (
         None
         if numbering.agenda is None
@@ -165,24 +117,18 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         client=client,
         metadata=metadata,
         delays=delays,
-        splitter=Splitter(target=batching.batch_size, columns=plugins.columns, records=sealer.records),
-        acks=delivery.acks,
-        retries=delivery.retries,
-        max_request_size=batching.max_request_size,
+        splitter=Splitter(target=config.batching.batch_size, columns=plugins.columns, records=queueing.sealer.records),
+        acks=config.delivery.acks,
+        retries=config.delivery.retries,
+        max_request_size=config.batching.max_request_size,
         request_timeout=config.connection.request_timeout,
-        delivery_timeout=delivery.delivery_timeout,
-        keep_order=delivery.max_in_flight == 1,
+        delivery_timeout=config.delivery.delivery_timeout,
+        keep_order=config.delivery.max_in_flight == 1,
         client_id=client_id,
         sequences=numbering.sequences,
         coordination=coordination,
         transactions=numbering.manager,
-        tallies=tallies,
-    )
-    figures = Figures(
-        tallies=tallies,
-        client_id=client_id,
-        gauges=_gauges(tallies, client, queueing.pool, metadata, clock),
-        clock=clock,
+        tallies=queueing.tallies,
     )
     io_thread = IoThread(
         sender=sender,
@@ -193,54 +139,18 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         name=f"ottla-io-{client_id}",
         clock=clock,
     )
-    return Engine(
-        accumulator=accumulator,
+    return Engine.of(
+        config,
+        plugins,
+        queueing,
         metadata=metadata,
         io_thread=io_thread,
-        partitioner=plugins.partitioner,
-        routes=queueing.routes,
-        deals=queueing.deals,
-        encoder=plugins.encoder,
-        seal_columns=None if plugins.compressor is None else sealer.seal_columns,
-        codec_id=sealer.codec_id,
-        sizes=queueing.sizes,
-        key_serializer=plugins.key_serializer,
-        value_serializer=plugins.value_serializer,
-        value_formats=plugins.value_formats,
-        max_request_size=batching.max_request_size,
-        buffer_memory=batching.buffer_memory,
-        max_block=batching.max_block,
-        delivery_timeout=delivery.delivery_timeout,
-        transactions=(
-            None
-            if numbering.manager is None
-            else Transactions(
-                manager=numbering.manager,
-                accumulator=accumulator,
-                max_block=batching.max_block,
-                wake=helm.call,
-            )
-        ),
-        tallies=tallies,
-        figures=figures,
-        reporting=Reporting(plugins.reporters, figures),
-        interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+        manager=numbering.manager,
+        client_id=client_id,
+        in_flight=client.in_flight,
+        wake=helm.call,
         clock=clock,
     )
-
-
-def _gauges(
-    tallies: Tallies, client: NetworkClient, pool: BufferPool, metadata: Metadata, clock: Callable[[], float]
-) -> Mapping[str, Callable[[], float]]:
-    """What is read when somebody looks, and not counted."""
-    return {
-        "requests-in-flight": client.in_flight,
-        "connection-count": lambda: tallies.producer.connected.count - tallies.producer.closed.count,
-        "buffer-total-bytes": lambda: pool.capacity,
-        "buffer-available-bytes": lambda: pool.free,
-        "waiting-threads": lambda: pool.waiting,
-        "metadata-age": lambda: metadata.age(clock()),
-    }
 
 
 def _metadata(

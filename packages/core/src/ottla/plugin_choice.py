@@ -34,7 +34,10 @@ _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI 
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """The plugins that a configuration asks for, made; those of which there may be several by what they are called."""
+    """The plugins that a configuration asks for, made; those of which there may be several by what they are called.
+
+    A serializer of None takes bytes as they are, a compressor of None leaves them as they are.
+    """
 
     transport: Transport
     mechanism: Mechanism | None

@@ -32,7 +32,6 @@ class Queueing:
     routes: Routes
     accumulator: RecordAccumulator
     pool: BufferPool
-    sizes: BatchSizes
     sealer: Sealer
     tallies: Tallies
     deals: bool
@@ -95,7 +94,6 @@ class Queueing:
             routes=routes,
             accumulator=accumulator,
             pool=pool,
-            sizes=sizes,
             sealer=sealer,
             tallies=tallies,
             deals=dealer is not None,

@@ -9,21 +9,17 @@ from typing import Any, Final, cast
 
 import attrs
 
-from ottla.assembly import Engine
 from ottla.backoff import Backoff
 from ottla.config import ConfigDraft, ProducerConfig
-from ottla.interception import Interception
+from ottla.engine import Engine
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
-from ottla.metrics import Figures
 from ottla.numbering import Numbering
 from ottla.plugin_choice import choose
 from ottla.queueing import Queueing
 from ottla.registry import Registry
 from ottla.registry.installed import announced
-from ottla.reporting import Reporting
 from ottla.sealing import Sealer
-from ottla.transacting import Transactions
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.outbox import Outbox
 from ottla_testkit.mock_producer.rounds import Rounds
@@ -49,7 +45,6 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     config, plugins = choose(_draft(settings, keywords), _registry())
     config = _at_once(config)
     clock = time.monotonic
-    batching = config.batching
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     metadata = Metadata(
         bootstrap=[("mock", 9092)],
@@ -60,6 +55,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         clock=clock,
     )
     client_id = config.connection.client_id or "mock-producer"
+    # Its sequences are not the accumulator's: nothing is numbered, and no batch waits for another one's answer.
     numbering = Numbering.of(config.transactions, backoff, client_id)
     coordinator = _coordinator(numbering)
     queueing = Queueing.of(
@@ -69,61 +65,29 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         sealer=Sealer(plugins.compressor),
         backoff=backoff,
         may_deal=False,
-        # No sequences: nothing is numbered, and no batch waits for another one's answer.
         admit=numbering.admit,
         wake=_nobody,
         clock=clock,
     )
-    accumulator, pool, sealer, tallies = queueing.accumulator, queueing.pool, queueing.sealer, queueing.tallies
     outbox = Outbox(
-        accumulator=accumulator,
+        accumulator=queueing.accumulator,
         metadata=metadata,
         compressor=plugins.compressor,
         acks=config.delivery.acks,
-        tallies=tallies,
+        tallies=queueing.tallies,
         clock=clock,
     )
-    rounds = Rounds(accumulator=accumulator, outbox=outbox, coordinator=coordinator, clock=clock)
-    figures = Figures(
-        tallies=tallies,
-        client_id=client_id,
-        gauges={
-            "buffer-total-bytes": lambda: pool.capacity,
-            "buffer-available-bytes": lambda: pool.free,
-            "waiting-threads": lambda: pool.waiting,
-            "requests-in-flight": lambda: outbox.pending,
-            "connection-count": lambda: 0,
-            "metadata-age": lambda: metadata.age(clock()),
-        },
-        clock=clock,
-    )
-    engine = Engine(
-        accumulator=accumulator,
+    rounds = Rounds(accumulator=queueing.accumulator, outbox=outbox, coordinator=coordinator, clock=clock)
+    engine = Engine.of(
+        config,
+        plugins,
+        queueing,
         metadata=metadata,
         io_thread=cast(IoThread, rounds),
-        routes=queueing.routes,
-        partitioner=plugins.partitioner,
-        deals=queueing.deals,
-        encoder=plugins.encoder,
-        sizes=queueing.sizes,
-        seal_columns=None if plugins.compressor is None else sealer.seal_columns,
-        codec_id=sealer.codec_id,
-        key_serializer=plugins.key_serializer,
-        value_serializer=plugins.value_serializer,
-        value_formats=plugins.value_formats,
-        max_request_size=batching.max_request_size,
-        buffer_memory=batching.buffer_memory,
-        max_block=batching.max_block,
-        delivery_timeout=config.delivery.delivery_timeout,
-        transactions=None
-        if coordinator is None
-        else Transactions(
-            manager=coordinator.manager, accumulator=accumulator, max_block=batching.max_block, wake=rounds.advance
-        ),
-        tallies=tallies,
-        figures=figures,
-        reporting=Reporting(plugins.reporters, figures),
-        interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+        manager=numbering.manager,
+        client_id=client_id,
+        in_flight=lambda: outbox.pending,
+        wake=rounds.advance,
         clock=clock,
     )
     return Workings(engine=engine, outbox=outbox, rounds=rounds, coordinator=coordinator)
