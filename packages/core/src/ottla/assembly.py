@@ -107,29 +107,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     delays.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
     client = _client(config, selector, metadata, authentication, client_id, clock, tallies=queueing.tallies)
-    coordination = (
-        None
-        if numbering.agenda is None
-        else Coordination(agenda=numbering.agenda, client=client, metadata=metadata, accumulator=accumulator)
-    )
-    sender = Sender(
-        accumulator=accumulator,
-        client=client,
-        metadata=metadata,
-        delays=delays,
-        splitter=Splitter(target=config.batching.batch_size, columns=plugins.columns, records=queueing.sealer.records),
-        acks=config.delivery.acks,
-        retries=config.delivery.retries,
-        max_request_size=config.batching.max_request_size,
-        request_timeout=config.connection.request_timeout,
-        delivery_timeout=config.delivery.delivery_timeout,
-        keep_order=config.delivery.max_in_flight == 1,
-        client_id=client_id,
-        sequences=numbering.sequences,
-        coordination=coordination,
-        transactions=numbering.manager,
-        tallies=queueing.tallies,
-    )
+    sender = _sender(config, plugins, queueing, numbering, metadata, client, delays, client_id)
     io_thread = IoThread(
         sender=sender,
         accumulator=accumulator,
@@ -211,4 +189,40 @@ def _client(
         ),
         tallies=tallies,
         clock=clock,
+    )
+
+
+def _sender(
+    config: ProducerConfig,
+    plugins: Plugins,
+    queueing: Queueing,
+    numbering: Numbering,
+    metadata: Metadata,
+    client: NetworkClient,
+    delays: NodeDelays,
+    client_id: str,
+) -> Sender:
+    batching, delivery, accumulator = config.batching, config.delivery, queueing.accumulator
+    coordination = (
+        None
+        if numbering.agenda is None
+        else Coordination(agenda=numbering.agenda, client=client, metadata=metadata, accumulator=accumulator)
+    )
+    return Sender(
+        accumulator=accumulator,
+        client=client,
+        metadata=metadata,
+        delays=delays,
+        splitter=Splitter(target=batching.batch_size, columns=plugins.columns, records=queueing.sealer.records),
+        acks=delivery.acks,
+        retries=delivery.retries,
+        max_request_size=batching.max_request_size,
+        request_timeout=config.connection.request_timeout,
+        delivery_timeout=delivery.delivery_timeout,
+        keep_order=delivery.max_in_flight == 1,
+        client_id=client_id,
+        sequences=numbering.sequences,
+        coordination=coordination,
+        transactions=numbering.manager,
+        tallies=queueing.tallies,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, Final, cast
 
@@ -46,14 +46,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     config = _at_once(config)
     clock = time.monotonic
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
-    metadata = Metadata(
-        bootstrap=[("mock", 9092)],
-        max_age=float("inf"),
-        max_idle=float("inf"),
-        refresh_backoff=backoff,
-        wake=_nobody,
-        clock=clock,
-    )
+    metadata = _metadata(backoff, clock)
     client_id = config.connection.client_id or "mock-producer"
     # Its sequences are not the accumulator's: nothing is numbered, and no batch waits for another one's answer.
     numbering = Numbering.of(config.transactions, backoff, client_id)
@@ -103,6 +96,18 @@ def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> ConfigDr
 def _at_once(config: ProducerConfig) -> ProducerConfig:
     """The same, but nothing comes by waiting: whoever waits is who would bring it."""
     return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
+
+
+def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
+    """What is never asked for again: the producer itself tells of topics."""
+    return Metadata(
+        bootstrap=[("mock", 9092)],
+        max_age=float("inf"),
+        max_idle=float("inf"),
+        refresh_backoff=backoff,
+        wake=_nobody,
+        clock=clock,
+    )
 
 
 def _coordinator(numbering: Numbering) -> MockCoordinator | None:
