@@ -87,12 +87,12 @@ class Simulated:
             self.producer._transactions = TransactionsOfTheTest(
                 world=self,
                 manager=engine.transactions.manager,
-                accumulator=engine.accumulator,
-                max_block=engine.max_block,
+                accumulator=engine.queueing.accumulator,
+                max_block=engine.transactions.max_block,
                 wake=self.network.wakeup,
             )
-        self.accumulator, self.metadata = engine.accumulator, engine.metadata
-        self.pool = engine.accumulator._pool
+        self.accumulator, self.metadata = engine.queueing.accumulator, engine.metadata
+        self.pool = engine.queueing.pool
         self.thread = engine.io_thread
         self.sender = engine.io_thread._sender
         if know:

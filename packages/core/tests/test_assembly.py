@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ottla import assembly, check_config
+from ottla.engine import Engine
 from ottla.errors import ConfigError, PluginMissing
 from ottla.partitioners.murmur2 import Murmur2Partitioner
 from ottla.partitioners.round_robin import RoundRobin
@@ -19,9 +20,9 @@ SERVERS = {"bootstrap.servers": "127.0.0.1:9"}
 
 
 @pytest.fixture
-def built() -> Iterator[list[assembly.Engine]]:
+def built() -> Iterator[list[Engine]]:
     """Engines to be ended: their threads are not started, but their sockets are open."""
-    engines: list[assembly.Engine] = []
+    engines: list[Engine] = []
     yield engines
     for engine in engines:
         engine.io_thread.start()
@@ -36,16 +37,16 @@ def without(*names: str) -> Registry:
     return Registry([entry for entry in found if entry.name not in names])
 
 
-def test_the_default_partitioner_is_javas(built: list[assembly.Engine]) -> None:
+def test_the_default_partitioner_is_javas(built: list[Engine]) -> None:
     built.append(assembly.build(SERVERS, {}))
 
-    assert isinstance(built[0].partitioner, Murmur2Partitioner)
+    assert isinstance(built[0].plugins.partitioner, Murmur2Partitioner)
 
 
-def test_another_partitioner_is_a_name_away(built: list[assembly.Engine]) -> None:
+def test_another_partitioner_is_a_name_away(built: list[Engine]) -> None:
     built.append(assembly.build(SERVERS, {"partitioner_class": "round_robin"}))
 
-    assert isinstance(built[0].partitioner, RoundRobin)
+    assert isinstance(built[0].plugins.partitioner, RoundRobin)
 
 
 def test_without_a_transport_the_error_has_the_line_that_installs_one() -> None:
@@ -85,7 +86,7 @@ def test_keys_of_a_plugin_that_is_gone_are_excused_and_others_are_not(gone: str)
     assert f"'{begin}.address'" not in str(caught.value)
 
 
-def test_a_mechanism_is_a_name_away_in_any_case_also_a_strangers(built: list[assembly.Engine]) -> None:
+def test_a_mechanism_is_a_name_away_in_any_case_also_a_strangers(built: list[Engine]) -> None:
     settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "x-Plain", "x.plain.password": "p"}
     stranger = EntryPoint("X-PLAIN", "stranger_mechanism", "ottla.authenticators")
     groups = ("transports", "partitioners", "encoders")
@@ -94,7 +95,7 @@ def test_a_mechanism_is_a_name_away_in_any_case_also_a_strangers(built: list[ass
     built.append(assembly.build(settings, {}, registry=Registry([stranger, *others])))
 
 
-def test_where_nobody_logs_in_no_mechanism_is_looked_for(built: list[assembly.Engine]) -> None:
+def test_where_nobody_logs_in_no_mechanism_is_looked_for(built: list[Engine]) -> None:
     built.append(assembly.build({**SERVERS, "sasl.mechanism": "no-such-one"}, {}))
 
 
@@ -148,31 +149,29 @@ def test_a_configuration_can_be_checked_without_a_producer() -> None:
         check_config(SERVERS, security_protocol="SASL_PLAINTEXT", sasl_mechanism="NO-SUCH-ONE")
 
 
-def test_a_function_may_serialize(built: list[assembly.Engine]) -> None:
+def test_a_function_may_serialize(built: list[Engine]) -> None:
     built.append(assembly.build(SERVERS, {"value_serializer": lambda data: str(data).encode()}))
 
-    serializer = built[0].value_serializer
+    serializer = built[0].plugins.value_serializer
     assert serializer is not None
     assert serializer.serialize("t", 42, ()) == b"42"
 
 
-def test_a_function_that_gives_no_bytes_is_told_so(built: list[assembly.Engine]) -> None:
+def test_a_function_that_gives_no_bytes_is_told_so(built: list[Engine]) -> None:
     built.append(assembly.build(SERVERS, {"value_serializer": str}))
 
-    serializer = built[0].value_serializer
+    serializer = built[0].plugins.value_serializer
     assert serializer is not None
     with pytest.raises(TypeError, match="returned str, not bytes"):
         serializer.serialize("t", 42, ())
 
 
 @pytest.mark.parametrize("named", ["json", "bytes"])
-def test_json_uses_what_the_encoder_can_do_named_first_or_asked_for_by_a_table(
-    built: list[assembly.Engine], named: str
-) -> None:
+def test_json_uses_what_the_encoder_can_do_named_first_or_asked_for_by_a_table(built: list[Engine], named: str) -> None:
     built.append(assembly.build(SERVERS, {"value_serializer": named, "record_encoder": "native"}))
     built.append(assembly.build(SERVERS, {"value_serializer": named, "record_encoder": "python"}))
     column = pa.array([{"a": 1.5, "b": None}, None])
 
-    native, python = (engine.value_formats.of("json") for engine in built)
+    native, python = (engine.plugins.value_formats.of("json") for engine in built)
     assert (native.__self__._rows is objects, python.__self__._rows) == (True, None)  # type: ignore[attr-defined]
     assert native("t", column).to_pylist() == python("t", column).to_pylist() == ['{"a":1.5}', None]

@@ -25,7 +25,7 @@ def test_a_dropped_producer_waits_for_no_lock(producer: Producer) -> None:
     engine = producer._engine
     dropped = threading.Thread(target=producer._life.abandon)
 
-    with engine.accumulator._lock, engine.metadata._changed:
+    with producer._accumulator._lock, engine.metadata._changed:
         dropped.start()
         dropped.join(HANG_GUARD)
         assert not dropped.is_alive()
@@ -52,7 +52,7 @@ def test_one_that_cannot_be_closed_at_the_program_s_end_is_in_nobody_s_way(
     with Producer(bootstrap_servers="127.0.0.1:1") as broken, Producer(bootstrap_servers="127.0.0.1:1") as other:
         with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
             patch.setattr(lifetime, "_living", {broken._life, other._life})
-            patch.setattr(broken._engine.accumulator, "report", lambda: 1 / 0)
+            patch.setattr(broken._accumulator, "report", lambda: 1 / 0)
             lifetime._end_all()
 
         told = [record.getMessage() for record in caplog.records]

@@ -289,7 +289,7 @@ def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -
         left = list(delivery.failed_rows())
         assert 0 < queued < delivery.rows
         assert left == list(range(queued, delivery.rows))
-        assert world.producer._engine.accumulator.report()[1] == 0  # who failed so is told by what was raised
+        assert world.accumulator.report()[1] == 0  # who failed so is told by what was raised
         assert not [each for each in threading.enumerate() if each.name.startswith("ottla-table")]
 
 

@@ -5,96 +5,37 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from ottla.accumulator import RecordAccumulator
 from ottla.authentication import Authentication, Helper
 from ottla.backoff import Backoff
-from ottla.batch_sizes import BatchSizes
-from ottla.buffer_pool import BufferPool
-from ottla.config import (
-    ConfigDraft,
-    ConnectionConfig,
-    DnsLookup,
-    Idempotence,
-    ProducerConfig,
-    RecoveryStrategy,
-    TransactionsConfig,
-)
+from ottla.config import ConfigDraft, ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.coordination import Coordination
-from ottla.dealing import Dealer
+from ottla.engine import Engine
 from ottla.helm import Helm
-from ottla.interception import Interception
-from ottla.interfaces import Columns, ColumnsKind, Mechanism, Partitioner, RecordEncoder, Serializer, Transport
+from ottla.interfaces import Mechanism, Transport
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
-from ottla.metrics import Figures, Tallies
+from ottla.metrics import Tallies
 from ottla.network_client import NetworkClient
 from ottla.node_delays import NodeDelays
+from ottla.numbering import Numbering
 from ottla.plugin_choice import Plugins, choose
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
-from ottla.recordbatch.section import Section
+from ottla.queueing import Queueing
 from ottla.registry import Registry
-from ottla.reporting import Reporting
-from ottla.routes import Routes
 from ottla.sealing import Sealer
 from ottla.selector import Selector
 from ottla.sender import Sender
 from ottla.splitting import Splitter
-from ottla.transacting import Transactions
-from ottla.transaction_manager import Agenda, Sequences
-from ottla.transaction_manager import Idempotence as IdempotentAgenda
-from ottla.value_formats import ValueFormats
-
-if TYPE_CHECKING:
-    from ottla.transaction_manager.manager import TransactionManager
 
 MAX_ANSWER_SIZE = 128 * 1024 * 1024
 """No answer to what a producer asks comes near this; a larger one is not Kafka's."""
 
 _numbers = itertools.count(1)
-
-
-@attrs.frozen(kw_only=True)
-class Engine:
-    """What the face of a producer works with. A serializer of None takes bytes as they are.
-
-    `seal_columns` compresses finished columns on any thread; None: there is no codec, and `codec_id` is 0. An
-    interception of None has no interceptors.
-    """
-
-    accumulator: RecordAccumulator
-    metadata: Metadata
-    io_thread: IoThread
-    routes: Routes
-    partitioner: Partitioner
-    deals: bool
-    encoder: RecordEncoder
-    seal_columns: Callable[[Columns], Section] | None
-    codec_id: int
-    sizes: BatchSizes
-    key_serializer: Serializer | None
-    value_serializer: Serializer | None
-    value_formats: ValueFormats
-    max_request_size: int
-    buffer_memory: int
-    max_block: float
-    delivery_timeout: float
-    transactions: Transactions | None = None
-    tallies: Tallies
-    figures: Figures
-    reporting: Reporting
-    interception: Interception | None
-    clock: Callable[[], float]
-
-    def let_go(self) -> None:
-        """Tell those who looked on that it is over."""
-        self.reporting.close()
-        if self.interception is not None:
-            self.interception.close()
 
 
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry: Registry | None = None) -> Engine:
@@ -137,8 +78,7 @@ def connect(settings: Mapping[str, Any]) -> Connections:
 
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:
     clock = time.monotonic
-    batching, delivery = config.batching, config.delivery
-    retry_backoff = Backoff(initial=delivery.retry_backoff, maximum=delivery.retry_backoff_max)
+    backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport, clock)
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
     helm = Helm(
@@ -148,76 +88,26 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         wake=selector.wakeup,
         clock=clock,
     )
-    metadata = _metadata(config, helm.call, retry_backoff, clock)
-    columns = _columns(plugins.encoder)
-    tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
-    client = _client(config, selector, metadata, authentication, client_id, clock, tallies=tallies)
-    sealer = Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE)))
-    sizes = BatchSizes(
-        target=min(batching.batch_size, batching.max_request_size),
-        most=batching.max_request_size,
-        growing=batching.growth,
-        ratio=sealer.ratio,
-        record_cost=plugins.encoder.record_cost,
-    )
-    dealer = None if _hashes_quickly(plugins) else _dealer(plugins.partitioner, sizes, columns)
-    exactly = _exactly_once(config.transactions, retry_backoff, client_id)
-    pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
-    accumulator = RecordAccumulator(
-        sizes=sizes,
-        linger=batching.linger,
-        delivery_timeout=delivery.delivery_timeout,
-        max_block=batching.max_block,
-        retry_backoff=retry_backoff,
-        pool=pool,
-        columns=columns,
-        seal=sealer.seal,
-        dealer=dealer,
-        sequences=exactly.sequences,
-        admit=exactly.manager.check_open if exactly.manager is not None else None,
-        tallies=tallies,
+    metadata = _metadata(config, helm.call, backoff, clock)
+    numbering = Numbering.of(config.transactions, backoff, client_id)
+    delays = NodeDelays(config.partitioning.availability_timeout)
+    queueing = Queueing.of(
+        config,
+        plugins,
+        metadata=metadata,
+        sealer=Sealer(plugins.compressor, takes=lambda node: taken_by(client.offered(node, PRODUCE))),
+        backoff=backoff,
+        slow=lambda: delays.slow,
+        sequences=numbering.sequences,
+        admit=numbering.admit,
         wake=helm.call,
         helm=helm,
         clock=clock,
     )
-    delays = NodeDelays(config.partitioning.availability_timeout)
-    routes = Routes(
-        metadata=metadata,
-        intake=accumulator.intake,
-        partitioner=plugins.partitioner,
-        slow=lambda: delays.slow,
-        max_block=batching.max_block,
-    )
-    metadata.on_change = delays.on_change = routes.forget
-    coordination = (
-        None
-        if exactly.agenda is None
-        else Coordination(agenda=exactly.agenda, client=client, metadata=metadata, accumulator=accumulator)
-    )
-    sender = Sender(
-        accumulator=accumulator,
-        client=client,
-        metadata=metadata,
-        delays=delays,
-        splitter=Splitter(target=batching.batch_size, columns=columns, records=sealer.records),
-        acks=delivery.acks,
-        retries=delivery.retries,
-        max_request_size=batching.max_request_size,
-        request_timeout=config.connection.request_timeout,
-        delivery_timeout=delivery.delivery_timeout,
-        keep_order=delivery.max_in_flight == 1,
-        client_id=client_id,
-        sequences=exactly.sequences,
-        coordination=coordination,
-        transactions=exactly.manager,
-        tallies=tallies,
-    )
-    figures = Figures(
-        tallies=tallies,
-        client_id=client_id,
-        gauges=_gauges(tallies, client, pool, metadata, clock),
-        clock=clock,
-    )
+    delays.on_change = queueing.routes.forget
+    accumulator = queueing.accumulator
+    client = _client(config, selector, metadata, authentication, client_id, clock, tallies=queueing.tallies)
+    sender = _sender(config, plugins, queueing, numbering, metadata, client, delays, client_id)
     io_thread = IoThread(
         sender=sender,
         accumulator=accumulator,
@@ -227,54 +117,18 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         name=f"ottla-io-{client_id}",
         clock=clock,
     )
-    return Engine(
-        accumulator=accumulator,
+    return Engine.of(
+        config,
+        plugins,
+        queueing,
         metadata=metadata,
         io_thread=io_thread,
-        partitioner=plugins.partitioner,
-        routes=routes,
-        deals=dealer is not None,
-        encoder=plugins.encoder,
-        seal_columns=None if plugins.compressor is None else sealer.seal_columns,
-        codec_id=sealer.codec_id,
-        sizes=sizes,
-        key_serializer=plugins.key_serializer,
-        value_serializer=plugins.value_serializer,
-        value_formats=plugins.value_formats,
-        max_request_size=batching.max_request_size,
-        buffer_memory=batching.buffer_memory,
-        max_block=batching.max_block,
-        delivery_timeout=delivery.delivery_timeout,
-        transactions=(
-            None
-            if exactly.manager is None
-            else Transactions(
-                manager=exactly.manager,
-                accumulator=accumulator,
-                max_block=batching.max_block,
-                wake=helm.call,
-            )
-        ),
-        tallies=tallies,
-        figures=figures,
-        reporting=Reporting(plugins.reporters, figures),
-        interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+        manager=numbering.manager,
+        client_id=client_id,
+        in_flight=client.in_flight,
+        wake=helm.call,
         clock=clock,
     )
-
-
-def _gauges(
-    tallies: Tallies, client: NetworkClient, pool: BufferPool, metadata: Metadata, clock: Callable[[], float]
-) -> Mapping[str, Callable[[], float]]:
-    """What is read when somebody looks, and not counted."""
-    return {
-        "requests-in-flight": client.in_flight,
-        "connection-count": lambda: tallies.producer.connected.count - tallies.producer.closed.count,
-        "buffer-total-bytes": lambda: pool.capacity,
-        "buffer-available-bytes": lambda: pool.free,
-        "waiting-threads": lambda: pool.waiting,
-        "metadata-age": lambda: metadata.age(clock()),
-    }
 
 
 def _metadata(
@@ -338,61 +192,37 @@ def _client(
     )
 
 
-def _hashes_quickly(plugins: Plugins) -> bool:
-    """Whether keys find their partitions one by one at no cost, as records are sent."""
-    return hasattr(plugins.encoder, "quick_send") and getattr(plugins.partitioner, "hashes", None) == "murmur2"
-
-
-@attrs.frozen(kw_only=True)
-class _ExactlyOnce:
-    """What numbers records, if anything does, and what asks for their ids."""
-
-    sequences: Sequences | None = None
-    agenda: Agenda | None = None
-    manager: TransactionManager | None = None
-
-
-def _exactly_once(config: TransactionsConfig, backoff: Backoff, client_id: str) -> _ExactlyOnce:
-    if config.idempotence is Idempotence.OFF:
-        return _ExactlyOnce()
-    if config.transactional_id is None:
-        sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
-        agenda = IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id)
-        return _ExactlyOnce(sequences=sequences, agenda=agenda)
-    # Here, because the messages of transactions cost every program that has none 10 ms at its start.
-    from ottla.transaction_manager.manager import TransactionManager
-
-    sequences = Sequences(transactional=True, required=True)
-    manager = TransactionManager(
-        transactional_id=config.transactional_id,
-        timeout_ms=config.timeout,
-        two_phase=config.two_phase,
-        sequences=sequences,
-        backoff=backoff,
+def _sender(
+    config: ProducerConfig,
+    plugins: Plugins,
+    queueing: Queueing,
+    numbering: Numbering,
+    metadata: Metadata,
+    client: NetworkClient,
+    delays: NodeDelays,
+    client_id: str,
+) -> Sender:
+    batching, delivery, accumulator = config.batching, config.delivery, queueing.accumulator
+    coordination = (
+        None
+        if numbering.agenda is None
+        else Coordination(agenda=numbering.agenda, client=client, metadata=metadata, accumulator=accumulator)
+    )
+    return Sender(
+        accumulator=accumulator,
+        client=client,
+        metadata=metadata,
+        delays=delays,
+        splitter=Splitter(target=batching.batch_size, columns=plugins.columns, records=queueing.sealer.records),
+        acks=delivery.acks,
+        retries=delivery.retries,
+        max_request_size=batching.max_request_size,
+        request_timeout=config.connection.request_timeout,
+        delivery_timeout=delivery.delivery_timeout,
+        keep_order=delivery.max_in_flight == 1,
         client_id=client_id,
+        sequences=numbering.sequences,
+        coordination=coordination,
+        transactions=numbering.manager,
+        tallies=queueing.tallies,
     )
-    return _ExactlyOnce(sequences=sequences, agenda=manager, manager=manager)
-
-
-def _dealer(partitioner: Partitioner, sizes: BatchSizes, columns: Callable[[int], Columns]) -> Dealer | None:
-    """Who partitions many keys at once; None: the partitioner looks at one after the other."""
-    partition_column = getattr(partitioner, "partition_column", None)
-    one_by_one = getattr(partitioner, "ignores_keys", False) or hasattr(partitioner, "on_new_batch")
-    if partition_column is None or one_by_one:
-        return None
-    return Dealer(
-        partition=partitioner.partition,
-        partition_column=partition_column,
-        appended=getattr(partitioner, "appended", None),
-        sizes=sizes,
-        columns=columns,
-    )
-
-
-def _columns(encoder: RecordEncoder) -> Callable[[int], Columns]:
-    def columns(limit: int) -> Columns:
-        made = encoder.columns(ColumnsKind.OBJECTS, limit)
-        assert made is not None, "the encoder was chosen because it takes this kind"
-        return made
-
-    return columns

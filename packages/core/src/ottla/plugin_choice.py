@@ -11,6 +11,7 @@ import attrs
 from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
 from ottla.errors import ConfigError, PluginBroken, PluginError, PluginMissing
 from ottla.interfaces import (
+    Columns,
     ColumnsKind,
     Compressor,
     Header,
@@ -33,7 +34,10 @@ _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI 
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """The plugins that a configuration asks for, made; those of which there may be several by what they are called."""
+    """The plugins that a configuration asks for, made; those of which there may be several by what they are called.
+
+    A serializer of None takes bytes as they are, a compressor of None leaves them as they are.
+    """
 
     transport: Transport
     mechanism: Mechanism | None
@@ -45,6 +49,12 @@ class Plugins:
     value_formats: ValueFormats
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
     interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
+
+    def columns(self, limit: int) -> Columns:
+        """Columns of the encoder for records of `send`."""
+        made = self.encoder.columns(ColumnsKind.OBJECTS, limit)
+        assert made is not None, "the encoder was chosen because it takes this kind"
+        return made
 
 
 class _Claims:

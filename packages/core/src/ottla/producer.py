@@ -13,6 +13,7 @@ from ottla import assembly, io_threads, lifetime
 from ottla.batch import UNDECIDED, NewRecord, size_of
 from ottla.cluster import PartitionInfo
 from ottla.delivery import Delivery
+from ottla.engine import Engine
 from ottla.errors import (
     AbortableError,
     FlushTimeout,
@@ -62,30 +63,35 @@ class Producer:
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         self._begin(assembly.build(config or {}, options))
 
-    def _begin(self, engine: assembly.Engine) -> None:
+    def _begin(self, engine: Engine) -> None:
+        queueing, plugins, batching = engine.queueing, engine.plugins, engine.config.batching
         self._engine = engine
-        self._accumulator = engine.accumulator
-        self._intake = engine.accumulator.intake
-        self._routes = engine.routes
-        self._known_routes = engine.routes.known
-        self._partition = engine.partitioner.partition
-        self._sticky = bool(getattr(engine.partitioner, "sticky", False))
-        self._ignores_keys = bool(getattr(engine.partitioner, "ignores_keys", False))
-        self._deals = engine.deals
-        self._on_new_batch = getattr(engine.partitioner, "on_new_batch", None)
-        self._max_record_size = min(engine.max_request_size, engine.buffer_memory)
+        self._accumulator = queueing.accumulator
+        self._intake = queueing.accumulator.intake
+        self._routes = queueing.routes
+        self._known_routes = queueing.routes.known
+        self._partition = plugins.partitioner.partition
+        self._sticky = bool(getattr(plugins.partitioner, "sticky", False))
+        self._ignores_keys = bool(getattr(plugins.partitioner, "ignores_keys", False))
+        self._deals = queueing.deals
+        self._on_new_batch = getattr(plugins.partitioner, "on_new_batch", None)
+        self._max_record_size = min(batching.max_request_size, batching.buffer_memory)
         self._transactions = engine.transactions
-        self._spent, self._clock = engine.tallies.producer, engine.clock
-        self._plain_values = engine.value_serializer is None
-        self._plain_keys = engine.key_serializer is None
+        self._spent, self._clock = queueing.tallies.producer, engine.clock
+        self._value_serializer = plugins.value_serializer
+        self._key_serializer = plugins.key_serializer
         self._life = lifetime.begin(
-            engine.io_thread, engine.accumulator, engine.routes, engine.delivery_timeout, let_go=engine.let_go
+            engine.io_thread,
+            queueing.accumulator,
+            queueing.routes,
+            engine.config.delivery.delivery_timeout,
+            let_go=engine.let_go,
         )
         self._unclosed = weakref.finalize(self, self._life.abandon)
         self._unclosed.atexit = False
         if self._may_send_quickly():
-            self.send = engine.encoder.quick_send(  # type: ignore[attr-defined, method-assign]
-                self, routes=engine.routes.known, partitioner=engine.partitioner
+            self.send = plugins.encoder.quick_send(  # type: ignore[attr-defined, method-assign]
+                self, routes=queueing.routes.known, partitioner=plugins.partitioner
             )
         if engine.interception is not None:
             self.send = engine.interception.around(vars(self).get("send") or _sending(self))  # type: ignore[method-assign]
@@ -119,10 +125,10 @@ class Producer:
         thread, which holds locks.
         """
         checked = _checked(headers) if headers else ()  # first: they may be readable only once
-        if type(value) is not bytes or not self._plain_values:
-            value = _serialized(self._engine.value_serializer, "value", topic, value, checked)
-        if key is not None and (type(key) is not bytes or not self._plain_keys):
-            key = _serialized(self._engine.key_serializer, "key", topic, key, checked)
+        if type(value) is not bytes or self._value_serializer is not None:
+            value = _serialized(self._value_serializer, "value", topic, value, checked)
+        if key is not None and (type(key) is not bytes or self._key_serializer is not None):
+            key = _serialized(self._key_serializer, "key", topic, key, checked)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
         try:
@@ -395,10 +401,10 @@ class Producer:
     def _may_send_quickly(self) -> bool:
         """Whether the encoder's own `send`, if it has one, does all that this one would do."""
         return (
-            hasattr(self._engine.encoder, "quick_send")
+            hasattr(self._engine.plugins.encoder, "quick_send")
             and type(self).send is Producer.send
-            and self._plain_values
-            and self._plain_keys
+            and self._value_serializer is None
+            and self._key_serializer is None
             and self._on_new_batch is None
             and not self._deals
         )
@@ -451,11 +457,11 @@ class Producer:
     def _check_size(self, topic: str, size: int) -> None:
         if size + RECORD_OVERHEAD <= self._max_record_size:
             return
-        engine = self._engine
+        batching = self._engine.config.batching
         name, limit = (
-            ("max.request.size", engine.max_request_size)
-            if engine.max_request_size < engine.buffer_memory
-            else ("buffer.memory", engine.buffer_memory)
+            ("max.request.size", batching.max_request_size)
+            if batching.max_request_size < batching.buffer_memory
+            else ("buffer.memory", batching.buffer_memory)
         )
         raise RecordTooLarge(
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.assembly import Engine
+from ottla.engine import Engine
 from ottla.errors import InvalidRecord, RecordTooLarge
 from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.section import SealedBatch
@@ -30,24 +30,20 @@ def send_table(
     value_format: str | None,
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave."""
+    queueing, plugins = engine.queueing, engine.plugins
     route = find_route(topic)  # first: a stream can be opened only once
     stream = open_stream(table)
-    sizes = TableSizes.of(
-        batch_size=engine.sizes.target,
-        growing=engine.sizes.growing,
-        max_request_size=engine.max_request_size,
-        buffer_memory=engine.buffer_memory,
-    )
+    sizes = TableSizes.of(engine.config.batching)
     if value_format is not None:
-        stream = _formatted(engine.value_formats, topic, stream, columns["value"], value_format, most=sizes.chunk)
+        stream = _formatted(plugins.value_formats, topic, stream, columns["value"], value_format, most=sizes.chunk)
         columns = {**columns, "value": stream.name}
     choice = choose(stream.schema, **columns)
     sender = TableSender(
-        queue=engine.accumulator.intake,
-        routes=engine.routes,
-        partitioner=engine.partitioner,
-        encoder=engine.encoder,
-        seal=engine.seal_columns,
+        queue=queueing.accumulator.intake,
+        routes=queueing.routes,
+        partitioner=plugins.partitioner,
+        encoder=plugins.encoder,
+        seal=None if plugins.compressor is None else queueing.sealer.seal_columns,
         find_route=find_route,
         sizes=sizes,
     )
@@ -57,23 +53,24 @@ def send_table(
 def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: SealedBatch) -> TableDelivery:
     """Queue a batch that was made elsewhere."""
     topic, partition, section = batch.topic, batch.partition, batch.section
+    queueing, most = engine.queueing, engine.config.batching.max_request_size
     size = min(section.wire_size, section.plain_size + HEADER_SIZE)  # a codec may make a record a little larger
-    if size > engine.max_request_size:
+    if size > most:
         raise RecordTooLarge(
-            f"a sealed batch for topic {topic!r} has {size} bytes, above max.request.size: {engine.max_request_size}; "
+            f"a sealed batch for topic {topic!r} has {size} bytes, above max.request.size: {most}; "
             "seal with the settings of the producer that sends"
         )
-    if section.codec_id not in (NONE, engine.codec_id):
+    if section.codec_id not in (NONE, queueing.sealer.codec_id):
         raise InvalidRecord(
             f"a sealed batch for topic {topic!r} is compressed with codec {section.codec_id}, and compression.type is "
-            f"codec {engine.codec_id}: seal with the settings of the producer that sends"
+            f"codec {queueing.sealer.codec_id}: seal with the settings of the producer that sends"
         )
     if partition < 0:
         raise InvalidRecord(f"a sealed batch for topic {topic!r} is for partition {partition}")
-    route = engine.routes.known.get(topic) or find_route(topic)
+    route = queueing.routes.known.get(topic) or find_route(topic)
     if partition >= route.view.partitions:
-        engine.routes.await_partition(topic, partition)
-    queued = engine.accumulator.intake.enqueue(topic, partition, sealed_columns(section), sealed=section)
+        queueing.routes.await_partition(topic, partition)
+    queued = queueing.accumulator.intake.enqueue(topic, partition, sealed_columns(section), sealed=section)
     delivery = TableDelivery(topic)
     delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))
     return delivery

@@ -49,13 +49,7 @@ class TableSealer:
         config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
         if plugins.interceptors:
             raise WrongCall("rows of a table would go past the interceptors: leave interceptor.classes out")
-        batching = config.batching
-        sizes = TableSizes.of(
-            batch_size=batching.batch_size,
-            growing=batching.growth,
-            max_request_size=batching.max_request_size,
-            buffer_memory=batching.buffer_memory,
-        )
+        sizes = TableSizes.of(config.batching)
         self._queue = _Queue()
         self._routes = _Routes({topic: _route(topic, count) for topic, count in partitions.items()})
         self._sender = TableSender(

@@ -14,6 +14,7 @@ import attrs
 import pyarrow.compute as pc
 
 from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.config import BatchingConfig
 from ottla.errors import (
     DeliveryFailed,
     InvalidRecord,
@@ -60,13 +61,14 @@ class TableSizes:
     chunk: int
 
     @classmethod
-    def of(cls, *, batch_size: int, growing: bool, max_request_size: int, buffer_memory: int) -> Self:
+    def of(cls, batching: BatchingConfig) -> Self:
         """Those of a producer with these settings."""
-        share = max(1, buffer_memory // 4)
-        with_header = min(max(BATCH_BYTES, batch_size) if growing else batch_size, max_request_size)
+        share = max(1, batching.buffer_memory // 4)
+        wished = max(BATCH_BYTES, batching.batch_size) if batching.growth else batching.batch_size
+        with_header = min(wished, batching.max_request_size)
         return cls(
             batch=max(1, min(with_header - HEADER_SIZE, share)),
-            record=min(max_request_size, buffer_memory),
+            record=min(batching.max_request_size, batching.buffer_memory),
             chunk=min(CHUNK_BYTES, share),
         )
 

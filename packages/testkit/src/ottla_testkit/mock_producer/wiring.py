@@ -9,26 +9,17 @@ from typing import Any, Final, cast
 
 import attrs
 
-from ottla.accumulator import RecordAccumulator
-from ottla.assembly import Engine
 from ottla.backoff import Backoff
-from ottla.batch_sizes import BatchSizes
-from ottla.buffer_pool import BufferPool
 from ottla.config import ConfigDraft, ProducerConfig
-from ottla.interception import Interception
-from ottla.interfaces import Columns, ColumnsKind
+from ottla.engine import Engine
 from ottla.io_thread import IoThread
 from ottla.metadata import Metadata
-from ottla.metrics import Figures, Tallies
-from ottla.plugin_choice import Plugins, choose
+from ottla.numbering import Numbering
+from ottla.plugin_choice import choose
+from ottla.queueing import Queueing
 from ottla.registry import Registry
 from ottla.registry.installed import announced
-from ottla.reporting import Reporting
-from ottla.routes import Routes
 from ottla.sealing import Sealer
-from ottla.transacting import Transactions
-from ottla.transaction_manager import Sequences
-from ottla.transaction_manager.manager import TransactionManager
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.outbox import Outbox
 from ottla_testkit.mock_producer.rounds import Rounds
@@ -37,8 +28,6 @@ _SECURITY: Final = ("ssl.", "sasl.", "security.", "connection.via")
 _TRANSPORT: Final = EntryPoint(
     name="plaintext", value="ottla_testkit.mock_producer.no_transport", group="ottla.transports"
 )
-_AT_ONCE: Final = 0.0
-"""In place of `max.block.ms`: nothing comes by waiting, for whoever waits is who would bring it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,100 +43,44 @@ class Workings:
 def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     """The parts for a producer's configuration, whose keys are checked as ever, but for those of its security."""
     config, plugins = choose(_draft(settings, keywords), _registry())
+    config = _at_once(config)
     clock = time.monotonic
-    batching = config.batching
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
-    metadata = Metadata(
-        bootstrap=[("mock", 9092)],
-        max_age=float("inf"),
-        max_idle=float("inf"),
-        refresh_backoff=backoff,
-        wake=_nobody,
-        clock=clock,
-    )
-    coordinator = _coordinator(config, backoff)
-    sealer = Sealer(plugins.compressor)
-    sizes = BatchSizes(
-        target=min(batching.batch_size, batching.max_request_size),
-        most=batching.max_request_size,
-        growing=batching.growth,
-        ratio=sealer.ratio,
-        record_cost=plugins.encoder.record_cost,
-    )
-    tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
-    pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
-    accumulator = RecordAccumulator(
-        sizes=sizes,
-        linger=batching.linger,
-        delivery_timeout=config.delivery.delivery_timeout,
-        max_block=_AT_ONCE,
-        retry_backoff=backoff,
-        pool=pool,
-        columns=_columns(plugins),
-        seal=sealer.seal,
-        dealer=None,
-        admit=None if coordinator is None else coordinator.manager.check_open,
-        tallies=tallies,
-        wake=_nobody,
-        clock=clock,
-    )
-    routes = Routes(
+    metadata = _metadata(backoff, clock)
+    client_id = config.connection.client_id or "mock-producer"
+    # Its sequences are not the accumulator's: nothing is numbered, and no batch waits for another one's answer.
+    numbering = Numbering.of(config.transactions, backoff, client_id)
+    coordinator = _coordinator(numbering)
+    queueing = Queueing.of(
+        config,
+        plugins,
         metadata=metadata,
-        intake=accumulator.intake,
-        partitioner=plugins.partitioner,
-        slow=frozenset,
-        max_block=_AT_ONCE,
+        sealer=Sealer(plugins.compressor),
+        backoff=backoff,
+        may_deal=False,
+        admit=numbering.admit,
+        wake=_nobody,
+        clock=clock,
     )
-    metadata.on_change = routes.forget
     outbox = Outbox(
-        accumulator=accumulator,
+        accumulator=queueing.accumulator,
         metadata=metadata,
         compressor=plugins.compressor,
         acks=config.delivery.acks,
-        tallies=tallies,
+        tallies=queueing.tallies,
         clock=clock,
     )
-    rounds = Rounds(accumulator=accumulator, outbox=outbox, coordinator=coordinator, clock=clock)
-    figures = Figures(
-        tallies=tallies,
-        client_id=config.connection.client_id or "mock-producer",
-        gauges={
-            "buffer-total-bytes": lambda: pool.capacity,
-            "buffer-available-bytes": lambda: pool.free,
-            "waiting-threads": lambda: pool.waiting,
-            "requests-in-flight": lambda: outbox.pending,
-            "connection-count": lambda: 0,
-            "metadata-age": lambda: metadata.age(clock()),
-        },
-        clock=clock,
-    )
-    engine = Engine(
-        accumulator=accumulator,
+    rounds = Rounds(accumulator=queueing.accumulator, outbox=outbox, coordinator=coordinator, clock=clock)
+    engine = Engine.of(
+        config,
+        plugins,
+        queueing,
         metadata=metadata,
         io_thread=cast(IoThread, rounds),
-        routes=routes,
-        partitioner=plugins.partitioner,
-        deals=False,
-        encoder=plugins.encoder,
-        sizes=sizes,
-        seal_columns=None if plugins.compressor is None else sealer.seal_columns,
-        codec_id=sealer.codec_id,
-        key_serializer=plugins.key_serializer,
-        value_serializer=plugins.value_serializer,
-        value_formats=plugins.value_formats,
-        max_request_size=batching.max_request_size,
-        buffer_memory=batching.buffer_memory,
-        max_block=_AT_ONCE,
-        delivery_timeout=config.delivery.delivery_timeout,
-        transactions=None
-        if coordinator is None
-        else Transactions(
-            manager=coordinator.manager, accumulator=accumulator, max_block=_AT_ONCE, wake=rounds.advance
-        ),
-        tallies=tallies,
-        figures=figures,
-        reporting=Reporting(plugins.reporters, figures),
-        interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+        manager=numbering.manager,
+        client_id=client_id,
+        in_flight=lambda: outbox.pending,
+        wake=rounds.advance,
         clock=clock,
     )
     return Workings(engine=engine, outbox=outbox, rounds=rounds, coordinator=coordinator)
@@ -160,21 +93,28 @@ def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> ConfigDr
     return ConfigDraft.read(given, options)
 
 
-def _coordinator(config: ProducerConfig, backoff: Backoff) -> MockCoordinator | None:
-    transactional_id = config.transactions.transactional_id
-    if transactional_id is None:
-        return None
-    # Not the accumulator's: nothing is numbered, and no batch waits for another one's answer.
-    sequences = Sequences(transactional=True, required=True)
-    manager = TransactionManager(
-        transactional_id=transactional_id,
-        timeout_ms=config.transactions.timeout,
-        two_phase=config.transactions.two_phase,
-        sequences=sequences,
-        backoff=backoff,
-        client_id=config.connection.client_id or "mock-producer",
+def _at_once(config: ProducerConfig) -> ProducerConfig:
+    """The same, but nothing comes by waiting: whoever waits is who would bring it."""
+    return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
+
+
+def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
+    """What is never asked for again: the producer itself tells of topics."""
+    return Metadata(
+        bootstrap=[("mock", 9092)],
+        max_age=float("inf"),
+        max_idle=float("inf"),
+        refresh_backoff=backoff,
+        wake=_nobody,
+        clock=clock,
     )
-    return MockCoordinator(manager, sequences)
+
+
+def _coordinator(numbering: Numbering) -> MockCoordinator | None:
+    if numbering.manager is None:
+        return None
+    assert numbering.sequences is not None, "there are no transactions without numbers"
+    return MockCoordinator(numbering.manager, numbering.sequences)
 
 
 def _registry() -> Registry:
@@ -184,15 +124,6 @@ def _registry() -> Registry:
 
 def _without_security(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if not str(key).replace("_", ".").startswith(_SECURITY)}
-
-
-def _columns(plugins: Plugins) -> Callable[[int], Columns]:
-    def columns(limit: int) -> Columns:
-        made = plugins.encoder.columns(ColumnsKind.OBJECTS, limit)
-        assert made is not None, "the encoder was chosen because it takes this kind"
-        return made
-
-    return columns
 
 
 def _nobody() -> None:

@@ -1,0 +1,121 @@
+"""What records go through until they are sealed, wired together; who takes them from there is decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import attrs
+
+from ottla.accumulator import RecordAccumulator
+from ottla.backoff import Backoff
+from ottla.batch_sizes import BatchSizes
+from ottla.buffer_pool import BufferPool
+from ottla.config import ProducerConfig
+from ottla.dealing import Dealer
+from ottla.helm import Helm
+from ottla.metadata import Metadata
+from ottla.metrics import Tallies
+from ottla.plugin_choice import Plugins
+from ottla.routes import Routes
+from ottla.sealing import Sealer
+from ottla.transaction_manager import Sequences
+
+
+@attrs.frozen(kw_only=True)
+class Queueing:
+    """A producer's parts from the name of a topic to a sealed batch.
+
+    `deals`: records with keys wait in runs until many of them find their partitions at once.
+    """
+
+    routes: Routes
+    accumulator: RecordAccumulator
+    pool: BufferPool
+    sealer: Sealer
+    tallies: Tallies
+    deals: bool
+
+    @classmethod
+    def of(
+        cls,
+        config: ProducerConfig,
+        plugins: Plugins,
+        *,
+        metadata: Metadata,
+        sealer: Sealer,
+        backoff: Backoff,
+        slow: Callable[[], frozenset[int]] = frozenset,
+        may_deal: bool = True,
+        sequences: Sequences | None = None,
+        admit: Callable[[], object] | None = None,
+        wake: Callable[[], object],
+        helm: Helm | None = None,
+        clock: Callable[[], float],
+    ) -> Self:
+        """What a configuration asks for; *metadata* tells the routes of every change."""
+        batching = config.batching
+        tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
+        pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
+        sizes = BatchSizes(
+            target=min(batching.batch_size, batching.max_request_size),
+            most=batching.max_request_size,
+            growing=batching.growth,
+            ratio=sealer.ratio,
+            record_cost=plugins.encoder.record_cost,
+        )
+        dealer = _dealer(plugins, sizes) if may_deal else None
+        accumulator = RecordAccumulator(
+            sizes=sizes,
+            linger=batching.linger,
+            delivery_timeout=config.delivery.delivery_timeout,
+            max_block=batching.max_block,
+            retry_backoff=backoff,
+            pool=pool,
+            columns=plugins.columns,
+            seal=sealer.seal,
+            dealer=dealer,
+            sequences=sequences,
+            admit=admit,
+            tallies=tallies,
+            wake=wake,
+            helm=helm,
+            clock=clock,
+        )
+        routes = Routes(
+            metadata=metadata,
+            intake=accumulator.intake,
+            partitioner=plugins.partitioner,
+            slow=slow,
+            max_block=batching.max_block,
+        )
+        metadata.on_change = routes.forget
+        return cls(
+            routes=routes,
+            accumulator=accumulator,
+            pool=pool,
+            sealer=sealer,
+            tallies=tallies,
+            deals=dealer is not None,
+        )
+
+
+def _dealer(plugins: Plugins, sizes: BatchSizes) -> Dealer | None:
+    """Who partitions many keys at once; None: the partitioner looks at one after the other."""
+    partitioner = plugins.partitioner
+    partition_column = getattr(partitioner, "partition_column", None)
+    one_by_one = getattr(partitioner, "ignores_keys", False) or hasattr(partitioner, "on_new_batch")
+    if partition_column is None or one_by_one or _hashes_quickly(plugins):
+        return None
+    return Dealer(
+        partition=partitioner.partition,
+        partition_column=partition_column,
+        appended=getattr(partitioner, "appended", None),
+        sizes=sizes,
+        columns=plugins.columns,
+    )
+
+
+def _hashes_quickly(plugins: Plugins) -> bool:
+    """Whether keys find their partitions one by one at no cost, as records are sent."""
+    return hasattr(plugins.encoder, "quick_send") and getattr(plugins.partitioner, "hashes", None) == "murmur2"
