@@ -10,6 +10,7 @@ from types import EllipsisType, TracebackType
 from typing import Any, Final, Self
 
 from ottla import assembly, io_threads, lifetime
+from ottla.answers import ask_partitioner, partition_of
 from ottla.batch import UNDECIDED, NewRecord, size_of
 from ottla.cluster import PartitionInfo
 from ottla.delivery import Delivery
@@ -18,7 +19,6 @@ from ottla.errors import (
     FlushTimeout,
     InvalidRecord,
     OttlaError,
-    PluginBroken,
     PluginMissing,
     ProducerClosed,
     RecordTooLarge,
@@ -26,7 +26,7 @@ from ottla.errors import (
     UndeliveredError,
     WrongCall,
 )
-from ottla.interfaces import Header, MetricName, Serializer, TopicView
+from ottla.interfaces import Header, MetricName, Serializer
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import SealedBatch
@@ -112,8 +112,9 @@ class Producer:
         Blocks only while the topic is not known yet, or while `buffer.memory` is used up, at most `max.block.ms`
         for each; inside a callback it raises instead. What it raises was not queued: InvalidRecord or its subclasses
         RecordTooLarge and SerializationFailed, TopicUnavailable, SecurityRefused, BufferExhausted, ProducerClosed,
-        ProducerFailed. With a `transactional.id` also WrongCall outside of a transaction, and AbortableError or
-        TransactionFailed when it has failed. Whatever happens later is told by the delivery.
+        ProducerFailed, PluginBroken for a fault of the partitioner. With a `transactional.id` also WrongCall outside of
+        a transaction, and AbortableError or TransactionFailed when it has failed. Whatever happens later is told by
+        the delivery.
 
         For any thread, but not for signal handlers or `__del__`: those may run in the middle of a `send` of the same
         thread, which holds locks.
@@ -144,7 +145,7 @@ class Producer:
             chosen = UNDECIDED  # also without a key, if records with one came first: a partition keeps their order
             batch = route.run.open
         else:
-            chosen = self._choose(topic, key, route.view)
+            chosen = partition_of(self._partition, topic, key, route.view)
             batch = route.queues[chosen].open
         if batch is not None:
             index = batch.append(key, value, checked, timestamp_ms, on_delivery)
@@ -407,25 +408,17 @@ class Producer:
         self._check_size(topic, size)
         stays = partition == STAYING
         if stays:
-            partition = self._checked(topic, self._routes.next_stay(topic, route), route.view)
+            partition = self._routes.next_stay(topic, route)
         if asked and self._on_new_batch is not None:
             placed = self._intake.append_to_open(topic, partition, record, size)
             if placed is not None:
                 return Delivery(*placed)
-            self._on_new_batch(topic, partition, route.view)
-            partition = self._choose(topic, record[0], route.view)
+            ask_partitioner(self._on_new_batch, topic, partition, route.view)
+            partition = partition_of(self._partition, topic, record[0], route.view)
         batch, index = self._intake.append(topic, partition, record, size)
         if stays:
             route.begin_stay(batch)
         return Delivery(batch, index)
-
-    def _choose(self, topic: str, key: bytes | None, view: TopicView) -> int:
-        return self._checked(topic, self._partition(topic, key, view), view)
-
-    def _checked(self, topic: str, partition: int, view: TopicView) -> int:
-        if 0 <= partition < view.partitions:
-            return partition
-        raise PluginBroken(f"the partitioner chose partition {partition} of {view.partitions} for {topic!r}")
 
     def _find_route(self, topic: str) -> Route:
         """The topic's route; waits for metadata when the topic is not known."""

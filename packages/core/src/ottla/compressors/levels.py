@@ -8,7 +8,6 @@ from typing import Final
 
 from ottla.interfaces import ConfigKey
 
-
 MORE: Final = "more is smaller and slower"
 
 
