@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ottla.errors import OttlaError, PluginBroken
-from ottla.interfaces import TopicView
+from ottla.interfaces import Buffer, Compressor, TopicView
 
 
 class Partition(Protocol):
@@ -23,6 +23,17 @@ class PartitionColumn(Protocol):
     """A partitioner's ability to look at many keys at once."""
 
     def __call__(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]: ...
+
+
+def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:
+    """What a compressor makes of *chunks*. Raises what it raises, and PluginBroken for what are no bytes."""
+    made = compressor.compress(chunks, level=None)
+    if type(made) is bytes:
+        return made
+    try:
+        return bytes(memoryview(made))
+    except TypeError:
+        raise PluginBroken(f"the compressor {_class(compressor)} returned {type(made).__name__}, not bytes") from None
 
 
 def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView) -> int:
