@@ -7,7 +7,7 @@ made, and `send` is what it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -15,7 +15,7 @@ import attrs
 from ottla.complaints import Complaints
 from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed, OttlaError
-from ottla.interfaces import Header, Interceptor
+from ottla.interfaces import Header, Headers, Interceptor
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.records import RecordMetadata
 
@@ -44,7 +44,7 @@ class Interception:
             value: Any = None,
             key: Any = None,
             *,
-            headers: Iterable[Header] = (),
+            headers: Headers = (),
             partition: int | None = None,
             timestamp_ms: int | None = None,
             on_delivery: OnDelivery | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import EllipsisType, TracebackType
 from typing import Any, Final, Self
@@ -26,7 +26,7 @@ from ottla.errors import (
     UndeliveredError,
     WrongCall,
 )
-from ottla.interfaces import Header, MetricName, Serializer
+from ottla.interfaces import Header, Headers, MetricName, Serializer
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import SealedBatch
@@ -97,7 +97,7 @@ class Producer:
         value: Any = None,
         key: Any = None,
         *,
-        headers: Iterable[Header] = (),
+        headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
@@ -486,7 +486,7 @@ def _serialized(
         raise SerializationFailed(f"the {part} for topic {topic!r} could not be serialized: {cause}") from cause
 
 
-def _checked(headers: Iterable[Header]) -> tuple[Header, ...]:
+def _checked(headers: Headers) -> tuple[Header, ...]:
     """The headers as the record format takes them: names are str, values bytes or None."""
     checked = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
     plain = True
