@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copyreg
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import EllipsisType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from ottla import assembly, io_threads, lifetime
 from ottla.answers import ask_partitioner, partition_of
@@ -391,6 +392,12 @@ class Producer:
                 raise
             error.add_note(f"while closing the producer: {undelivered}")
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a producer cannot be copied or pickled, for it has a thread and connections: make one where it is used, "
+            "for instance one for each process"
+        )
+
     def _may_send_quickly(self) -> bool:
         """Whether the encoder's own `send`, if it has one, does all that this one would do."""
         return (
@@ -452,6 +459,16 @@ class Producer:
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"
         )
+
+
+def _stay(_delivery: Delivery) -> NoReturn:
+    raise TypeError(
+        "a delivery cannot be copied or pickled, for its outcome comes to this process: wait for its result() and send "
+        "that"
+    )
+
+
+copyreg.pickle(Delivery, _stay)
 
 
 def _sending(producer: Producer) -> Callable[..., Delivery]:
