@@ -16,7 +16,7 @@ from ottla.complaints import Complaints
 from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed, OttlaError
 from ottla.interfaces import Header, Headers, Interceptor
-from ottla.recordbatch.callbacks import OnDelivery
+from ottla.recordbatch.callbacks import OnDelivery, no_callback
 from ottla.records import RecordMetadata
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,8 @@ class Interception:
         ) -> Delivery:
             outcome = _Outcome(self, topic, partition, on_delivery)
             try:
+                if on_delivery is not None and not callable(on_delivery):
+                    raise no_callback(on_delivery)
                 # First: they may be readable only once.
                 given = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
                 key, value, given = self._on_send(topic, key, value, given)

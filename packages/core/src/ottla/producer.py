@@ -14,6 +14,7 @@ from ottla import assembly, io_threads, lifetime
 from ottla.answers import ask_partitioner, partition_of
 from ottla.batch import UNDECIDED, NewRecord, size_of
 from ottla.cluster import PartitionInfo
+from ottla.config.values import brief
 from ottla.delivery import Delivery
 from ottla.errors import (
     AbortableError,
@@ -28,7 +29,7 @@ from ottla.errors import (
     WrongCall,
 )
 from ottla.interfaces import Header, Headers, MetricName, Serializer
-from ottla.recordbatch.callbacks import OnDelivery
+from ottla.recordbatch.callbacks import OnDelivery, no_callback
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import SealedBatch
 from ottla.recordbatch.v2 import HEADER_SIZE
@@ -127,9 +128,11 @@ class Producer:
             key = _serialized(self._engine.key_serializer, "key", topic, key, checked)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
+        if on_delivery is not None and not callable(on_delivery):
+            raise no_callback(on_delivery)
         try:
             route = self._known_routes[topic]
-        except KeyError:
+        except (KeyError, TypeError):  # what cannot be hashed is no name, either
             self._check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)))
             route = self._find_route(topic)
         if partition is not None:
@@ -436,7 +439,8 @@ class Producer:
 
     def _route(self, topic: str) -> Route:
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
-            raise InvalidRecord(f"{topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
+            shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
+            raise InvalidRecord(f"{shown} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic)
 
