@@ -34,6 +34,7 @@ CHAINS: Final = [chain for page in pages() for chain in chains(page, "python")]
 ADDRESS: Final = re.compile(r"\b(?:localhost|kafka(?:-\d)?):9092\b(?:,kafka-\d:9092\b)*")
 SECURE_ADDRESS: Final = re.compile(r"\bkafka(?:-\d|\.example\.com)?:909[34]\b")
 TOPICS: Final = ("orders", "invoices", "ledger", "clicks")
+SENT_TO: Final = re.compile(r'(?:send|send_table)\("(\w+)"|"topic", "(\w+)"')
 PATIENCE_S: Final = 120
 
 
@@ -281,6 +282,14 @@ def test_every_block_says_its_language_and_why_it_is_not_run() -> None:
 def test_most_blocks_are_run() -> None:
     """Else the tests above would promise nothing."""
     assert len(CHAINS) > 20
+
+
+def test_the_tutorial_makes_every_topic_that_it_sends_to() -> None:
+    programs = [block.text for block in ALL if block.page == "docs/tutorial.md" and block.language == "python"]
+    [maker] = [text for text in programs if "create_topic" in text]
+    sent_to = {name for text in programs for found in SENT_TO.findall(text) for name in found if name}
+
+    assert sent_to - {"odrers"} == {name for name in TOPICS if f'"{name}"' in maker}
 
 
 def run(text: str, name: str, names: dict[str, Any]) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli.commands import ottla
+from ottla_testkit.template import Package
 
 FINE, USAGE = 0, 2
 WRITTEN = ["transport", "authenticator", "partitioner", "compressor", "reporter", "serializer", "interceptor"]
@@ -123,9 +124,18 @@ def test_a_name_that_is_taken_here_is_refused(tmp_path: Path) -> None:
     assert "this name is taken here, by the compressor 'gzip' of ottla" in result.output
 
 
-def test_a_kind_without_a_template_says_which_have_one(tmp_path: Path) -> None:
+def test_only_kinds_with_a_template_are_offered(tmp_path: Path) -> None:
     result = new("encoder", "acme", "--directory", str(tmp_path))
+    told = CliRunner().invoke(ottla, ["plugins", "new", "--help"], terminal_width=200).output
 
     assert result.exit_code == USAGE
-    assert f"there is no template for an encoder; the kinds that have one are {', '.join(WRITTEN)}" in result.output
-    assert "begin with ottla.recordbatch.objects" in result.output
+    assert f"'encoder' is not one of {', '.join(map(repr, WRITTEN))}" in result.output
+    assert f"{{{'|'.join(WRITTEN)}}}" in told
+    assert "no template for an encoder; begin with ottla.recordbatch.objects" in told
+
+
+def test_a_template_of_a_kind_that_has_none_says_which_have_one() -> None:
+    with pytest.raises(
+        ValueError, match=f"no template for an encoder; the kinds that have one are {', '.join(WRITTEN)}"
+    ):
+        Package.named("encoder", "acme")

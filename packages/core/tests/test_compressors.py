@@ -212,6 +212,21 @@ def test_levels_are_javas(name: str, default: int, good: tuple[Any, ...], bad: t
             key.type(raw)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("gzip", "from 1 to 9, or -1:"), ("lz4", "from 1 to 17:"), ("zstd", "from -131072 to 22:")]
+)
+def test_what_a_level_means_has_its_range(name: str, told: str) -> None:
+    [key] = config_keys(name)
+
+    assert told in key.meaning
+
+
+def test_that_the_default_of_lz4_makes_the_largest_is_told() -> None:
+    [key] = config_keys("lz4")
+
+    assert f"{key.default} is the fast compressor, which makes the largest" in key.meaning
+
+
 def test_lz4_frames_are_what_java_reads() -> None:
     info = lz4.frame.get_frame_info(compressor("lz4").compress([bytes(200_000)], level=None))
 

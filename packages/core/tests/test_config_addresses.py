@@ -44,6 +44,7 @@ def test_servers_are_a_list_or_a_string_with_commas(written: object, addresses: 
         ("::1:9092", "write an IPv6 address in brackets"),
         ("[kafka]:9092", "no valid IPv6 address in its brackets"),
         ("SASL_SSL://kafka:9092", "write only host:port, and SASL_SSL as security.protocol"),
+        ("ssl://kafka:9092", "write only host:port, and ssl as security.protocol"),
         (9092, "9092 is not a string"),
     ],
 )
@@ -52,6 +53,13 @@ def test_an_entry_that_is_wrong_is_named_with_a_remedy(entry: object, reason: st
 
     assert problem.startswith("bootstrap.servers: ")
     assert reason in problem
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "tcp", "kafka"])
+def test_a_scheme_that_is_no_security_protocol_is_not_taken_for_one(scheme: str) -> None:
+    [problem] = problems(f"{scheme}://kafka:9092")
+
+    assert problem.endswith("has a scheme; write only host:port")
 
 
 def test_every_bad_entry_is_named() -> None:

@@ -124,6 +124,8 @@ def test_a_value_is_taken_as_python_or_as_javas_string(key: str, written: object
         ("partitioner.ignore.keys", 1, "1 is not one of true, false"),
         ("security.protocol", "TLS", "'TLS' is not one of plaintext, ssl, sasl_plaintext, sasl_ssl"),
         ("client.id", 7, "7 is not a string"),
+        ("transactional.id", "", "'' is not a string of at least 1 character"),
+        ("transactional.id", " ", "' ' is not a string of at least 1 character"),
         ("compression.type", " ", "' ' is not the name of a plugin"),
         ("value.serializer", 7, "7 is not the name of a serializer plugin, or a function"),
     ],

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from ottla import InvalidRecord, Producer, ProducerClosed, RecordTooLarge, SerializationFailed, TopicUnavailable
+from ottla import (
+    InvalidRecord,
+    Producer,
+    ProducerClosed,
+    RecordMetadata,
+    RecordTooLarge,
+    SerializationFailed,
+    TopicUnavailable,
+)
+from simulated_producer import simulated
 
 
 @pytest.fixture
@@ -35,6 +45,40 @@ def test_a_key_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer) 
 def test_what_is_no_topic_name_is_refused_at_once(producer: Producer, topic: Any) -> None:
     with pytest.raises(InvalidRecord, match="is no topic"):
         producer.send(topic, b"value")
+
+
+@pytest.mark.parametrize("topic", [b"secret", ["secret"], pa.table({"value": ["secret"]})])
+def test_what_stands_where_a_topic_should_is_told_by_its_type_only(producer: Producer, topic: Any) -> None:
+    said = f"^{type(topic).__name__} is no topic: a name is 1 to 249 of "
+    for send in (lambda: producer.send(topic, b"value"), lambda: producer.send_table(topic, "orders")):
+        with pytest.raises(InvalidRecord, match=said) as caught:
+            send()
+        assert "secret" not in str(caught.value)
+
+
+def test_a_long_text_in_place_of_a_topic_is_not_told_whole(producer: Producer) -> None:
+    with pytest.raises(InvalidRecord, match="is no topic") as caught:
+        producer.send("x" * 10_000, b"value")
+
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.rule("producer.send.refused.type")
+@pytest.mark.parametrize("interceptors", [{}, {"interceptor": object()}])
+def test_a_callback_that_cannot_be_called_is_refused(interceptors: dict[str, Any]) -> None:
+    with simulated(1, plugins={"interceptors": interceptors}) as world:
+        for on_delivery in (5, "", RecordMetadata("t", 0, 0, 0, 0, 0)):
+            said = f"^on_delivery must be a function .*, not {type(on_delivery).__name__}$"
+            with pytest.raises(InvalidRecord, match=said):
+                world.producer.send("t", b"value", on_delivery=on_delivery)  # type: ignore[arg-type]  # the test's point
+        assert world.accumulator.incomplete == 0
+
+
+@pytest.mark.parametrize("batch", ["x", None, b"bytes"])
+def test_what_is_no_sealed_batch_is_refused_with_the_remedy(producer: Producer, batch: Any) -> None:
+    said = f"^send_sealed takes a SealedBatch, one of the `batches` .*, not {type(batch).__name__}$"
+    with pytest.raises(InvalidRecord, match=said):
+        producer.send_sealed(batch)
 
 
 @pytest.mark.rule("producer.send.refused.timestamp", "producer.send.refused.type")

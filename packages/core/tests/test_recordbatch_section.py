@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
 import cramjam
 import lz4.frame
 import pytest
@@ -12,7 +15,7 @@ from ottla.compressors.lz4 import Lz4
 from ottla.compressors.snappy import Snappy
 from ottla.compressors.zstd import Zstd
 from ottla.errors import UnsupportedVersion
-from ottla.interfaces import Compressor, Encoded
+from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.recordbatch.messages import OVERHEADS
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import parse_batches
@@ -87,3 +90,18 @@ def test_before_v2_a_stamp_is_refused_with_what_to_do(magic: int) -> None:
 def test_before_v2_zstd_is_refused_with_what_to_do(magic: int) -> None:
     with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry zstd; choose another compression\.type"):
         finish(encoded(magic), magic=magic, compressor=COMPRESSORS[4])
+
+
+@pytest.mark.parametrize(
+    "kind", [bytearray, memoryview, lambda packed: memoryview(packed + bytes(-len(packed) % 4)).cast("i")]
+)
+def test_bytes_of_any_class_are_what_a_codec_may_return(kind: Callable[[bytes], Any]) -> None:
+    class Other(Gzip):
+        def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+            return cast(bytes, kind(super().compress(chunks, level=level)))
+
+    section = finish(encoded(2), magic=2, compressor=Other(-1))
+
+    assert section.size == sum(map(len, section.chunks)) == len(b"".join(section.chunks))
+    [batch] = parse_batches(b"".join(section.stamped()), compressors=COMPRESSORS)
+    assert len(batch.records) == 100

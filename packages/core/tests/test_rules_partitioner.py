@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import NoneType
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla import BufferExhausted, Delivery, OttlaError, PluginBroken, RecordMetadata
+from ottla import BufferExhausted, Delivery, InvalidRecord, OttlaError, PluginBroken, RecordMetadata
 from ottla.dealing import Dealer, run_memory
 from ottla.interfaces import Header, TopicView
 from ottla.partitioners.murmur2 import partition_for_key
@@ -101,12 +102,75 @@ def test_a_partitioner_is_not_told_of_a_new_batch_where_the_caller_named_the_par
 @pytest.mark.parametrize("choice", [-1, 2, 99])
 def test_a_partition_that_does_not_exist_is_the_partitioners_fault(choice: int) -> None:
     with simulated(1, 1, plugins={"partitioner": Choosing(choice, 1)}) as world:
-        with pytest.raises(PluginBroken, match=f"chose partition {choice} of 2"):
+        with pytest.raises(PluginBroken, match=rf"the partitioner \S*Choosing chose partition {choice} of 2"):
             world.producer.send("t", b"v")
         assert world.accumulator.incomplete == 0
 
         assert world.producer.send("t", b"v")
         world.settle()
+
+
+class Raising(TellingNewBatches):
+    """One that fails in the methods of these names."""
+
+    def __init__(self, *methods: str) -> None:
+        super().__init__(0, 0, 0)
+        self._methods = methods
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        self._fail("partition")
+        return super().partition(topic, key, view)
+
+    def on_new_batch(self, topic: str, partition: int, view: TopicView) -> None:
+        self._fail("on_new_batch")
+
+    def _fail(self, method: str) -> None:
+        if method in self._methods:
+            raise KeyError("x")
+
+
+@pytest.mark.rule("partitioner.out-of-range")
+@pytest.mark.parametrize("choice", ["1", 1.0, None])
+def test_what_is_no_partition_is_the_fault_of_the_partitioner_which_is_named(choice: Any) -> None:
+    with simulated(1, 1, plugins={"partitioner": Choosing(choice)}) as world:
+        said = rf"^the partitioner \S*Choosing chose {type(choice).__name__} for topic 't'; a partition is an int$"
+        with pytest.raises(PluginBroken, match=said):
+            world.producer.send("t", b"v")
+        assert world.accumulator.incomplete == 0
+
+
+@pytest.mark.parametrize("method", ["partition", "on_new_batch"])
+def test_what_a_partitioner_raises_is_its_fault_with_the_cause(method: str) -> None:
+    with simulated(1, 1, plugins={"partitioner": Raising(method)}) as world:
+        said = rf"^the partitioner \S*Raising failed in {method} for topic 't': KeyError: 'x'$"
+        with pytest.raises(PluginBroken, match=said) as caught:
+            world.producer.send("t", b"v", b"key")
+        assert isinstance(caught.value.__cause__, KeyError)
+        assert world.accumulator.incomplete == 0
+
+
+def test_an_error_of_ours_that_a_partitioner_raises_is_what_send_raises() -> None:
+    class Keyed(Choosing):
+        def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+            raise InvalidRecord(f"topic {topic!r} takes no records without a key")
+
+    with (
+        simulated(1, 1, plugins={"partitioner": Keyed()}) as world,
+        pytest.raises(InvalidRecord, match="takes no records without a key"),
+    ):
+        world.producer.send("t", b"v")
+
+
+def test_numbers_of_other_libraries_are_partitions() -> None:
+    class Number:
+        def __index__(self) -> int:
+            return 1
+
+    with simulated(1, 1, plugins={"partitioner": Choosing(cast(int, Number()))}) as world:
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+        assert delivery.result().partition == 1
 
 
 @pytest.mark.rule("partitioner.slow", "partitioner.slow.over")
@@ -243,15 +307,31 @@ def test_whatever_makes_batches_leave_ends_a_run(what: str) -> None:
 
 
 @pytest.mark.rule("partitioner.run.fault", "partitioner.out-of-range")
-@pytest.mark.parametrize("fault", ["raises", "out of range", "too few", "none"])
+@pytest.mark.parametrize("fault", ["raises", "out of range", "too few", "none", "texts", "floats"])
 def test_a_partitioner_that_fails_for_a_run_fails_its_records_and_stops_nothing_else(fault: str) -> None:
     def column(keys: Sequence[bytes | None]) -> Sequence[int]:
         if b"bad" not in keys:
             return [0] * len(keys)
         if fault == "raises":
             raise ZeroDivisionError("a fault in a partitioner")
-        return {"out of range": [2] * len(keys), "too few": [1], "none": []}[fault]
+        return broken[fault](len(keys))
 
+    broken: dict[str, Callable[[int], list[Any]]] = {
+        "out of range": lambda count: [2] * count,
+        "too few": lambda _count: [1],
+        "none": lambda _count: [],
+        "texts": lambda count: ["1"] * count,
+        "floats": lambda count: [0, *[0.5] * (count - 1)],
+    }
+    who = f"the partitioner {__name__}.Columnar"
+    said = {
+        "raises": f"{who} failed in partition_column for topic 't': ZeroDivisionError: a fault in a partitioner",
+        "out of range": f"{who} chose partitions from 2 to 2 of 2 for topic 't'",
+        "too few": f"{who} gave 1 partitions for 2 keys",
+        "none": f"{who} gave 0 partitions for 2 keys",
+        "texts": f"{who} chose list of str for topic 't'; a partition is an int",
+        "floats": f"{who} chose list of int and float for topic 't'; a partition is an int",
+    }
     told: list[OttlaError | None] = []
     with simulated(1, 1, plugins={"partitioner": Columnar(column)}) as world:
         named = world.producer.send("t", b"named", partition=1)
@@ -267,7 +347,9 @@ def test_a_partitioner_that_fails_for_a_run_fails_its_records_and_stops_nothing_
         for delivery in failed:
             error = delivery.exception()
             assert error is not None
-            assert isinstance(error.__cause__, ZeroDivisionError if fault == "raises" else PluginBroken)
+            assert isinstance(error.__cause__, PluginBroken)
+            assert isinstance(error.__cause__.__cause__, ZeroDivisionError if fault == "raises" else NoneType)
+            assert said[fault] in str(error)
         assert len(told) == 2
         assert world.pool.free == world.pool.capacity
         later = world.producer.send("t", b"v", b"good")

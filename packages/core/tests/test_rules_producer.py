@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ottla import (
@@ -40,6 +43,26 @@ def codes(world: Simulated, *answers: ErrorCode | None) -> None:
 
 def produced(world: Simulated, broker: int = 1) -> int:
     return sum(name == "Produce" for name, _version in world.cluster.brokers[broker].requests)
+
+
+COPIES: dict[str, Callable[[Any], object]] = {"pickle": pickle.dumps, "copy": copy.copy, "deepcopy": copy.deepcopy}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_what_belongs_to_its_process_is_not_copied_and_says_what_to_do(way: str) -> None:
+    with simulated(1) as world:
+        delivery = world.producer.send("t", b"a")
+        rows = world.producer.send_table("t", pa.table({"value": [b"b"]}))
+        world.settle()
+
+        with pytest.raises(TypeError, match=r"^a producer cannot be copied .*: make one where it is used, .* process$"):
+            COPIES[way](world.producer)
+        with pytest.raises(TypeError, match=r"^a delivery cannot be copied .*: wait for its result\(\) and send that$"):
+            COPIES[way](delivery)
+        with pytest.raises(TypeError, match=r"^a table's delivery cannot be copied .*: wait for its result\(\) and"):
+            COPIES[way](rows)
+        assert COPIES[way](delivery.result())
+        assert COPIES[way](rows.result())
 
 
 # send
@@ -205,9 +228,11 @@ def test_headers_keep_their_order_their_repeated_names_and_their_nulls() -> None
     with simulated(1) as world:
         world.producer.send("t", b"v", headers=headers)
         world.producer.send("t", b"v", headers={"one": b"x"}.items())
+        world.producer.send("t", b"v", headers={"one": b"x"})
         world.settle()
 
-        assert [record.headers for record in world.cluster.topics["t"].log[0]] == [tuple(headers), (("one", b"x"),)]
+        one = (("one", b"x"),)
+        assert [record.headers for record in world.cluster.topics["t"].log[0]] == [tuple(headers), one, one]
 
 
 @pytest.mark.rule("producer.record.timestamp")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import attrs
 import pytest
@@ -17,9 +18,11 @@ from ottla.batch import ProducerBatch
 from ottla.compressors.gzip import ottla_compressor
 from ottla.errors import (
     BrokerError,
+    DeliveryFailed,
     DeliveryTimeout,
     ErrorCode,
     OttlaError,
+    PluginBroken,
     ProtocolError,
     UnsupportedVersion,
 )
@@ -226,6 +229,37 @@ def test_what_is_behind_batches_that_cannot_be_encoded_leaves_at_once() -> None:
 
     assert machine.clock() == started
     assert [delivery.exception() is None for delivery in deliveries] == [False, False, False, True, True]
+
+
+@attrs.define
+class Returning:
+    """Says it is gzip, and returns whatever it was made with."""
+
+    made: Any
+    codec_id: int = 1
+
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> Any:
+        return self.made
+
+    def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
+        raise AssertionError("nothing was compressed")
+
+
+@pytest.mark.rule("accumulator.drain.fault")
+@pytest.mark.parametrize("made", [None, "text", 5, [b"bytes"]])
+def test_a_codec_that_returns_no_bytes_fails_its_batch_at_once_and_is_named(made: Any) -> None:
+    machine = warm(machine_with_topic(1, compressor=Returning(made)))
+    delivery = machine.send(b"a")
+    started = machine.clock()
+
+    machine.settle()
+
+    assert machine.clock() == started
+    said = rf"it could not be encoded: the compressor \S*Returning returned {type(made).__name__}, not bytes"
+    with pytest.raises(DeliveryFailed, match=said) as caught:
+        delivery.result(0)
+    assert isinstance(caught.value.__cause__, PluginBroken)
+    assert machine.pool.free == machine.pool.capacity
 
 
 # Answers

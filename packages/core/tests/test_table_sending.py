@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -160,8 +161,31 @@ def test_a_partitioner_without_an_eye_for_columns_is_asked_for_each_row(encoder:
 
 def test_a_partition_that_a_partitioner_makes_up_is_told_before_a_row_is_queued(encoder: str) -> None:
     with simulated(1, plugins={"partitioner": Backwards(more=7)}, record_encoder=encoder) as world:
-        with pytest.raises(PluginBroken, match="chose partitions from 7 to 7"):
+        with pytest.raises(PluginBroken, match=r"the partitioner \S*Backwards chose partition 7 of 1 for"):
             world.producer.send_table("t", numbered(2))
+
+        assert world.pool.free == world.pool.capacity
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (lambda keys: ["1"] * len(keys), "chose list of str for topic 't'; a partition is an int"),
+        (lambda keys: [5] * len(keys), "chose partitions from 5 to 5 of 2 for topic 't'"),
+        (lambda keys: [0], "gave 1 partitions for 2 keys of topic 't'"),
+        (lambda keys: {}[keys[0]], "failed in partition_column for topic 't': KeyError: b'a'"),
+    ],
+)
+def test_the_fault_of_a_partitioner_that_looks_at_columns_is_told_as_its_own(
+    column: Callable[[Sequence[bytes | None]], Any], said: str
+) -> None:
+    class Columnar(Backwards):
+        def partition_column(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Any:
+            return column(keys)
+
+    with simulated(1, 1, plugins={"partitioner": Columnar()}) as world:
+        with pytest.raises(PluginBroken, match=rf"^the partitioner \S*Columnar {re.escape(said)}"):
+            world.producer.send_table("t", numbered(2, key=[b"a", b"b"]))
 
         assert world.pool.free == world.pool.capacity
 

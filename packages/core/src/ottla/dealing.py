@@ -7,23 +7,16 @@ it takes one by one. A run is a batch without a partition, and dealing it hands 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
+from ottla.answers import Partition, PartitionColumn, ask_partitioner, partition_of, partitions_of
 from ottla.batch import ProducerBatch
 from ottla.batch_sizes import BatchSizes
-from ottla.errors import PluginBroken
 from ottla.interfaces import Columns, TopicView
 from ottla.outcomes import Dealt, Piece
 from ottla.queues import PartitionQueue, TopicQueues
-
-
-class PartitionColumn(Protocol):
-    """A partitioner's ability to look at many keys at once."""
-
-    def __call__(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]: ...
-
 
 Begin: TypeAlias = Callable[[PartitionQueue, ProducerBatch], None]
 
@@ -46,7 +39,7 @@ def run_memory(partitions: int, capacity: int) -> int:
 class Dealer:
     """Deals runs. Under the backlog's lock, so that runs of a topic are dealt in their order."""
 
-    partition: Callable[[str, bytes | None, TopicView], int]
+    partition: Partition
     partition_column: PartitionColumn
     appended: Callable[[str, int, int], object] | None
     sizes: BatchSizes
@@ -57,7 +50,7 @@ class Dealer:
     ) -> Dealt:
         """Hand the records of a closed run to the open batches of their partitions, and to new ones, which *begin*.
 
-        Raises what the partitioner raises, or PluginBroken; then nothing was dealt.
+        Raises PluginBroken, or an error of ours that the partitioner raises; then nothing was dealt.
         """
         pieces: list[Piece] = []
         for partition, indexes in self._by_partition(queues, run.columns):
@@ -68,13 +61,6 @@ class Dealer:
         view = queues.view
         assert view is not None, "a run is begun with a view of its topic"
         partitions = self._partitions(queues.name, columns, view)
-        if len(partitions) != len(columns):
-            raise PluginBroken(f"the partitioner gave {len(partitions)} partitions for {len(columns)} keys")
-        if min(partitions) < 0 or max(partitions) >= view.partitions:
-            raise PluginBroken(
-                f"the partitioner chose partitions from {min(partitions)} to {max(partitions)}; topic {queues.name!r} "
-                f"has {view.partitions}"
-            )
         indexes: list[list[int]] = [[] for _ in range(view.partitions)]
         for index, partition in enumerate(partitions):
             indexes[partition].append(index)
@@ -84,14 +70,15 @@ class Dealer:
         """The partition of each record; those without a key, which came behind others with one, go to one place."""
         keys = columns.keys()
         if None not in keys:
-            return self.partition_column(topic, keys, view)
+            return partitions_of(self.partition_column, topic, keys, view)
         keyed = [index for index, key in enumerate(keys) if key is not None]
-        stay = self.partition(topic, None, view)
+        stay = partition_of(self.partition, topic, None, view)
         if self.appended is not None:
-            self.appended(topic, stay, columns.size_estimate() * (len(keys) - len(keyed)) // len(keys))
+            size = columns.size_estimate() * (len(keys) - len(keyed)) // len(keys)
+            ask_partitioner(self.appended, topic, stay, size)
         partitions = [stay] * len(keys)
         if keyed:
-            column = self.partition_column(topic, [keys[index] for index in keyed], view)
+            column = partitions_of(self.partition_column, topic, [keys[index] for index in keyed], view)
             for index, partition in zip(keyed, column, strict=True):
                 partitions[index] = partition
         return partitions

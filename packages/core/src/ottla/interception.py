@@ -7,7 +7,7 @@ made, and `send` is what it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -15,8 +15,8 @@ import attrs
 from ottla.complaints import Complaints
 from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed, OttlaError
-from ottla.interfaces import Header, Interceptor
-from ottla.recordbatch.callbacks import OnDelivery
+from ottla.interfaces import Header, Headers, Interceptor
+from ottla.recordbatch.callbacks import OnDelivery, no_callback
 from ottla.records import RecordMetadata
 
 logger = logging.getLogger(__name__)
@@ -44,13 +44,15 @@ class Interception:
             value: Any = None,
             key: Any = None,
             *,
-            headers: Iterable[Header] = (),
+            headers: Headers = (),
             partition: int | None = None,
             timestamp_ms: int | None = None,
             on_delivery: OnDelivery | None = None,
         ) -> Delivery:
             outcome = _Outcome(self, topic, partition, on_delivery)
             try:
+                if on_delivery is not None and not callable(on_delivery):
+                    raise no_callback(on_delivery)
                 # First: they may be readable only once.
                 given = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
                 key, value, given = self._on_send(topic, key, value, given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import attrs
@@ -17,6 +17,8 @@ from ottla.records import RecordMetadata
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Header: TypeAlias = tuple[str, bytes | None]
+Headers: TypeAlias = Iterable[Header] | Mapping[str, bytes | None]
+"""What `send` takes for them."""
 
 SPEC_VERSION: Final = 1
 """The generation of hook specs that this core speaks; a plugin module may state its own as `ottla_spec`."""

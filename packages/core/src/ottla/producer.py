@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copyreg
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import EllipsisType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from ottla import assembly, io_threads, lifetime
+from ottla.answers import ask_partitioner, partition_of
 from ottla.batch import UNDECIDED, NewRecord, size_of
 from ottla.cluster import PartitionInfo
+from ottla.config.values import brief
 from ottla.delivery import Delivery
 from ottla.engine import Engine
 from ottla.errors import (
@@ -19,7 +22,6 @@ from ottla.errors import (
     FlushTimeout,
     InvalidRecord,
     OttlaError,
-    PluginBroken,
     PluginMissing,
     ProducerClosed,
     RecordTooLarge,
@@ -27,8 +29,8 @@ from ottla.errors import (
     UndeliveredError,
     WrongCall,
 )
-from ottla.interfaces import Header, MetricName, Serializer, TopicView
-from ottla.recordbatch.callbacks import OnDelivery
+from ottla.interfaces import Header, Headers, MetricName, Serializer
+from ottla.recordbatch.callbacks import OnDelivery, no_callback
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import SealedBatch
 from ottla.recordbatch.v2 import HEADER_SIZE
@@ -103,7 +105,7 @@ class Producer:
         value: Any = None,
         key: Any = None,
         *,
-        headers: Iterable[Header] = (),
+        headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
@@ -118,8 +120,9 @@ class Producer:
         Blocks only while the topic is not known yet, or while `buffer.memory` is used up, at most `max.block.ms`
         for each; inside a callback it raises instead. What it raises was not queued: InvalidRecord or its subclasses
         RecordTooLarge and SerializationFailed, TopicUnavailable, SecurityRefused, BufferExhausted, ProducerClosed,
-        ProducerFailed. With a `transactional.id` also WrongCall outside of a transaction, and AbortableError or
-        TransactionFailed when it has failed. Whatever happens later is told by the delivery.
+        ProducerFailed, PluginBroken for a fault of the partitioner. With a `transactional.id` also WrongCall outside of
+        a transaction, and AbortableError or TransactionFailed when it has failed. Whatever happens later is told by
+        the delivery.
 
         For any thread, but not for signal handlers or `__del__`: those may run in the middle of a `send` of the same
         thread, which holds locks.
@@ -131,9 +134,11 @@ class Producer:
             key = _serialized(self._key_serializer, "key", topic, key, checked)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
+        if on_delivery is not None and not callable(on_delivery):
+            raise no_callback(on_delivery)
         try:
             route = self._known_routes[topic]
-        except KeyError:
+        except (KeyError, TypeError):  # what cannot be hashed is no name, either
             self._check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)))
             route = self._find_route(topic)
         if partition is not None:
@@ -150,7 +155,7 @@ class Producer:
             chosen = UNDECIDED  # also without a key, if records with one came first: a partition keeps their order
             batch = route.run.open
         else:
-            chosen = self._choose(topic, key, route.view)
+            chosen = partition_of(self._partition, topic, key, route.view)
             batch = route.queues[chosen].open
         if batch is not None:
             index = batch.append(key, value, checked, timestamp_ms, on_delivery)
@@ -398,6 +403,12 @@ class Producer:
                 raise
             error.add_note(f"while closing the producer: {undelivered}")
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a producer cannot be copied or pickled, for it has a thread and connections: make one where it is used, "
+            "for instance one for each process"
+        )
+
     def _may_send_quickly(self) -> bool:
         """Whether the encoder's own `send`, if it has one, does all that this one would do."""
         return (
@@ -415,25 +426,17 @@ class Producer:
         self._check_size(topic, size)
         stays = partition == STAYING
         if stays:
-            partition = self._checked(topic, self._routes.next_stay(topic, route), route.view)
+            partition = self._routes.next_stay(topic, route)
         if asked and self._on_new_batch is not None:
             placed = self._intake.append_to_open(topic, partition, record, size)
             if placed is not None:
                 return Delivery(*placed)
-            self._on_new_batch(topic, partition, route.view)
-            partition = self._choose(topic, record[0], route.view)
+            ask_partitioner(self._on_new_batch, topic, partition, route.view)
+            partition = partition_of(self._partition, topic, record[0], route.view)
         batch, index = self._intake.append(topic, partition, record, size)
         if stays:
             route.begin_stay(batch)
         return Delivery(batch, index)
-
-    def _choose(self, topic: str, key: bytes | None, view: TopicView) -> int:
-        return self._checked(topic, self._partition(topic, key, view), view)
-
-    def _checked(self, topic: str, partition: int, view: TopicView) -> int:
-        if 0 <= partition < view.partitions:
-            return partition
-        raise PluginBroken(f"the partitioner chose partition {partition} of {view.partitions} for {topic!r}")
 
     def _find_route(self, topic: str) -> Route:
         """The topic's route; waits for metadata when the topic is not known."""
@@ -444,7 +447,8 @@ class Producer:
 
     def _route(self, topic: str) -> Route:
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
-            raise InvalidRecord(f"{topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
+            shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
+            raise InvalidRecord(f"{shown} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic)
 
@@ -467,6 +471,16 @@ class Producer:
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"
         )
+
+
+def _stay(_delivery: Delivery) -> NoReturn:
+    raise TypeError(
+        "a delivery cannot be copied or pickled, for its outcome comes to this process: wait for its result() and send "
+        "that"
+    )
+
+
+copyreg.pickle(Delivery, _stay)
 
 
 def _sending(producer: Producer) -> Callable[..., Delivery]:
@@ -501,7 +515,7 @@ def _serialized(
         raise SerializationFailed(f"the {part} for topic {topic!r} could not be serialized: {cause}") from cause
 
 
-def _checked(headers: Iterable[Header]) -> tuple[Header, ...]:
+def _checked(headers: Headers) -> tuple[Header, ...]:
     """The headers as the record format takes them: names are str, values bytes or None."""
     checked = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
     plain = True

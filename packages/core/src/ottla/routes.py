@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla import io_threads
+from ottla.answers import ask_partitioner, partition_of
 from ottla.batch import ProducerBatch
 from ottla.cluster import Topic
 from ottla.intake import Intake
@@ -99,8 +100,8 @@ class Routes:
         """Where records without a key go now that the batch they went to has no room."""
         counted = route.count_stay()
         if counted is not None and self._appended is not None:
-            self._appended(topic, *counted)
-        return self._partitioner.partition(topic, None, route.view)
+            ask_partitioner(self._appended, topic, *counted)
+        return partition_of(self._partitioner.partition, topic, None, route.view)
 
     def forget(self) -> None:
         """The cluster is not what it was."""

@@ -10,6 +10,7 @@ import logging
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 import attrs
 
@@ -206,6 +207,12 @@ class TableDelivery:
                     batch, index = outcome.place(index)
                 return batch, index
         raise AssertionError("every row that was taken is in a batch")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a table's delivery cannot be copied or pickled, for its outcome comes to this process: wait for its "
+            "result() and send that"
+        )
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "pending"

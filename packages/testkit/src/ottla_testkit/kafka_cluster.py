@@ -49,7 +49,7 @@ class KafkaCluster:
     meaning; otherwise they start quickly. `heap` is the most that a broker takes, 1g for those and else 256m.
     `security` adds listeners with TLS and SASL to a single node of 3.5 or later. `version` may be any from 0.10.2 on;
     before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches the jars if need be and returns when
-    every node serves; leaving ends every process and removes every file.
+    every node serves; leaving ends every process and removes every file. Where Python is killed the processes end, too.
     Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
     """
 

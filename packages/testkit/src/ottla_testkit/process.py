@@ -1,4 +1,4 @@
-"""One process of a cluster: started, frozen, ended, and what it printed.
+"""One process of a cluster: started, frozen, ended, and what it printed. It does not outlive Python.
 
 Knows nothing of the other processes nor of what it runs.
 """
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ottla_testkit.errors import ClusterError
+from ottla_testkit.guard import Guard
 from ottla_testkit.interrupts import interrupts_deferred
 
 STOP_WITHIN = 60.0  # seconds
@@ -28,6 +29,7 @@ class Process:
         self.paused = False
         self._command = list(command)
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
         self._log_start = 0
 
     @property
@@ -73,10 +75,12 @@ class Process:
         if self.running:
             raise ClusterError(f"{self.name} runs already")
         with self.log_file.open("ab") as log, interrupts_deferred():
+            self._let_go()  # of one that has ended by itself
             self._log_start = log.tell()
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
+            self._guard = Guard(self._process.pid)
         self.paused = False
 
     def kill(self) -> None:
@@ -85,6 +89,7 @@ class Process:
             self._process.kill()
             self._process.wait()
             self.paused = False
+        self._let_go()
 
     def stop(self) -> None:
         """Ask the process to end in good order; a minute later, kill it and raise."""
@@ -96,6 +101,7 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
             raise ClusterError(f"{self.name} did not stop within {STOP_WITHIN:.0f} s") from None
+        self._let_go()
 
     def pause(self) -> None:
         """Freeze the process: it keeps its connections and answers nothing."""
@@ -109,6 +115,11 @@ class Process:
         """Let a frozen process go on."""
         self._latest().send_signal(signal.SIGCONT)
         self.paused = False
+
+    def _let_go(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.let_go()
 
     def _latest(self) -> subprocess.Popen[bytes]:
         if self._process is None:

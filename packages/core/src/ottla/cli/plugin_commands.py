@@ -95,7 +95,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
 
 
 @plugins.command()
-@click.argument("kind", type=click.Choice(list(KINDS)))
+@click.argument("kind", type=click.Choice([kind for kind in KINDS if kind != "encoder"]))
 @click.argument("name")
 @click.option(
     "--directory",
@@ -104,7 +104,10 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
     help="Where to write it; by default a folder here, named like the package.",
 )
 def new(kind: KindName, name: str, directory: Path | None) -> None:
-    """Write a package with a plugin that works and passes its suite: what is left is to make it yours."""
+    """Write a package with a plugin that works and passes its suite: what is left is to make it yours.
+
+    There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python.
+    """
     template = _testkit("template", wanted="the template")
     for info in Registry().installed(kind):
         if info.name.lower() == name.strip().lower():

@@ -6,12 +6,12 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.compressors.levels import level_key
+from ottla.compressors.levels import MORE, level_key
 from ottla.compressors.refusals import malformed, too_large
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
 
-LEVEL: Final = level_key("gzip", least=1, most=9, default=-1, also=-1)
+LEVEL: Final = level_key("gzip", least=1, most=9, default=-1, also=-1, means=f"{MORE}; -1 is zlib's own choice, 6")
 
 _GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
 _MAGIC: Final = b"\x1f\x8b\x08"

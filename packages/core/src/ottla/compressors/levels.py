@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Final
 
 from ottla.interfaces import ConfigKey
 
+MORE: Final = "more is smaller and slower"
 
-def level_key(codec: str, *, least: int, most: int, default: int, also: int | None = None) -> ConfigKey:
-    """`compression.<codec>.level`, a whole number from *least* to *most*, or *also*."""
+
+def level_key(
+    codec: str, *, least: int, most: int, default: int, also: int | None = None, means: str = MORE
+) -> ConfigKey:
+    """`compression.<codec>.level`, a whole number from *least* to *most*, or *also*; *means* says what they do."""
     return ConfigKey(
         name=f"compression.{codec}.level",
         type=_whole_number(least, most, also),
         default=default,
-        meaning=f"How hard {codec} compresses: more is smaller and slower.",
+        meaning=f"How hard {codec} compresses, {_range(least, most, also)}: {means}.",
     )
 
 
 def _whole_number(least: int, most: int, also: int | None) -> Callable[[object], int]:
-    allowed = f"a whole number from {least} to {most}" + (f", or {also}" if also is not None else "")
+    allowed = f"a whole number {_range(least, most, also)}"
 
     def level(raw: object) -> int:
         try:
@@ -31,3 +36,7 @@ def _whole_number(least: int, most: int, also: int | None) -> Callable[[object],
         return number
 
     return level
+
+
+def _range(least: int, most: int, also: int | None) -> str:
+    return f"from {least} to {most}" + (f", or {also}" if also is not None else "")

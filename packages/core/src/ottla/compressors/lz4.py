@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Final
 
-from ottla.compressors.levels import level_key
+from ottla.compressors.levels import MORE, level_key
 from ottla.compressors.refusals import library_missing, malformed, too_large
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
@@ -17,7 +17,13 @@ from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
 FAST: Final = 9
 """KIP-390: the default of 9 means the fast compressor; every other level means the high one."""
 
-LEVEL: Final = level_key("lz4", least=1, most=17, default=FAST)
+LEVEL: Final = level_key(
+    "lz4",
+    least=1,
+    most=17,
+    default=FAST,
+    means=f"{FAST} is the fast compressor, which makes the largest; every other level is the slower one, where {MORE}",
+)
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _LEAST_HIGH: Final = 3

@@ -15,6 +15,7 @@ _CREDENTIALS: Final = re.compile(r"[^/@\s]*@")
 _HOST: Final = re.compile(r"[^\s/@\[\]:?#]+")
 _PORTS: Final = range(1, 65536)
 _PORT: Final = re.compile(r"[0-9]{1,5}")
+_PROTOCOL: Final = re.compile(r"(?i)(sasl_)?(plaintext|ssl)")
 
 
 def addresses() -> ValueType:
@@ -44,7 +45,8 @@ def _address(entry: object) -> Address:
     shown = brief(_CREDENTIALS.sub(HIDDEN + "@", written))
     scheme, found, _ = written.rpartition("://")
     if found:
-        raise ValueError(f"{shown} has a scheme; write only host:port, and {scheme} as security.protocol")
+        protocol = f", and {scheme} as security.protocol" if _PROTOCOL.fullmatch(scheme) else ""
+        raise ValueError(f"{shown} has a scheme; write only host:port{protocol}")
     host, found, port = written.rpartition(":")
     if not found or port.endswith("]"):
         raise ValueError(f"{shown} has no port; write host:port, usually with port 9092")

@@ -300,7 +300,7 @@ class TransactionsConfig:
     )
     transactional_id: str | None = option(
         "transactional.id",
-        text(),
+        text(least=1),
         default=None,
         meaning="The name under which this producer writes transactions; one producer at a time may have it.",
     )

@@ -83,11 +83,12 @@ def boolean() -> ValueType:
     return choice({"true": True, "false": False})
 
 
-def text() -> ValueType:
-    allowed = "a string"
+def text(*, least: int = 0) -> ValueType:
+    """Of *least* characters, without the space around them."""
+    allowed = "a string" + (f" of at least {least} character{'s' * (least > 1)}" if least else "")
 
     def parse(raw: object) -> str:
-        if not isinstance(raw, str):
+        if not isinstance(raw, str) or len(raw.strip()) < least:
             raise ValueError(f"{brief(raw)} is not {allowed}")
         return raw.strip()
 

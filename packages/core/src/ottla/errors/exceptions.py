@@ -1,8 +1,8 @@
 """The exceptions, grouped by what the caller can do about them.
 
 Raised by `send`, before the record was queued: `InvalidRecord`, `RecordTooLarge`, `SerializationFailed`,
-`TopicUnavailable`, `SecurityRefused`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`; by
-`send_table` also `TableUnreadable`.
+`TopicUnavailable`, `SecurityRefused`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`, and
+`PluginBroken` for a fault of the partitioner; by `send_table` also `TableUnreadable`.
 The outcome of a record that was queued: `DeliveryFailed`, `DeliveryTimeout`; of a table: `TableUndelivered`.
 While assembling a producer: `ConfigError`, `PluginError`.
 By the methods for transactions: `TransactionError`, or one of its kinds.
@@ -47,7 +47,7 @@ class PluginMissing(PluginError):
 
 
 class PluginBroken(PluginError):
-    """The plugin is installed but cannot be used; the message names its distribution and what is wrong."""
+    """The plugin is installed but cannot be used; the message names it, or its class, and what is wrong."""
 
 
 class WrongCall(OttlaError, RuntimeError):

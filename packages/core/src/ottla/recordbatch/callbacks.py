@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
-from ottla.errors import OttlaError
+from ottla.errors import InvalidRecord, OttlaError
 from ottla.records import RecordMetadata
 
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
+
+
+def no_callback(given: object) -> InvalidRecord:
+    """What is said of something else than a function."""
+    return InvalidRecord(
+        f"on_delivery must be a function that takes a RecordMetadata or None and an error or None, not "
+        f"{type(given).__name__}"
+    )
 
 
 class CallbackColumn(Collection[tuple[int, OnDelivery]]):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from ottla.answers import compressed
 from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.recordbatch.codecs import NONE, ZSTD
 from ottla.recordbatch.messages import OVERHEADS, wrapper
@@ -101,7 +102,7 @@ def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Se
     if compressor is not None:
         codec_id = compressor.codec_id
         refuse_zstd(magic, codec_id)
-        packed = compressor.compress(chunks, level=None)
+        packed = compressed(compressor, chunks)
         if magic < 2:
             packed = wrapper(magic, packed, codec_id=codec_id, count=encoded.count, max_timestamp=encoded.max_timestamp)
         chunks, size = [packed], len(packed)

@@ -52,6 +52,11 @@ def send_table(
 
 def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: SealedBatch) -> TableDelivery:
     """Queue a batch that was made elsewhere."""
+    if not isinstance(batch, SealedBatch):
+        raise InvalidRecord(
+            f"send_sealed takes a SealedBatch, one of the `batches` that TableSealer.seal returns, not "
+            f"{type(batch).__name__}"
+        )
     topic, partition, section = batch.topic, batch.partition, batch.section
     queueing, most = engine.queueing, engine.config.batching.max_request_size
     size = min(section.wire_size, section.plain_size + HEADER_SIZE)  # a codec may make a record a little larger

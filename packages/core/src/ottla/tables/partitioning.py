@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.errors import PluginBroken
+from ottla.answers import ask_partitioner, partition_of, partitions_of
 from ottla.interfaces import Partitioner, RecordEncoder, TopicView
 from ottla.partitioners.murmur2_arrow import murmur2_partitions
 
@@ -48,9 +48,9 @@ class RowPartitions:
 
     def stay(self, view: TopicView, size: int) -> int:
         """Where *size* bytes of rows without a key go."""
-        [chosen] = self._checked([self._partition(self._topic, None, view)], view)
+        chosen = partition_of(self._partition, self._topic, None, view)
         if self._finished is not None:
-            self._finished(self._topic, chosen, size)
+            ask_partitioner(self._finished, self._topic, chosen, size)
         return chosen
 
     def _without_given(self, view: TopicView, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:
@@ -74,18 +74,7 @@ class RowPartitions:
             )
         if self._column is None:
             return self._one_by_one(keys.to_pylist(), view)
-        chosen = self._column(self._topic, keys.to_pylist(), view)
-        if len(chosen) != len(keys):
-            raise PluginBroken(f"the partitioner gave {len(chosen)} partitions for {len(keys)} keys")
-        return pa.array(self._checked(chosen, view), pa.int32())
+        return pa.array(partitions_of(self._column, self._topic, keys.to_pylist(), view), pa.int32())
 
     def _one_by_one(self, keys: Sequence[bytes | None], view: TopicView) -> Any:
-        return pa.array(self._checked([self._partition(self._topic, key, view) for key in keys], view), pa.int32())
-
-    def _checked(self, chosen: Sequence[int], view: TopicView) -> Sequence[int]:
-        if len(chosen) and (min(chosen) < 0 or max(chosen) >= view.partitions):
-            raise PluginBroken(
-                f"the partitioner chose partitions from {min(chosen)} to {max(chosen)}; topic {self._topic!r} has "
-                f"{view.partitions}"
-            )
-        return chosen
+        return pa.array([partition_of(self._partition, self._topic, key, view) for key in keys], pa.int32())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from ottla.batch import ProducerBatch
 from ottla.cluster import Broker, Topic
 from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed, ErrorCode, WrongCall
-from ottla.interfaces import Header
+from ottla.interfaces import Headers
 from ottla.producer import Producer
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.section import SealedBatch
@@ -172,7 +172,7 @@ class MockProducer(Producer):
         value: Any = None,
         key: Any = None,
         *,
-        headers: Iterable[Header] = (),
+        headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,

@@ -1,0 +1,103 @@
+"""What plugins answer while records are sent, held to what they promised: a fault is told as theirs, by their class.
+
+An error of ours that a partitioner raises passes unchanged.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ottla.errors import OttlaError, PluginBroken
+from ottla.interfaces import Buffer, Compressor, TopicView
+
+
+class Partition(Protocol):
+    """A partitioner's `partition`."""
+
+    def __call__(self, topic: str, key: bytes | None, view: TopicView) -> int: ...
+
+
+class PartitionColumn(Protocol):
+    """A partitioner's ability to look at many keys at once."""
+
+    def __call__(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]: ...
+
+
+def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:
+    """What a compressor makes of *chunks*. Raises what it raises, and PluginBroken for what are no bytes."""
+    made = compressor.compress(chunks, level=None)
+    if type(made) is bytes:
+        return made
+    try:
+        return bytes(memoryview(made))
+    except TypeError:
+        raise PluginBroken(f"the compressor {_class(compressor)} returned {type(made).__name__}, not bytes") from None
+
+
+def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView) -> int:
+    """The partition that a partitioner chooses. Raises PluginBroken."""
+    try:
+        chosen = ask(topic, key, view)
+    except OttlaError:
+        raise
+    except Exception as cause:
+        raise _failed(ask, topic, cause) from cause
+    if type(chosen) is int and 0 <= chosen < view.partitions:
+        return chosen
+    try:
+        number = operator.index(chosen)
+    except TypeError:
+        raise _no_partition(ask, topic, chosen) from None
+    if 0 <= number < view.partitions:
+        return number
+    raise PluginBroken(f"{_who(ask)} chose partition {number} of {view.partitions} for topic {topic!r}")
+
+
+def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]:
+    """The partitions that a partitioner chooses for *keys*, at least one. Raises PluginBroken."""
+    chosen: Sequence[int] = ask_partitioner(ask, topic, keys, view)
+    try:
+        count, least, most = len(chosen), min(chosen, default=0), max(chosen, default=0)
+        operator.index(sum(chosen))  # quicker than a look at each
+    except TypeError:
+        raise _no_partition(ask, topic, chosen) from None
+    if count != len(keys):
+        raise PluginBroken(f"{_who(ask)} gave {count} partitions for {len(keys)} keys of topic {topic!r}")
+    if least < 0 or most >= view.partitions:
+        raise PluginBroken(
+            f"{_who(ask)} chose partitions from {least} to {most} of {view.partitions} for topic {topic!r}"
+        )
+    return chosen
+
+
+def ask_partitioner(ask: Callable[..., Any], topic: str, *rest: object) -> Any:
+    """What one of a partitioner's methods returns. Raises PluginBroken for what it raises."""
+    try:
+        return ask(topic, *rest)
+    except OttlaError:
+        raise
+    except Exception as cause:
+        raise _failed(ask, topic, cause) from cause
+
+
+def _failed(ask: object, topic: str, cause: Exception) -> PluginBroken:
+    method = getattr(ask, "__name__", "a call")
+    return PluginBroken(f"{_who(ask)} failed in {method} for topic {topic!r}: {type(cause).__name__}: {cause}")
+
+
+def _no_partition(ask: object, topic: str, chosen: object) -> PluginBroken:
+    shown = type(chosen).__name__
+    if isinstance(chosen, Sequence) and not isinstance(chosen, str):
+        shown += " of " + " and ".join(dict.fromkeys(type(each).__name__ for each in chosen))
+    return PluginBroken(f"{_who(ask)} chose {shown} for topic {topic!r}; a partition is an int")
+
+
+def _who(ask: object) -> str:
+    return f"the partitioner {_class(getattr(ask, '__self__', ask))}"
+
+
+def _class(thing: object) -> str:
+    kind = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,66 @@
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla_testkit.errors import ClusterError
+from ottla_testkit.guard import Guard
+from ottla_testkit.process import Process
+
+HANG_GUARD = 20.0
+OWNER = """
+import sys, time
+from pathlib import Path
+from ottla_testkit.process import Process
+
+fifo = sys.argv[1]
+command = ["sh", "-c", f"exec > {fifo}; echo begun; exec sleep 600"]
+Process("sleep", command=command, log_file=Path(f"{fifo}.log")).start()
+time.sleep(600)
+"""
+
+
+def read(pipe: int) -> bytes:
+    """What comes next; nothing when nobody is left who could write."""
+    assert select.select([pipe], [], [], HANG_GUARD)[0], "nobody wrote, nor ended"
+    return os.read(pipe, 100)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_process_does_not_outlive_an_owner_that_dies_in_any_way(tmp_path: Path, number: signal.Signals) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(fifo)]) as owner:
+        pipe = os.open(fifo, os.O_RDONLY)
+        try:
+            assert read(pipe) == b"begun\n"
+            owner.send_signal(number)
+            assert owner.wait(HANG_GUARD) == -number
+            assert read(pipe) == b""
+        finally:
+            os.close(pipe)
+
+
+def test_a_process_that_is_let_go_lives_on() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        Guard(process.pid).let_go()
+
+        assert process.poll() is None
+        process.kill()
+
+
+@pytest.mark.parametrize("end", [Process.kill, Process.stop])
+def test_a_process_may_end_and_begin_again(tmp_path: Path, end: Callable[[Process], None]) -> None:
+    process = Process("sleep", command=["sleep", "600"], log_file=tmp_path / "log")
+    for _ in range(2):
+        process.start()
+        with pytest.raises(ClusterError, match="sleep runs already"):
+            process.start()
+        assert process.running
+        end(process)
+        assert not process.running
