@@ -171,6 +171,8 @@ cdef class QuickSend:
         # into memory that all sends share, and the record is put.
         delivery = new_object(DELIVERY)
         if on_delivery is not None:
+            if not callable(on_delivery):
+                return None
             native.expect_callbacks()
         write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
         if not (PyTuple_CheckExact(<PyObject*>headers) and PyTuple_GET_SIZE(<PyObject*>headers) == 0):

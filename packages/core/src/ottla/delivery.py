@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed
@@ -48,6 +49,12 @@ class Delivery:
         An exception it raises is logged and stops nothing.
         """
         self._batch.call_when_settled(self._index, lambda _metadata, _error: callback(self))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a delivery cannot be copied or pickled, for its outcome comes to this process: wait for its result() and "
+            "send that"
+        )
 
     def _place(self) -> tuple[ProducerBatch, int]:
         """The batch that the record is in now, and its index there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -471,16 +470,6 @@ class Producer:
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"
         )
-
-
-def _stay(_delivery: Delivery) -> NoReturn:
-    raise TypeError(
-        "a delivery cannot be copied or pickled, for its outcome comes to this process: wait for its result() and send "
-        "that"
-    )
-
-
-copyreg.pickle(Delivery, _stay)
 
 
 def _sending(producer: Producer) -> Callable[..., Delivery]:
