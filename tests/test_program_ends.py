@@ -154,6 +154,7 @@ def test_a_child_that_ends_like_a_program_neither_sends_nor_waits_for_its_parent
 IN_VAIN = """
     import os, signal, sys, threading
     from ottla import Producer, UndeliveredError
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # behind a terminal it is ignored
     producer = Producer(bootstrap_servers=sys.argv[1], delivery_timeout_ms=4000, request_timeout_ms=1000)
     producer.send("t", b"before").result(60)
     print("ready", flush=True)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ottla.dealing import Dealer
 from simulated_producer import simulated
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C means what it does in a program at a terminal, also where the tests run behind one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_while_keys_find_their_partitions_takes_effect_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
