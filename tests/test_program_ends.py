@@ -236,3 +236,21 @@ def test_a_child_is_told_that_its_parent_s_records_are_not_its_own(mock_cluster:
     )
 
     assert (log, code) == ("", 0)
+
+
+def test_a_producer_that_is_dropped_as_the_program_ends_is_told_of_once(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+
+    log, code = run(
+        """
+        import sys
+        from ottla import Producer
+        def work():
+            producer = Producer(bootstrap_servers=sys.argv[1])
+            producer.send("t", b"v")
+        work()
+        """,
+        mock_cluster.bootstrap_servers,
+    )
+
+    assert (log, code) == ("a producer was dropped without being closed: 1 acknowledged, 0 failed, 0 pending\n", 0)

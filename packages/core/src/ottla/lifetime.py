@@ -51,6 +51,7 @@ class Lifetime:
         self._let_go = let_go
         self.refusal: OttlaError | None = None
         self.forked = False
+        self._told = False
 
     def check(self) -> None:
         """Raise ProducerClosed when the producer takes no more records."""
@@ -104,15 +105,26 @@ class Lifetime:
         try:
             account = self.end(min(self._delivery_timeout, patience))
         except KeyboardInterrupt:
-            _tell("the program was interrupted while its producer had records to send", self.end(0.0))
+            self._tell("the program was interrupted while its producer had records to send", self.end(0.0))
             raise
-        _tell("the program ended without closing its producer", account)
+        self._tell("the program ended without closing its producer", account)
 
     def _account_for_abandoned(self) -> None:
         self._let_go()
         if self in _living:
             _living.discard(self)
-            _tell("a producer was dropped without being closed", self._accumulator.report())
+            self._tell("a producer was dropped without being closed", self._accumulator.report())
+
+    def _tell(self, what: str, account: Account) -> None:
+        """Say it in the log, once: a program may end while a producer that it has dropped does."""
+        if self._told:
+            return
+        self._told = True
+        report, _unseen, error = account
+        if report.failed:
+            logger.error("%s: %s; first error: %s", what, report, error)
+        else:
+            logger.warning("%s: %s", what, report)
 
     def fork(self) -> None:
         """This is a child process: the I/O thread and its sockets belong to the parent."""
@@ -146,14 +158,6 @@ def begin(
         raise
     _living.add(life)
     return life
-
-
-def _tell(what: str, account: Account) -> None:
-    report, _unseen, error = account
-    if report.failed:
-        logger.error("%s: %s; first error: %s", what, report, error)
-    else:
-        logger.warning("%s: %s", what, report)
 
 
 def _end_all() -> None:
