@@ -289,13 +289,14 @@ def run(name: str, servers: str, topic: str, workload: Workload) -> Measurement:
     with Stopwatch() as watch:
         work()
     peer.close()
+    peak = peak_memory()
     return Measurement(
         sent=len(values[:WARM_UP]) + len(values),
         called_back=counter.count if counter else None,
         seconds=watch.seconds,
         cpu_seconds=watch.cpu_seconds,
-        peak_memory=peak_memory(),
-        memory_taken=max(0, peak_memory() - before),
+        peak_memory=peak,
+        memory_taken=max(0, peak - before),
     )
 
 

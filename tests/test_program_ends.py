@@ -42,6 +42,37 @@ def run(text: str, *arguments: str) -> tuple[str, int]:
     return log, child.returncode
 
 
+LOST = """
+    import sys
+    from ottla import Producer
+    producer = Producer(bootstrap_servers=sys.argv[1], delivery_timeout_ms=4000, request_timeout_ms=1000)
+    producer.send("t", b"before").result(60)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(10):
+        producer.send("t", b"lost")
+"""
+CTRL_C = """
+    import os, signal, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # behind a terminal it is ignored
+    ctrl_c = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    ctrl_c.daemon = True  # else the program's end would wait for it first
+    ctrl_c.start()
+"""
+
+
+def without_brokers(mock_cluster: MockCluster, *parts: str) -> tuple[str, str, int]:
+    """What a program printed and logged, and its exit code: it has ten records that wait for brokers in vain."""
+    mock_cluster.create_topic("t")
+    with program("".join(map(textwrap.dedent, (LOST, *parts))), mock_cluster.bootstrap_servers) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        for broker in mock_cluster.brokers:
+            mock_cluster.broker_down(broker)
+        out, log = child.communicate("go\n", timeout=HANG_GUARD)
+    return out, log, child.returncode
+
+
 @pytest.mark.kafka
 @pytest.mark.parametrize("last_words", ["raise ValueError('on purpose')", "sys.exit(3)"])
 def test_a_program_that_ends_in_an_error_delivers_what_it_had(
@@ -67,28 +98,10 @@ def test_a_program_that_ends_in_an_error_delivers_what_it_had(
 
 
 def test_a_program_whose_brokers_went_away_ends_and_counts_what_was_lost(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t")
-    with program(
-        """
-        import sys
-        from ottla import Producer
-        producer = Producer(bootstrap_servers=sys.argv[1], delivery_timeout_ms=2000, request_timeout_ms=1000)
-        producer.send("t", b"before").result(60)
-        print("ready", flush=True)
-        sys.stdin.readline()
-        for number in range(10):
-            producer.send("t", b"lost")
-        """,
-        mock_cluster.bootstrap_servers,
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        for broker in mock_cluster.brokers:
-            mock_cluster.broker_down(broker)
-        _out, log = child.communicate("go\n", timeout=HANG_GUARD)
+    _out, log, code = without_brokers(mock_cluster)
 
     told = [line for line in log.splitlines() if "without closing" in line]
-    assert child.returncode == 0
+    assert code == 0
     assert len(told) == 1
     assert "1 acknowledged, 10 failed, 0 pending" in told[0]
     assert "first error: 10 record(s) for topic 't', partition 0 were not delivered" in told[0]
@@ -151,38 +164,12 @@ def test_a_child_that_ends_like_a_program_neither_sends_nor_waits_for_its_parent
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"parent"]
 
 
-IN_VAIN = """
-    import os, signal, sys, threading
-    from ottla import Producer, UndeliveredError
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # behind a terminal it is ignored
-    producer = Producer(bootstrap_servers=sys.argv[1], delivery_timeout_ms=4000, request_timeout_ms=1000)
-    producer.send("t", b"before").result(60)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for number in range(10):
-        producer.send("t", b"lost")
-    ctrl_c = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    ctrl_c.daemon = True  # else the program's end would wait for it first
-    ctrl_c.start()
-"""
-
-
-def without_brokers(mock_cluster: MockCluster, text: str) -> tuple[str, str, int]:
-    """What a program printed and logged, and its exit code: Ctrl-C comes while its records wait for brokers in vain."""
-    mock_cluster.create_topic("t")
-    with program(textwrap.dedent(IN_VAIN) + textwrap.dedent(text), mock_cluster.bootstrap_servers) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        for broker in mock_cluster.brokers:
-            mock_cluster.broker_down(broker)
-        out, log = child.communicate("go\n", timeout=HANG_GUARD)
-    return out, log, child.returncode
-
-
 def test_closing_again_after_ctrl_c_waits_again_and_tells(mock_cluster: MockCluster) -> None:
     out, _log, code = without_brokers(
         mock_cluster,
+        CTRL_C,
         """
+        from ottla import UndeliveredError
         try:
             producer.close()
         except KeyboardInterrupt:
@@ -198,7 +185,7 @@ def test_closing_again_after_ctrl_c_waits_again_and_tells(mock_cluster: MockClus
 
 
 def test_a_close_that_ctrl_c_ended_is_finished_with_the_program(mock_cluster: MockCluster) -> None:
-    _out, log, code = without_brokers(mock_cluster, "producer.close()")
+    _out, log, code = without_brokers(mock_cluster, CTRL_C, "producer.close()")
 
     assert code != 0
     assert "KeyboardInterrupt" in log
@@ -206,7 +193,7 @@ def test_a_close_that_ctrl_c_ended_is_finished_with_the_program(mock_cluster: Mo
 
 
 def test_ctrl_c_while_the_program_ends_gives_records_up_and_tells(mock_cluster: MockCluster) -> None:
-    _out, log, _code = without_brokers(mock_cluster, "")
+    _out, log, _code = without_brokers(mock_cluster, CTRL_C)
 
     told = "the program was interrupted while its producer had records to send: 1 acknowledged, 10 failed, 0 pending"
     assert told in log

@@ -13,6 +13,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
+from ottla_spark import producers
+from ottla_spark.producers import Shelf
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 WITHIN = 60.0  # seconds
@@ -58,6 +60,17 @@ def local_spark(folder: Path, **settings: str) -> Iterator[SparkSession]:
             yield session
         finally:
             session.stop()
+
+
+@contextmanager
+def without_producers() -> Iterator[None]:
+    """Begin without producers that are kept for other tasks, and close those that are left at the end."""
+    kept: dict[int, Shelf] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(producers, "_shelves", kept)
+        yield
+    for shelf in kept.values():
+        shelf.empty()
 
 
 def dotted(options: dict[str, str]) -> dict[str, str]:

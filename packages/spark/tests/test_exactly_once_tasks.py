@@ -11,7 +11,6 @@ import pytest
 
 from ottla import Producer
 from ottla.protocol.messages.end_txn import END_TXN
-from ottla_spark import producers
 from ottla_spark.exactly_once.committing import Attempt
 from ottla_spark.exactly_once.lease import Lease
 from ottla_spark.exactly_once.ledger import Entry, Listed, Status
@@ -19,18 +18,15 @@ from ottla_spark.exactly_once.planning import Plan
 from ottla_spark.exactly_once.settings import read_settings
 from ottla_spark.exactly_once.task import BatchName, Orders, write_task
 from ottla_spark.options import read_options
-from ottla_spark.producers import MOST, Shelf
+from ottla_spark.producers import MOST
 from ottla_testkit.mock_cluster import MockCluster
+from spark_kit import without_producers
 
 
 @pytest.fixture(autouse=True)
-def _empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Begin without producers, and close what a test leaves."""
-    kept: dict[int, Shelf] = {}
-    monkeypatch.setattr(producers, "_shelves", kept)
-    yield
-    for shelf in kept.values():
-        shelf.empty()
+def _empty() -> Iterator[None]:
+    with without_producers():
+        yield
 
 
 def written(cluster: MockCluster, job: str, *, batch: int = 0, last: Entry | None = None) -> Attempt:

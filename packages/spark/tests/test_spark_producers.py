@@ -16,6 +16,7 @@ from ottla_spark import producers
 from ottla_spark.producers import Borrowed, Shelf
 from ottla_spark.shipped_files import with_shipped_files
 from ottla_testkit.manual_clock import ManualClock
+from spark_kit import without_producers
 
 IDLE = 300.0
 HANG_GUARD = 20.0
@@ -49,13 +50,9 @@ def until(happened: Callable[[], object]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Begin without producers, and close what a test leaves."""
-    kept: dict[int, Shelf] = {}
-    monkeypatch.setattr(producers, "_shelves", kept)
-    yield
-    for shelf in kept.values():
-        shelf.empty()
+def _empty() -> Iterator[None]:
+    with without_producers():
+        yield
 
 
 def test_equal_settings_share_a_producer() -> None:

@@ -38,12 +38,7 @@ def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:
 
 def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView) -> int:
     """The partition that a partitioner chooses. Raises PluginBroken."""
-    try:
-        chosen = ask(topic, key, view)
-    except OttlaError:
-        raise
-    except Exception as cause:
-        raise _failed(ask, topic, cause) from cause
+    chosen = ask_partitioner(ask, topic, key, view)
     if type(chosen) is int and 0 <= chosen < view.partitions:
         return chosen
     try:
