@@ -82,3 +82,15 @@ def test_a_record_that_needs_all_memory_never_has_more_given_out_than_there_is(m
         world.settle()
         assert delivery.exception() is None
         assert world.pool.free == world.pool.capacity
+
+
+def test_an_encoder_that_makes_no_columns_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_limit: int) -> Any:
+        raise ZeroDivisionError
+
+    with simulated(1) as world:
+        monkeypatch.setattr(world.accumulator.intake, "_columns", broken)
+        with pytest.raises(ZeroDivisionError):
+            world.producer.send("t", b"v")
+
+        assert world.pool.free == world.pool.capacity

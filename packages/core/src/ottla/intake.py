@@ -201,15 +201,16 @@ class Intake:
     def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
         """Begin a batch, which takes any record as its first; what is *reserved* for it is free again if it fails."""
         topic, partition = queue.topic.name, queue.partition
-        batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
+        batch: ProducerBatch | None = None
         try:
+            batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
             index = batch.append(*record)
             assert index is not None, "an empty batch takes any record"
             batch.awaited = self._awaited
             self._allowances.begin(batch, queue.topic, reserved)
             self._begin(queue, batch)
         except BaseException:  # a record that the format cannot hold; Ctrl-C, after which it may be queued all the same
-            if batch not in self._backlog.incomplete:
+            if batch is None or batch not in self._backlog.incomplete:
                 self._pool.release(reserved)
             raise
         return batch, index
