@@ -93,6 +93,7 @@ WRITTEN: list[tuple[str, Any, str, Any]] = [
     ("compression.type", "ZSTD", "batching.compression_type", "zstd"),
     ("compression.type", "brotli", "batching.compression_type", "brotli"),
     ("client.id", " me ", "connection.client_id", "me"),
+    ("client.id", "a" * 32_767, "connection.client_id", "a" * 32_767),
     ("linger.ms", None, "batching.linger", 0.005),
 ]
 
@@ -124,6 +125,10 @@ def test_a_value_is_taken_as_python_or_as_javas_string(key: str, written: object
         ("partitioner.ignore.keys", 1, "1 is not one of true, false"),
         ("security.protocol", "TLS", "'TLS' is not one of plaintext, ssl, sasl_plaintext, sasl_ssl"),
         ("client.id", 7, "7 is not a string"),
+        ("client.id", "a" * 32_768, "has 32768 bytes in UTF-8; at most 32767 are allowed"),
+        ("client.id", "\u00e9" * 16_384, "has 32768 bytes in UTF-8; at most 32767 are allowed"),
+        ("client.id", "job-\ud800", "'job-\\ud800' cannot be sent: UTF-8 has no bytes for '\\ud800'"),
+        ("transactional.id", "a" * 32_768, "has 32768 bytes in UTF-8; at most 32767 are allowed"),
         ("transactional.id", "", "'' is not a string of at least 1 character"),
         ("transactional.id", " ", "' ' is not a string of at least 1 character"),
         ("compression.type", " ", "' ' is not the name of a plugin"),

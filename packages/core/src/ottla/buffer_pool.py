@@ -62,9 +62,12 @@ class BufferPool:
             self._free -= taken
             return taken
 
-    def reserve(self, size: int, *, timeout: float, on_wait: Callable[[], object] = lambda: None) -> None:
+    def reserve(
+        self, size: int, *, timeout: float, waited: float = 0.0, on_wait: Callable[[], object] = lambda: None
+    ) -> None:
         """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called once in line.
 
+        The same call may have *waited* before, so many seconds that are not part of the time-out: the error says so.
         Raises BufferExhausted when time runs out, and what `close` was given when the pool is closed.
         """
         with self._lock:
@@ -80,14 +83,14 @@ class BufferPool:
             on_wait()
             started = self._clock()
             in_time = waiter.served.wait(timeout)
-            waited = self._clock() - started
+            waited_here = self._clock() - started
         except BaseException:  # interrupted: nobody is there to take what it would get
             self._leave(waiter, keep=False)
             raise
         with self._lock:
-            self._tallies.memory_waits.add(waited)
+            self._tallies.memory_waits.add(waited_here)
         if not in_time:
-            self._give_up(waiter, waited=waited)
+            self._give_up(waiter, waited=waited_here, before=waited)
         if waiter.missing:
             assert self._refusal is not None, "nothing else ends the wait of one who is not served"
             raise self._refusal
@@ -117,16 +120,17 @@ class BufferPool:
                 self._waiters.popleft()
                 waiter.served.set()
 
-    def _give_up(self, waiter: _Waiter, *, waited: float) -> None:
+    def _give_up(self, waiter: _Waiter, *, waited: float, before: float) -> None:
         """End a wait in vain, unless it was served, or refused, between the time-out and the lock."""
         free = self._leave(waiter, keep=True)
         if free is None:
             return
         with self._lock:
             self._tallies.memory_refusals.add(1)
+        earlier = f" after {before:.3f} s of other waits of this call" if before > 0 else ""
         raise BufferExhausted(
-            f"no memory for {waiter.size} bytes within max.block.ms: waited {waited:.3f} s, {free} of buffer.memory="
-            f"{self.capacity} bytes free; the broker takes records slower than they are sent"
+            f"no memory for {waiter.size} bytes within max.block.ms: waited {waited:.3f} s{earlier}, {free} of "
+            f"buffer.memory={self.capacity} bytes free; the broker takes records slower than they are sent"
         )
 
     def _leave(self, waiter: _Waiter, *, keep: bool) -> int | None:

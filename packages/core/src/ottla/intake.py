@@ -71,31 +71,37 @@ class Intake:
             queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
             return queues
 
-    def append(self, topic: str, partition: int, record: NewRecord, size: int) -> tuple[ProducerBatch, int]:
+    def append(
+        self, topic: str, partition: int, record: NewRecord, size: int, *, waited: float = 0.0
+    ) -> tuple[ProducerBatch, int]:
         """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; its batch, and its index there.
 
-        With UNDECIDED as the partition the record joins the topic's run. Raises BufferExhausted, or the `refusal`; then
-        nothing was queued.
+        The seconds that the same call has *waited* already, for metadata, are part of `max.block.ms`. With UNDECIDED as
+        the partition the record joins the topic's run. Raises BufferExhausted, or the `refusal`; then nothing was
+        queued.
         """
         charge = self._allowances.charge(size)
-        with self._lock:
-            self._check_open()
-            queue = self._backlog.queue(topic, partition)
-            placed = self._append_to_open(queue, record, charge)
+        while True:
+            with self._lock:
+                self._check_open()
+                queue = self._backlog.queue(topic, partition)
+                placed = self._append_to_open(queue, record, charge)
+                if placed is not None:
+                    return placed
+                reserved = self._allowances.first(charge, self._backlog.partitions)
+                # Mostly there is memory, and one look is saved: 10 us of a lone record's latency.
+                if queue.open is None and self._pool.try_reserve(reserved):
+                    return self._append_to_new(queue, record, reserved)
+            try:
+                waited += self._reserve(reserved, waited=waited)
+            except BufferExhausted:
+                with self._lock:
+                    self._close_or_deal(queue)  # so that it leaves at once, and its memory comes back
+                self._wake()
+                raise
+            placed = self._append_with(reserved, queue, record, charge)
             if placed is not None:
                 return placed
-            reserved = self._allowances.first(charge, self._backlog.partitions)
-            # Mostly there is memory, and one look is saved: 10 us of a lone record's latency.
-            if queue.open is None and self._pool.try_reserve(reserved):
-                return self._append_to_new(queue, record, reserved)
-        try:
-            self._reserve(reserved)
-        except BufferExhausted:
-            with self._lock:
-                self._close_or_deal(queue)  # so that it leaves at once, and its memory comes back
-            self._wake()
-            raise
-        return self._append_with(reserved, queue, record, charge) or self.append(topic, partition, record, size)
 
     def append_to_open(
         self, topic: str, partition: int, record: NewRecord, size: int
@@ -105,14 +111,16 @@ class Intake:
             self._check_open()
             return self._append_to_open(self._backlog.queue(topic, partition), record, self._allowances.charge(size))
 
-    def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
+    def enqueue(
+        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
+    ) -> ProducerBatch:
         """Queue records that were encoded elsewhere as a batch of their own, behind what their partition has so far.
 
         *sealed* is what they were sealed as, if they were. Waits for memory and raises as `append` does.
         """
         # A codec may make a record a little larger than it was let in for.
         memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
-        self._reserve(memory)
+        self._reserve(memory, waited=waited)
         batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
         batch.close()
         batch.sealed = sealed
@@ -149,10 +157,15 @@ class Intake:
         if self._admit is not None:
             self._admit()
 
-    def _reserve(self, memory: int) -> None:
-        if not self._pool.try_reserve(memory):
-            patience = 0.0 if io_threads.here() else self._max_block  # there, nothing could free any
-            self._pool.reserve(memory, timeout=patience, on_wait=self._wake)
+    def _reserve(self, memory: int, *, waited: float) -> float:
+        """Take memory, waiting for what is left of `max.block.ms`; returns the seconds that this took."""
+        if self._pool.try_reserve(memory):
+            return 0.0
+        # On an I/O thread nothing could free any.
+        patience = 0.0 if io_threads.here() else max(self._max_block - waited, 0.0)
+        began = self._clock()
+        self._pool.reserve(memory, timeout=patience, waited=waited, on_wait=self._wake)
+        return self._clock() - began
 
     def _append_with(
         self, reserved: int, queue: PartitionQueue, record: NewRecord, charge: int

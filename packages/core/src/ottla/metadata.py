@@ -92,13 +92,14 @@ class Metadata:
 
     # For the callers of the producer
 
-    def wait_for(self, topic: str, *, partition: int | None, timeout: float) -> Topic:
+    def wait_for(self, topic: str, *, partition: int | None, timeout: float, waited: float = 0.0) -> Topic:
         """The topic, with *partition* among its own, waiting at most *timeout* seconds for the cluster to tell.
 
+        The seconds that the same call has *waited* already are part of the time-out.
         Raises TopicUnavailable, which says what stood in the way; at once when waiting cannot help. Raises
         SecurityRefused when no server lets us in.
         """
-        deadline = self._clock() + timeout
+        deadline = self._clock() + timeout - waited
         self.use(topic, self._clock())
         with self._changed:
             while True:

@@ -116,8 +116,8 @@ class Producer:
         partitioner chooses; without *timestamp_ms*, milliseconds since 1970, it is now. *on_delivery* is called on the
         I/O thread with a RecordMetadata and None, or None and an error.
 
-        Blocks only while the topic is not known yet, or while `buffer.memory` is used up, at most `max.block.ms`
-        for each; inside a callback it raises instead. What it raises was not queued: InvalidRecord or its subclasses
+        Blocks only while the topic is not known yet and while `buffer.memory` is used up, at most `max.block.ms`
+        altogether; inside a callback it raises instead. What it raises was not queued: InvalidRecord or its subclasses
         RecordTooLarge and SerializationFailed, TopicUnavailable, SecurityRefused, BufferExhausted, ProducerClosed,
         ProducerFailed, PluginBroken for a fault of the partitioner. With a `transactional.id` also WrongCall outside of
         a transaction, and AbortableError or TransactionFailed when it has failed. Whatever happens later is told by
@@ -135,14 +135,19 @@ class Producer:
             raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
         if on_delivery is not None and not callable(on_delivery):
             raise no_callback(on_delivery)
+        waited = 0.0
         try:
             route = self._known_routes[topic]
         except (KeyError, TypeError):  # what cannot be hashed is no name, either
             self._check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)))
+            began = self._clock()
             route = self._find_route(topic)
+            waited = self._clock() - began
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
-                route = self._await_partition(topic, partition)
+                began = self._clock()
+                route = self._await_partition(topic, partition, waited)
+                waited += self._clock() - began
             if route.run.open is not None:
                 self._intake.deal(route.topic)  # its records came first
             chosen = partition
@@ -163,7 +168,7 @@ class Producer:
                 delivery._batch, delivery._index = batch, index
                 return delivery
         record = (key, value, checked, timestamp_ms, on_delivery)
-        return self._begin_batch(topic, chosen, record, route, asked=partition is None)
+        return self._begin_batch(topic, chosen, record, route, asked=partition is None, waited=waited)
 
     def send_table(
         self,
@@ -419,8 +424,10 @@ class Producer:
             and not self._deals
         )
 
-    def _begin_batch(self, topic: str, partition: int, record: NewRecord, route: Route, *, asked: bool) -> Delivery:
-        """The way of a record for which no open batch has room."""
+    def _begin_batch(
+        self, topic: str, partition: int, record: NewRecord, route: Route, *, asked: bool, waited: float
+    ) -> Delivery:
+        """The way of a record for which no open batch has room, of a `send` that has *waited* so many seconds."""
         size = size_of(record)
         self._check_size(topic, size)
         stays = partition == STAYING
@@ -432,7 +439,7 @@ class Producer:
                 return Delivery(*placed)
             ask_partitioner(self._on_new_batch, topic, partition, route.view)
             partition = partition_of(self._partition, topic, record[0], route.view)
-        batch, index = self._intake.append(topic, partition, record, size)
+        batch, index = self._intake.append(topic, partition, record, size, waited=waited)
         if stays:
             route.begin_stay(batch)
         return Delivery(batch, index)
@@ -451,11 +458,11 @@ class Producer:
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic)
 
-    def _await_partition(self, topic: str, partition: int) -> Route:
+    def _await_partition(self, topic: str, partition: int, waited: float) -> Route:
         if type(partition) is not int or partition < 0:
             raise InvalidRecord(f"partition must be an int of at least 0, not {partition!r}")
         with self._spent.metadata_wait.timed(self._clock):
-            return self._routes.await_partition(topic, partition)
+            return self._routes.await_partition(topic, partition, waited=waited)
 
     def _check_size(self, topic: str, size: int) -> None:
         if size + RECORD_OVERHEAD <= self._max_record_size:

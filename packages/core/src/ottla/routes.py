@@ -73,13 +73,24 @@ class Routes:
         self._appended = getattr(partitioner, "appended", None)
 
     def find(self, topic: str) -> Route:
-        """The route of a topic, waiting at most `max.block.ms` for the cluster to tell. Raises TopicUnavailable."""
+        """The route of a topic, waiting at most `max.block.ms` for metadata. Raises TopicUnavailable."""
         topic = str.__str__(topic)  # an enum's member is a name, too, but not for code that is compiled
-        cluster = self._metadata.cluster
-        known = cluster.topics.get(topic)
+        known = self._metadata.cluster.topics.get(topic)
         if known is None or not known.leaders:
             known = self._metadata.wait_for(topic, partition=None, timeout=self._patience())
-            cluster = self._metadata.cluster
+        return self._route_to(topic, known)
+
+    def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
+        """A route of the topic that has this partition, waiting for metadata. Raises TopicUnavailable.
+
+        The seconds that the same call has *waited* already are part of `max.block.ms`.
+        """
+        topic = str.__str__(topic)
+        known = self._metadata.wait_for(topic, partition=partition, timeout=self._patience(), waited=waited)
+        return self._route_to(topic, known)
+
+    def _route_to(self, topic: str, known: Topic) -> Route:
+        cluster = self._metadata.cluster
         view = TopicView(
             partitions=len(known.leaders),
             available=tuple(p for p in range(len(known.leaders)) if cluster.leader(topic, p) is not None),
@@ -90,11 +101,6 @@ class Routes:
         if self._metadata.cluster is not cluster:  # changed meanwhile, perhaps before there was anything to forget
             self.known.pop(topic, None)
         return route
-
-    def await_partition(self, topic: str, partition: int) -> Route:
-        """A route of the topic that has this partition, waiting for the cluster to tell. Raises TopicUnavailable."""
-        self._metadata.wait_for(topic, partition=partition, timeout=self._patience())
-        return self.find(topic)
 
     def next_stay(self, topic: str, route: Route) -> int:
         """Where records without a key go now that the batch they went to has no room."""

@@ -17,6 +17,7 @@ from ottla.config.java_classes import interceptors, partitioner, reporters, seri
 from ottla.config.option import option
 from ottla.config.value_types import (
     LONG_MAX,
+    SHORT_MAX,
     boolean,
     choice,
     integer,
@@ -74,7 +75,7 @@ class ConnectionConfig:
     )
     client_id: str = option(
         "client.id",
-        text(),
+        text(most_bytes=SHORT_MAX),
         default="",
         meaning="The producer's name in the brokers' logs and quotas; empty: a name is made up.",
     )
@@ -221,7 +222,7 @@ class BatchingConfig:
         "max.block.ms",
         milliseconds(most=LONG_MAX),
         default=60_000,
-        meaning="How long send waits for memory or for a topic it does not know yet.",
+        meaning="How long one call of send waits, for a topic that it does not know yet and for memory together.",
     )
     compression_type: str = option(
         "compression.type",
@@ -300,7 +301,7 @@ class TransactionsConfig:
     )
     transactional_id: str | None = option(
         "transactional.id",
-        text(least=1),
+        text(least=1, most_bytes=SHORT_MAX),
         default=None,
         meaning="The name under which this producer writes transactions; one producer at a time may have it.",
     )

@@ -17,6 +17,8 @@ from ottla.config.values import brief
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+SHORT_MAX: Final = 2**15 - 1
+"""Bytes of a string in Kafka's protocol whose length has two bytes, as that of a request's client id."""
 FOREVER: Final = 1e9
 """Seconds, some 31 years: no wait is longer, for system calls overflow on Java's largest long."""
 
@@ -83,16 +85,29 @@ def boolean() -> ValueType:
     return choice({"true": True, "false": False})
 
 
-def text(*, least: int = 0) -> ValueType:
-    """Of *least* characters, without the space around them."""
+def text(*, least: int = 0, most_bytes: int | None = None) -> ValueType:
+    """Of *least* characters, without the space around them; *most_bytes* is the limit of a field that it travels in."""
     allowed = "a string" + (f" of at least {least} character{'s' * (least > 1)}" if least else "")
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str) or len(raw.strip()) < least:
             raise ValueError(f"{brief(raw)} is not {allowed}")
-        return raw.strip()
+        stripped = raw.strip()
+        if most_bytes is not None:
+            _check_bytes(stripped, most_bytes)
+        return stripped
 
     return ValueType(allowed=allowed, parse=parse)
+
+
+def _check_bytes(written: str, most: int) -> None:
+    try:
+        size = len(written.encode())
+    except UnicodeEncodeError as cause:
+        character = ascii(written[cause.start])
+        raise ValueError(f"{brief(written)} cannot be sent: UTF-8 has no bytes for {character}") from None
+    if size > most:
+        raise ValueError(f"{brief(written)} has {size} bytes in UTF-8; at most {most} are allowed")
 
 
 def plugin_name() -> ValueType:

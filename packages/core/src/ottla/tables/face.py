@@ -31,7 +31,9 @@ def send_table(
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave."""
     queueing, plugins = engine.queueing, engine.plugins
+    began = engine.clock()
     route = find_route(topic)  # first: a stream can be opened only once
+    waited = engine.clock() - began
     stream = open_stream(table)
     sizes = TableSizes.of(engine.config.batching)
     if value_format is not None:
@@ -46,8 +48,9 @@ def send_table(
         seal=None if plugins.compressor is None else queueing.sealer.seal_columns,
         find_route=find_route,
         sizes=sizes,
+        clock=engine.clock,
     )
-    return sender.send(topic, route, stream, choice)
+    return sender.send(topic, route, stream, choice, waited=waited)
 
 
 def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: SealedBatch) -> TableDelivery:
@@ -72,10 +75,13 @@ def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: Seale
         )
     if partition < 0:
         raise InvalidRecord(f"a sealed batch for topic {topic!r} is for partition {partition}")
+    began = engine.clock()
     route = queueing.routes.known.get(topic) or find_route(topic)
     if partition >= route.view.partitions:
-        queueing.routes.await_partition(topic, partition)
-    queued = queueing.accumulator.intake.enqueue(topic, partition, sealed_columns(section), sealed=section)
+        queueing.routes.await_partition(topic, partition, waited=engine.clock() - began)
+    queued = queueing.accumulator.intake.enqueue(
+        topic, partition, sealed_columns(section), sealed=section, waited=engine.clock() - began
+    )
     delivery = TableDelivery(topic)
     delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))
     return delivery

@@ -99,7 +99,9 @@ class _Queue:
     def __init__(self) -> None:
         self._batches: list[SealedBatch] = []
 
-    def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
+    def enqueue(
+        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
+    ) -> ProducerBatch:
         if sealed is None:
             sealed = _plain.seal_columns(columns)
         whole = attrs.evolve(sealed, chunks=[b"".join(sealed.chunks)])  # views can go to no other process
@@ -129,7 +131,7 @@ class _Routes:
             raise TopicUnavailable(f"topic {topic!r} is none of those that were told: {', '.join(self.known)}")
         return route
 
-    def await_partition(self, topic: str, partition: int) -> Route:
+    def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
         raise TopicUnavailable(f"topic {topic!r} was told to have no partition {partition}")
 
 

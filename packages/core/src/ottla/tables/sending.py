@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any, Final, Protocol, Self
 
 import attrs
@@ -76,8 +76,10 @@ class TableSizes:
 class BatchQueue(Protocol):
     """Where the batches of a table go: a producer's intake does all of it."""
 
-    def enqueue(self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None) -> ProducerBatch:
-        """Take a batch; *sealed* is what it was sealed as, if it was."""
+    def enqueue(
+        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
+    ) -> ProducerBatch:
+        """Take a batch; *sealed* is what it was sealed as, if it was. *waited* counts against `max.block.ms`."""
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
         """Note records that are in no batch."""
@@ -90,7 +92,7 @@ class KnownRoutes(Protocol):
     def known(self) -> Mapping[str, Route]:
         """By topic."""
 
-    def await_partition(self, topic: str, partition: int) -> Route:
+    def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
         """A route of the topic that has this partition. Raises TopicUnavailable."""
 
 
@@ -105,10 +107,14 @@ class TableSender:
     seal: Callable[[Columns], Section] | None
     find_route: Callable[[str], Route]
     sizes: TableSizes
+    clock: Callable[[], float] = monotonic
 
-    def send(self, topic: str, route: Route, stream: Any, choice: Choice) -> TableDelivery:
-        """Queue the rows of a stream. What is raised after the first of them were taken has their `delivery`."""
-        sending = TableSending(self, topic, route)
+    def send(self, topic: str, route: Route, stream: Any, choice: Choice, *, waited: float = 0.0) -> TableDelivery:
+        """Queue the rows of a stream. What is raised after the first of them were taken has their `delivery`.
+
+        The seconds that were *waited* for the route count against `max.block.ms` of the first batch.
+        """
+        sending = TableSending(self, topic, route, waited=waited)
         try:
             sending.send(stream, choice)
         except OttlaError as error:
@@ -126,7 +132,7 @@ class TableSender:
 class TableSending:
     """One table on its way; `delivery` has the rows that were taken."""
 
-    def __init__(self, sender: TableSender, topic: str, route: Route) -> None:
+    def __init__(self, sender: TableSender, topic: str, route: Route, *, waited: float = 0.0) -> None:
         self._sender = sender
         self._topic = topic
         self.route = route
@@ -137,6 +143,7 @@ class TableSending:
         self._taken = range(0)  # the rows of a chunk that is not cut to its end
         self._answered: list[Sequence[int]] = []  # those of them that have failed, or are in a piece
         self._asked_for_partitions = False
+        self._waited = waited  # for metadata since the last batch was queued: part of the next one's max.block.ms
 
     def send(self, stream: Any, choice: Choice) -> None:
         """Queue the rows of a stream. When it raises, those that were taken and not queued have failed."""
@@ -160,7 +167,7 @@ class TableSending:
     def _send(self, chunk: Chunk) -> None:
         """Queue the rows of a chunk, each in its partition's order, and refuse those that cannot be."""
         sender = self._sender
-        self.route = sender.routes.known.get(self._topic) or sender.find_route(self._topic)
+        self.route = sender.routes.known.get(self._topic) or self._wait(lambda: sender.find_route(self._topic))
         offset = self.delivery.begin_chunk(chunk.count)
         self._taken, self._answered = range(offset, offset + chunk.count), []
         refused = self._refused(chunk)
@@ -203,11 +210,22 @@ class TableSending:
                 self._fail(piece.offset, piece.rows, self._left(piece.rows, sealed.error, "it could not be encoded: "))
                 continue
             try:
-                batch = self._sender.queue.enqueue(self._topic, piece.partition, piece.columns, sealed=sealed.section)
+                batch = self._sender.queue.enqueue(
+                    self._topic, piece.partition, piece.columns, sealed=sealed.section, waited=self._waited
+                )
             except BaseException as cause:
                 self._drop(piece.offset, piece.rows, cause)
                 raise
+            self._waited = 0.0
             self.delivery.add(batch, offset=piece.offset, rows=piece.rows)
+
+    def _wait(self, ask: Callable[[], Route]) -> Route:
+        """What *ask* finds; the time that it takes counts against `max.block.ms` of the next batch."""
+        began = self._sender.clock()
+        try:
+            return ask()
+        finally:
+            self._waited += self._sender.clock() - began
 
     def _refused(self, chunk: Chunk) -> dict[int, InvalidRecord]:
         """The rows that can be no record here, and why."""
@@ -254,7 +272,8 @@ class TableSending:
             return
         self._asked_for_partitions = True
         with suppress(TopicUnavailable):
-            self.route = self._sender.routes.await_partition(self._topic, partition)
+            routes, waited = self._sender.routes, self._waited
+            self.route = self._wait(lambda: routes.await_partition(self._topic, partition, waited=waited))
 
     def _refuse(self, offset: int, refused: Mapping[int, InvalidRecord]) -> None:
         if not refused:
