@@ -8,6 +8,7 @@ import pytest
 import zstandard
 
 from machine import Machine
+from ottla.cluster import Broker
 from ottla.compressors.zstd import Zstd
 from ottla.delivery import Delivery
 from ottla.errors import (
@@ -24,7 +25,7 @@ from ottla.errors import (
 from ottla.protocol import PRODUCE
 from ottla.records import RecordMetadata
 from ottla.verdicts import VERDICTS, Verdict
-from ottla_testkit.simulation import SimulatedCluster
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 RETRIED = [code for code, verdict in VERDICTS.items() if verdict in (Verdict.RETRY, Verdict.REFRESH)]
 FAILED = [code for code, verdict in VERDICTS.items() if verdict is Verdict.FAIL]
@@ -467,7 +468,23 @@ def metadata_requests(machine: Machine) -> int:
     return sum(name == "Metadata" for broker in machine.cluster.brokers.values() for name, _ in broker.requests)
 
 
-def test_advertised_addresses_that_nobody_can_reach_fail_the_records_long_before_their_time_is_up() -> None:
+@pytest.mark.rule("sender.unreachable.waits")
+def test_a_broker_that_restarts_before_it_was_ever_reached_loses_no_record() -> None:
+    machine = machine_with_topic(1, delivery_timeout=120.0)
+    machine.network.refusing.add("broker-1")
+    delivery = machine.send(b"a")
+    machine.run(100.0)
+    assert not delivery.done()
+
+    machine.network.refusing.clear()
+    machine.settle()
+
+    assert delivery.exception() is None
+    assert machine.log() == [b"a"]
+
+
+@pytest.mark.rule("sender.unreachable.waits")
+def test_an_address_that_is_never_reached_is_the_error_when_the_delivery_timeout_ends() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.network.refusing.add("broker-1")
     delivery = machine.send(b"a")
@@ -475,11 +492,134 @@ def test_advertised_addresses_that_nobody_can_reach_fail_the_records_long_before
     machine.settle()
 
     error = delivery.exception()
-    assert error is not None
+    assert isinstance(error, DeliveryTimeout)
     assert isinstance(error.__cause__, BrokersUnreachable)
-    assert "advertised.listeners" in str(error)
-    assert "broker 1 at broker-1:9092: could not connect" in str(error)
-    assert machine.clock() < 10.0
+    assert "check the broker's advertised.listeners" in str(error)
+    assert "broker 1 at broker-1:9092 was never reached" in str(error)
+    assert "ECONNREFUSED" in str(error)
+    assert machine.clock() >= 120.0
+
+
+@pytest.mark.rule("sender.unreachable.waits")
+def test_an_address_that_is_not_reached_is_warned_of_at_the_first_try(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1, delivery_timeout=120.0)
+    machine.network.refusing.add("broker-1")
+    machine.send(b"a")
+
+    machine.run(0.1)
+
+    [line] = [r.getMessage() for r in caplog.records if "broker 1" in r.getMessage() and r.levelname == "WARNING"]
+    assert "broker-1:9092 was never reached" in line
+    assert "check the broker's advertised.listeners" in line
+
+
+@pytest.mark.rule("sender.unreachable.waits")
+def test_a_bootstrap_address_that_does_not_answer_for_a_while_is_not_called_wrongly_advertised(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = machine_with_topic(1)
+    machine.metadata._bootstrap = {-1: Broker(id=-1, host="broker-1", port=9092)}
+    machine.network.refusing.add("broker-1")
+    machine.send(b"a")
+
+    machine.run(1.0)
+
+    assert "advertised" not in caplog.text
+
+
+@pytest.mark.rule("metadata.rebootstrap.unreached")
+def test_a_broker_that_moves_before_it_was_ever_reached_is_found_by_the_bootstrap_servers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = machine_with_topic(1, delivery_timeout=120.0)
+    machine.cluster.brokers[2] = SimulatedBroker(cluster=machine.cluster, id=2)
+    machine.cluster.seed = 2
+    machine.cluster.unlisted.add(2)
+    machine.network.refusing.add("broker-1")
+    delivery = machine.send(b"a")
+    machine.run(20.0)
+    machine.cluster.unlisted.clear()
+    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+
+    machine.run(10.0)
+
+    assert delivery.exception(timeout=0) is None
+    again = [r for r in caplog.records if "asking bootstrap.servers again" in r.getMessage()]
+    assert sum(r.levelname == "WARNING" for r in again) <= 1
+
+
+@pytest.mark.rule("network.gone.answers")
+def test_a_broker_that_left_the_metadata_still_answers_what_it_was_asked() -> None:
+    machine = machine_with_topic(1, 2)
+    machine.send(b"warm")
+    machine.send(b"warm", partition=1)
+    machine.settle()
+    machine.network.held.add(1)
+    delivery = machine.send(b"a")
+    for _ in range(3):
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+    machine.cluster.unlisted.add(1)
+    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+
+    machine.metadata.request_update()
+    for _ in range(20):
+        machine.sender.run_once(machine.clock(), until=machine.clock() + 0.05)
+    assert 1 not in machine.metadata.cluster.brokers
+    assert not delivery.done()
+    machine.network.held.clear()
+    for _ in range(3):
+        machine.sender.run_once(machine.clock(), until=machine.clock() + 0.05)
+
+    assert delivery.exception(timeout=0) is None
+    assert machine.log() == [b"warm", b"a"]
+    for _ in range(3):
+        machine.sender.run_once(machine.clock(), until=machine.clock() + 0.05)
+    assert 1 not in [connection.broker.id for connection in machine.client._connections]
+
+
+@pytest.mark.rule("sender.retry.new-leader")
+@pytest.mark.parametrize("hints", [True, False])
+def test_every_batch_in_flight_profits_from_a_new_leader(hints: bool) -> None:
+    machine = machine_with_topic(1, 2, batch_size=10, growing=False)
+    machine.send(b"first, and long enough")
+    machine.settle()
+    machine.run(1.0)
+    machine.cluster.brokers[1].hints = hints
+    machine.network.held.add(1)
+    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+    deliveries = []
+    for _ in range(5):
+        deliveries.append(machine.send(b"second, and long enough"))
+        for _ in range(3):
+            machine.sender.run_once(machine.clock(), until=machine.clock())
+    assert machine.client.in_flight() == 5
+    machine.network.held.clear()
+    asked, answered_at = metadata_requests(machine), machine.clock()
+
+    while not all(delivery.done() for delivery in deliveries):
+        machine.round()
+
+    assert machine.clock() - answered_at < 0.05 if hints else machine.clock() - answered_at <= 0.1
+    assert metadata_requests(machine) - asked == (0 if hints else 1)
+
+
+@pytest.mark.rule("sender.retry.new-leader")
+def test_a_leader_that_refuses_again_is_asked_again_after_the_backoff_only() -> None:
+    machine = machine_with_topic(1, 2)
+    machine.send(b"first")
+    machine.settle()
+    machine.cluster.brokers[1].hints = True
+    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+    machine.cluster.brokers[2].codes.extend([ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3)
+    sent_at = machine.clock()
+
+    delivery = machine.send(b"second")
+    machine.settle()
+
+    assert delivery.exception() is None
+    produced = [name for name, _ in machine.cluster.brokers[2].requests].count("Produce")
+    assert produced == 4
+    assert machine.clock() - sent_at >= 3 * 0.05
 
 
 def test_advertised_addresses_that_can_be_reached_after_all_take_records_again() -> None:
@@ -496,16 +636,16 @@ def test_advertised_addresses_that_can_be_reached_after_all_take_records_again()
     assert delivery.exception() is None
 
 
-def test_an_advertised_black_hole_is_told_when_the_setup_time_is_over() -> None:
+def test_an_advertised_black_hole_is_warned_of_when_the_setup_time_is_over(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, setup_timeout=10.0)
     machine.network.black_holes.add("broker-1")
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run(10.5)
 
-    assert isinstance(delivery.exception(), DeliveryFailed)
-    assert "broker-1:9092 did not get ready within socket.connection.setup.timeout.ms" in str(delivery.exception())
-    assert 10.0 <= machine.clock() < 11.0
+    assert "broker-1:9092 did not get ready within socket.connection.setup.timeout.ms" in caplog.text
+    assert "check the broker's advertised.listeners" in caplog.text
+    assert not delivery.done()
 
 
 def test_a_broker_that_was_reached_once_is_waited_for_however_long_it_is_away() -> None:

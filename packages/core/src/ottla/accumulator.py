@@ -147,7 +147,7 @@ class RecordAccumulator:
                 if leader is None:
                     leaderless.add(queue.topic.name)
                     continue
-                due = self._due(queue, head, urgent=urgent)
+                due = self._due(queue, head, cluster, urgent=urgent)
                 if due > now:
                     if due < look_again_at:
                         look_again_at = due
@@ -187,13 +187,14 @@ class RecordAccumulator:
             if self._sequences is not None and not self._stamp_or_fail(batch, sealed):
                 continue
             room[node] -= sealed.wire_size
+            batch.leader_epoch = cluster.leader_epoch(batch.topic, batch.partition)
             batches.append(batch)
         return drained
 
-    def put_back(self, batch: ProducerBatch, error: OttlaError, now: float, *, at_once: bool = False) -> None:
-        """Queue a batch for another try, first in its partition and after a backoff, unless it may leave *at once*."""
+    def put_back(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
+        """Queue a batch for another try, first in its partition, after a backoff that a new leader ends."""
         batch.last_error = error
-        batch.retry_at = now if at_once else now + self._retry_backoff.delay(batch.attempts - 1)
+        batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
         with self._lock:
             self._backlog.put_first(batch)
 
@@ -265,8 +266,12 @@ class RecordAccumulator:
     def _urgent(self) -> bool:
         return self.intake.refusal is not None or self._pool.waiting > 0
 
-    def _due(self, queue: PartitionQueue, head: ProducerBatch, *, urgent: bool) -> float:
+    def _due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
         """When the head of a queue may leave; one that is tried again is closed."""
+        if head.attempts and has_new_leader(cluster, head):
+            # KIP-951: a backoff spares the leader that refused the batch, and this one has not been asked yet. The
+            # next drain notes its epoch, so that each leader is asked at once only once.
+            return queue.muted_until
         due = head.retry_at if urgent or head.full or head.closed else head.created_at + self._linger
         return due if due > queue.muted_until else queue.muted_until
 
@@ -287,7 +292,7 @@ class RecordAccumulator:
                     return
                 continue
             with self._lock:
-                if not queue.batches or self._due(queue, queue.batches[0], urgent=urgent) > now:
+                if not queue.batches or self._due(queue, queue.batches[0], cluster, urgent=urgent) > now:
                     continue
                 if not self._may_leave(queue.batches[0]):
                     continue
@@ -373,6 +378,13 @@ class RecordAccumulator:
     def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
         return self._settlement.report()
+
+
+def has_new_leader(cluster: Cluster, batch: ProducerBatch) -> bool:
+    """Whether a batch that was sent before would go to another leader now, or to the same in a later term."""
+    return cluster.has_new_leader(
+        batch.topic, batch.partition, since_epoch=batch.leader_epoch, since_node=batch.last_node
+    )
 
 
 def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:

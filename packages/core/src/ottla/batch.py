@@ -84,6 +84,7 @@ class ProducerBatch:
         "in_flight",
         "last_error",
         "last_node",
+        "leader_epoch",
         "outcome",
         "partition",
         "queued_bytes",
@@ -109,6 +110,7 @@ class ProducerBatch:
         self._flown = 0.0
         self.undecided = False  # an attempt ended without an answer, or with one that leaves it open
         self.last_node: int | None = None
+        self.leader_epoch = -1  # of its partition, as we knew it when the batch was last drained
         self.last_error: OttlaError | None = None
         self.sealed: Section | None = None
         self.stamp: Stamp | None = None  # for all its tries, unless its broker misses what came before it
@@ -173,6 +175,7 @@ class ProducerBatch:
     def inherit(self, batch: ProducerBatch) -> None:
         """Take over what another batch, whose records these were, has been through."""
         self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
+        self.leader_epoch = batch.leader_epoch
         self._queued, self._flown, self._since = batch._queued, batch._flown, batch._since
 
     def times(self, now: float) -> tuple[float, float]:

@@ -66,6 +66,18 @@ class Cluster:
         leader = known.leaders[partition]
         return leader if leader in self.brokers else None
 
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """The term of a partition's leader; -1: brokers before 2.1 do not tell it, or we do not know the partition."""
+        known = self.topics.get(topic)
+        return known.epochs[partition] if known is not None and partition < len(known.epochs) else -1
+
+    def has_new_leader(self, topic: str, partition: int, *, since_epoch: int, since_node: int | None) -> bool:
+        """Whether a partition is known to be led by another broker, or in a later term, than it was then (KIP-951)."""
+        leader, epoch = self.leader(topic, partition), self.leader_epoch(topic, partition)
+        if leader is None:
+            return False
+        return epoch > since_epoch if epoch >= 0 and since_epoch >= 0 else leader != since_node
+
     def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic by their numbers; none of one that we do not know."""
         known = self.topics.get(topic)

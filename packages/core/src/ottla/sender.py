@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from ottla.accumulator import RecordAccumulator
+from ottla.accumulator import RecordAccumulator, has_new_leader
 from ottla.batch import ProducerBatch
 from ottla.coordination import Coordination
 from ottla.departures import count_answer, count_request, count_retry
@@ -96,8 +96,8 @@ class Sender:
             for node in ready.soon:
                 self._client.ready(node, now)  # its connection is made meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
-        if not nodes and (unreachable := self._client.unreachable()) is not None:
-            self._accumulator.fail_queued(unreachable)
+        if not nodes and (refusal := self._client.refused_by_all()) is not None:
+            self._accumulator.fail_queued(refusal)
         self._delays.note(wanted=ready.nodes, served=nodes, now=now)
         drained = self._accumulator.drain(cluster, nodes, max_size=self._max_request_size, now=now)
         for node, batches in drained.items():
@@ -252,7 +252,8 @@ class Sender:
             case Verdict.RETRY:
                 return self._retry(batch, error, now)
             case Verdict.REFRESH:
-                return self._retry(batch, error, now, at_once=self._refresh(batch, answer))
+                self._find_leader(batch, answer)
+                return self._retry(batch, error, now)
             case Verdict.TOO_LARGE:
                 return self._split(batch, error, now)
             case Verdict.FAIL:
@@ -280,12 +281,12 @@ class Sender:
         batch.undecided &= refused is OrderRefused.EARLY
         return self._retry(batch, error, now)
 
-    def _refresh(self, batch: ProducerBatch, answer: Refused) -> bool:
-        """See that the batch's leader is found; True: the answer itself names it (KIP-951)."""
-        if answer.leader is not None and self._metadata.move_leader(
-            batch.topic, batch.partition, answer.leader, answer.leader_epoch
-        ):
-            return True
+    def _find_leader(self, batch: ProducerBatch, answer: Refused) -> None:
+        """Take the leader that the answer names (KIP-951); ask for metadata unless a new leader is known by now."""
+        if answer.leader is not None:
+            self._metadata.move_leader(batch.topic, batch.partition, answer.leader, answer.leader_epoch)
+        if has_new_leader(self._metadata.cluster, batch):
+            return  # every batch in flight to the old leader profits from the first answer
         self._metadata.request_update()
         if answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             logger.warning(
@@ -295,9 +296,8 @@ class Sender:
                 batch.topic,
                 batch.partition,
             )
-        return False
 
-    def _retry(self, batch: ProducerBatch, error: OttlaError, now: float, *, at_once: bool = False) -> Failed | None:
+    def _retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
         """Queue the batch again while attempts and time are left."""
         if batch.attempts > self._retries:
             return _failed(batch, error, now)
@@ -306,7 +306,7 @@ class Sender:
             return Failed(error=expired(batch, now))
         logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
         count_retry(self._tallies, batch)
-        self._accumulator.put_back(batch, error, now, at_once=at_once)
+        self._accumulator.put_back(batch, error, now)
         return None
 
     def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> Failed | None:

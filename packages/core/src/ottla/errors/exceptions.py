@@ -103,7 +103,7 @@ class NameResolutionFailed(ConnectionFailed):
 
 
 class BrokersUnreachable(ConnectionFailed):
-    """The bootstrap servers answer, and no broker can be reached at the address that it advertises."""
+    """A bootstrap server answers, and a broker was never reached at the address that it advertises; it is retried."""
 
 
 class WrongProtocol(ConnectionFailed):

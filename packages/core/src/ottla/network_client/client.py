@@ -29,7 +29,7 @@ from ottla.metadata import Metadata
 from ottla.metrics import Tallies
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connections import Connections
-from ottla.network_client.endings import level, told, unheard, wordless
+from ottla.network_client.endings import level, never_reached, told, unheard, wordless
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
@@ -92,6 +92,7 @@ class NetworkClient:
         self._accepted = False  # by any server, ever, a login included
         self._completions: list[tuple[Request, Completion]] = []
         self._written: list[int] = []  # nodes whose request wants no answer, and is written
+        self._finishing = False  # a broker that left the cluster has answers to give
 
     def ready(self, node: int, now: float) -> bool:
         """Whether a broker takes a request now; if not, a connection is begun where none is.
@@ -145,23 +146,27 @@ class NetworkClient:
         changes = (max(c.retry_at, c.throttled_until) for c in self._connections)
         return min((at for at in changes if at > now), default=float("inf"))
 
-    def unreachable(self) -> ConnectionFailed | None:
-        """Why nothing can be sent to any broker, although the bootstrap servers answer; None: it is not so.
-
-        Only as long as none was ever reached, and not for one at the address of a bootstrap server, which may restart.
-        """
+    def refused_by_all(self) -> SecurityRefused | None:
+        """Why no broker lets us in, although a bootstrap server did; None: it is not so, or one was reached once."""
         cluster = self._metadata.cluster
         if self._upkeep.reached or cluster.bootstrap or not self._accepted:
             return None
-        brokers = cluster.brokers.values()
-        if any((broker.host, broker.port) in self._metadata.bootstrap_addresses for broker in brokers):
-            return None
-        return self._connections.unreachable(brokers)
+        return self._connections.refused_by_all(cluster.brokers.values())
 
     def failure(self, node: int) -> OttlaError | None:
         """Why there is no connection to a broker: how the last one ended, or could not be made; None: there is one."""
         connection = self._connections.get(node)
-        return None if connection is None else connection.obstacle
+        if connection is None or connection.obstacle is None:
+            return None
+        return self._with_remedy(connection, connection.obstacle)
+
+    def _with_remedy(self, connection: Connection, error: OttlaError) -> OttlaError:
+        """What helps, where an address was never reached that a broker advertises, and nobody has configured."""
+        broker = connection.broker
+        configured = (broker.host, broker.port) in self._metadata.bootstrap_addresses
+        if connection.reached or broker.id < 0 or configured or isinstance(error, SecurityRefused):
+            return error
+        return never_reached(connection, error)
 
     def offered(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:
         """The versions of a request that a connected broker takes; None when it takes none, or is not connected."""
@@ -188,6 +193,8 @@ class NetworkClient:
                 self._note_sent(now)
             if selector.received:
                 self._take_answers(now)
+                if self._finishing:
+                    self.forget_gone()
             if selector.disconnected:
                 self._note_lost(now)
             if selector.connected:
@@ -270,7 +277,8 @@ class NetworkClient:
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
         else:
-            logger.log(level(connection, error), "%s: %s", self._client_id, told(connection, error))
+            what = self._with_remedy(connection, error)
+            logger.log(level(connection, error), "%s: %s", self._client_id, told(connection, what))
             connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
             connection.failures += 1
             connection.last_failure = error
@@ -308,12 +316,21 @@ class NetworkClient:
             self._selector.close(connection.broker.id, reason)
 
     def forget_gone(self) -> None:
-        """Close the connections of brokers that left the cluster or moved to another address."""
-        for connection in self._connections.gone(self._metadata.cluster.brokers.values()):
+        """Close the connections of brokers that left the cluster or moved to another address.
+
+        A broker that metadata no longer lists may be in its controlled shutdown, or fenced: it still answers what it
+        was asked, and that a record is written is worth waiting for. Its connection is closed after the last answer.
+        """
+        cluster = self._metadata.cluster
+        self._finishing = False
+        for connection in self._connections.gone(cluster.brokers.values()):
+            if connection.awaits_answers and connection.broker.id not in cluster.brokers and not cluster.bootstrap:
+                self._finishing = True
+                continue
             if connection.stage is not Stage.DISCONNECTED:
                 self.drop(connection, ConnectionRetired(f"{connection.broker} is not part of the cluster"))
             # One that we may come back to keeps its backoff.
-            if connection.stage is Stage.DISCONNECTED and not self._metadata.cluster.bootstrap:
+            if connection.stage is Stage.DISCONNECTED and not cluster.bootstrap:
                 self._connections.forget(connection)
 
     # Requests
@@ -502,7 +519,7 @@ class NetworkClient:
         connection.refusal = connection.told = None
         connection.heard = False
         self._accepted = connection.reached = True
-        self._upkeep.reached |= connection.broker.id >= 0
+        self._upkeep.note_ready(connection.broker)
         connection.addresses = ()
         logger.debug("%s: %s is ready", self._client_id, connection.broker)
 

@@ -87,6 +87,11 @@ class Connection:
         return self.stage not in (Stage.DISCONNECTED, Stage.READY)
 
     @property
+    def awaits_answers(self) -> bool:
+        """Whether it has requests under way, or some without an answer that nothing has confirmed yet (`acks=0`)."""
+        return not self.closing and bool(self.in_flight or self.unconfirmed)
+
+    @property
     def obstacle(self) -> OttlaError | None:
         """What keeps it from being ready, since it failed."""
         return self.last_failure if self.failures and self.stage not in (Stage.READY, Stage.RENEWING) else None

@@ -6,12 +6,8 @@ from collections.abc import Collection, Iterator
 from random import SystemRandom
 
 from ottla.cluster import Broker
-from ottla.errors import BrokersUnreachable, OttlaError, RequestTimeout, SecurityRefused
+from ottla.errors import OttlaError, SecurityRefused
 from ottla.network_client.connection import Connection, Stage
-
-_TRIES = 7
-"""So many refusals in a row, over some seconds, are no restart; one time-out of a connection's setup is enough, and so
-is one refusal for want of trust."""
 
 _chance = SystemRandom()
 
@@ -75,22 +71,13 @@ class Connections:
             return trust
         return refusals[-1] if refusals and None not in refusals else None
 
-    def unreachable(self, brokers: Collection[Broker]) -> BrokersUnreachable | SecurityRefused | None:
-        """Why none of these brokers will ever be reached, if that is how it looks: none ever was, after some tries."""
+    def refused_by_all(self, brokers: Collection[Broker]) -> SecurityRefused | None:
+        """One of the refusals, when each of these brokers was tried, none was ever ready, and one does not trust us."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
-        if not connections or not all(c is not None and not c.reached and _given_up(c) for c in connections):
+        if not self.none_left(brokers) or any(c is not None and c.reached for c in connections):
             return None
         failures = [c.last_failure for c in connections if c is not None]
-        refusal = next((failure for failure in failures if isinstance(failure, SecurityRefused)), None)
-        if refusal is not None:
-            return refusal
-        tried = "; ".join(f"{c.broker}: {c.last_failure}" for c in connections if c is not None)
-        error = BrokersUnreachable(
-            "the bootstrap server answers, but no broker can be reached at the address that it advertises; check the "
-            f"brokers' advertised.listeners, and the network between: {tried}"
-        )
-        error.__cause__ = next(c.last_failure for c in connections if c is not None)
-        return error
+        return next((failure for failure in failures if isinstance(failure, SecurityRefused)), None)
 
     def gone(self, brokers: Collection[Broker]) -> list[Connection]:
         """The connections to what is not one of these brokers any more, or not at this address."""
@@ -100,9 +87,3 @@ class Connections:
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has ended; the next one to this node begins without any of its past."""
         del self._by_node[connection.broker.id]
-
-
-def _given_up(connection: Connection) -> bool:
-    if connection.stage is not Stage.DISCONNECTED:
-        return False  # one more try is under way
-    return connection.failures >= _TRIES or isinstance(connection.last_failure, RequestTimeout | SecurityRefused)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ottla.errors import ConnectionFailed, OttlaError, SecurityRefused
+from ottla.errors import BrokersUnreachable, ConnectionFailed, OttlaError, SecurityRefused
 from ottla.network_client.connection import Connection
 
 
@@ -30,6 +30,19 @@ def wordless(error: ConnectionFailed) -> ConnectionFailed:
     )
     guess.__cause__ = error
     return guess
+
+
+def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachable:
+    """A broker that could not be reached, not once, at the address that it advertises, with what may help.
+
+    It may just be starting, so it is tried again all the same.
+    """
+    remedy = BrokersUnreachable(
+        f"{connection.broker} was never reached at this address, which it advertises; check the broker's "
+        f"advertised.listeners and the network in between; last error: {error}"
+    )
+    remedy.__cause__ = error
+    return remedy
 
 
 def unheard(error: ConnectionFailed) -> ConnectionFailed:

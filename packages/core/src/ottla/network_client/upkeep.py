@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
+from ottla.cluster import Broker
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.metadata import Metadata
 from ottla.network_client.connection import Connection
@@ -34,7 +35,7 @@ class MetadataTransport(Protocol):
 class Upkeep:
     """One producer's metadata requests, at most one at a time.
 
-    `reached`: a broker was ready at the address that it advertises, ever. Only then can all be lost.
+    `reached`: a broker was ready at the address that it advertises, ever.
     """
 
     def __init__(
@@ -54,7 +55,14 @@ class Upkeep:
         self._rebootstraps = rebootstraps
         self._rebootstrap_trigger = rebootstrap_trigger
         self._asked = False
+        self._told_of_loss = False  # since a broker was ready
         self.reached = False
+
+    def note_ready(self, broker: Broker) -> None:
+        """A broker takes requests, at the address that it advertises unless it is one of the bootstrap servers."""
+        if broker.id >= 0:
+            self.reached = True
+            self._told_of_loss = False
 
     def due(self, now: float) -> bool:
         """Whether metadata is to be asked for now, before anything else."""
@@ -92,7 +100,7 @@ class Upkeep:
     def _begin_again_if_lost(self, now: float) -> None:
         """Turn to the bootstrap servers when no broker that we know is left, or none has told us anything for long."""
         cluster = self._metadata.cluster
-        if cluster.bootstrap or not self._rebootstraps or not self.reached:
+        if cluster.bootstrap or not self._rebootstraps:
             return
         if self._connections.none_left(cluster.brokers.values()):
             why = "none of the known brokers can be reached"
@@ -103,7 +111,10 @@ class Upkeep:
         self._begin_again(why, now)
 
     def _begin_again(self, why: str, now: float) -> None:
-        logger.warning("%s: %s; beginning again with bootstrap.servers", self._client_id, why)
+        # Once for each outage: where the bootstrap servers answer and no broker does, this happens every second.
+        level = logging.DEBUG if self._told_of_loss else logging.WARNING
+        logger.log(level, "%s: %s; asking bootstrap.servers again", self._client_id, why)
+        self._told_of_loss = True
         self._metadata.begin_again(now)
         self._transport.forget_gone()
 

@@ -232,6 +232,7 @@ class SimulatedCluster:
     topics: dict[str, SimulatedTopic] = attrs.field(factory=dict)
     seed: int | None = None  # the broker behind the bootstrap server's name; None: the first
     metadata_code: ErrorCode = ErrorCode.NONE
+    unlisted: set[int] = attrs.field(factory=set)  # brokers that metadata leaves out: fenced, or about to shut down
     address: tuple[str, int] | None = None  # what every broker advertises; None: a name of its own
     transaction_version: int = 2
     features_epoch: int = 1
@@ -270,7 +271,7 @@ class SimulatedCluster:
             brokers=[
                 MetadataResponseBroker(node_id=b.id, host=host, port=port)
                 for b in self.brokers.values()
-                if b.up
+                if b.up and b.id not in self.unlisted
                 for host, port in [self.address or (f"broker-{b.id}", 9092)]
             ],
             topics=[
