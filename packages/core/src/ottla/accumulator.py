@@ -123,6 +123,11 @@ class RecordAccumulator:
         """How many batches are not settled."""
         return len(self._backlog.incomplete)
 
+    @property
+    def unseen(self) -> bool:
+        """Whether batches may wait behind those that left, which `ready` has not looked at."""
+        return bool(self._backlog.waiting) or self._backlog.look_again_at == NEVER
+
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Who has something to take, and when that may change without a new record."""
         nodes: set[int] = set()
@@ -136,7 +141,7 @@ class RecordAccumulator:
             all_wanted = False
             for queue in self._backlog.waiting:  # often thousands, so without min and max
                 if nodes and len(nodes) == len(cluster.brokers) and not self._in_transaction:
-                    # Each of them is served and looked at again when that is written, or can take nothing more now.
+                    # Each of them is served, and looked at again behind that (`unseen`), or can take nothing more now.
                     oldest = min(oldest, self._backlog.oldest)
                     all_wanted = True
                     break

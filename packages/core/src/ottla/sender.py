@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from ottla.accumulator import RecordAccumulator, has_new_leader
+from ottla.accumulator import Ready, RecordAccumulator, has_new_leader
 from ottla.batch import ProducerBatch
 from ottla.coordination import Coordination
 from ottla.departures import count_answer, count_request, count_retry
@@ -83,11 +83,7 @@ class Sender:
             until = now  # somebody may wait for just this, and nothing else be due for long
         if self._sequences is not None:
             self._sequences.resolve()
-        cluster = self._metadata.cluster
-        ready = self._accumulator.ready(cluster, now)
-        for topic in ready.leaderless:
-            self._metadata.use(topic, now)
-            self._metadata.request_update()
+        ready = self._look(now)
         if self._coordination is not None:
             ending = not self._coordination.idle
             until = min(until, self._coordination.run(now))
@@ -99,12 +95,14 @@ class Sender:
         if not nodes and (refusal := self._client.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
         self._delays.note(wanted=ready.nodes, served=nodes, now=now)
-        drained = self._accumulator.drain(cluster, nodes, max_size=self._max_request_size, now=now)
+        drained = self._accumulator.drain(self._metadata.cluster, nodes, max_size=self._max_request_size, now=now)
         for node, batches in drained.items():
             self._produce(node, batches, now)
-        if len(drained) < len(nodes):
-            until = now  # all that was taken from a broker's queues could not be encoded: what is behind it is due
-        until = min(until, self._look_again_at(ready.look_again_at, ready.nodes, nodes, now))
+        if nodes and self._accumulator.unseen:  # a request is mostly written at once: then nothing ends a wait soon
+            ready = self._look(now)
+            if any(self._client.ready(node, now) for node in ready.nodes):
+                until = now
+        until = min(until, self._look_again_at(ready, now))
         self._client.poll(until - now, now)
 
     @property
@@ -122,14 +120,19 @@ class Sender:
         if self._coordination is not None:
             self._coordination.shut(error)
 
-    def _look_again_at(self, queued_at: float, wanted: frozenset[int], served: Sequence[int], now: float) -> float:
-        """When the next round is due: linger, backoff, expiry, or a broker that may be ready again.
+    def _look(self, now: float) -> Ready:
+        """Which brokers have something to take; topics whose leader is not known are asked for."""
+        ready = self._accumulator.ready(self._metadata.cluster, now)
+        for topic in ready.leaderless:
+            self._metadata.use(topic, now)
+            self._metadata.request_update()
+        return ready
 
-        A broker that was served may have more to take: its answer, or the end of its write, ends the wait.
-        """
-        waiting = (self._client.ready_at(node, now) for node in wanted.difference(served))
+    def _look_again_at(self, ready: Ready, now: float) -> float:
+        """When the next round is due: linger, backoff, expiry, or a broker that may be ready again."""
         expiry = self._oldest_in_flight + self._delivery_timeout
-        return min(queued_at, expiry, min(waiting, default=float("inf")))
+        brokers = (self._client.ready_at(node, now) for node in ready.nodes)
+        return min(ready.look_again_at, expiry, min(brokers, default=float("inf")))
 
     def _expire(self, now: float) -> bool:
         """Fail what has run out of time, queued or in flight; True: some."""

@@ -183,8 +183,8 @@ class NetworkClient:
         Must come back when something of its own is due, so it may return early.
         """
         if not self._completions:
-            self._upkeep.ask(now)
-            patience = 0.0 if self._written else min(timeout, self._due_at(now) - now)
+            asked = self._upkeep.ask(now)  # if so, what had to wait for the question goes on, not for its answer
+            patience = 0.0 if self._written or asked else min(timeout, self._due_at(now) - now)
             self._selector.poll(max(0.0, patience))
             now = self._clock()
             self._tallies.pass_time(now)

@@ -82,20 +82,21 @@ class Upkeep:
         changes = (max(connection.retry_at, connection.throttled_until) for connection in connections)
         return min((at for at in changes if at > now), default=float("inf"))
 
-    def ask(self, now: float) -> None:
-        """Ask if it is due, and somebody can be asked."""
+    def ask(self, now: float) -> bool:
+        """Ask if it is due, and somebody can be asked; True: the question is out."""
         if not self.due(now):
-            return
+            return False
         self._begin_again_if_lost(now)
         connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
         if connection is None or not self._transport.takes(connection, now):
-            return
+            return False
         wanted = self._metadata.begin(now)
         request = metadata_request(
             wanted.topics, on_complete=lambda completion: self._take(completion, partial=wanted.partial)
         )
         self._asked = True
         self._transport.send(connection.broker.id, request, now)
+        return True
 
     def _begin_again_if_lost(self, now: float) -> None:
         """Turn to the bootstrap servers when no broker that we know is left, or none has told us anything for long."""

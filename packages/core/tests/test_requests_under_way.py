@@ -1,0 +1,204 @@
+"""How many requests are under way while answers take long; the network has written a request when `send` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import pytest
+
+from ottla.batch import ProducerBatch
+from ottla.delivery import Delivery
+from ottla.interfaces import Buffer
+from ottla.protocol import PRODUCE
+from ottla.recordbatch.section import Section
+from ottla_testkit.manual_clock import ManualClock
+from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
+from simulated_producer import Simulated, simulated
+
+ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
+"""Each record is a batch."""
+
+
+class WritesAtOnce(SimulatedNetwork):
+    """Mostly a socket takes all of a request, and nothing tells of it later."""
+
+    def __init__(self, cluster: SimulatedCluster, clock: ManualClock) -> None:
+        super().__init__(cluster, clock)
+        self.polls = 0
+        self.arrivals: list[float] = []  # when brokers got Produce requests
+
+    def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
+        link = self._links[node]
+        frame = b"".join(chunks)[4:]
+        if int.from_bytes(frame[:2], "big") == PRODUCE.key:
+            self.arrivals.append(self.clock())
+        answer = self.take(node, link.broker, frame)
+        if answer is not None:
+            link.answers.append(answer)
+        return True
+
+    def poll(self, timeout: float) -> None:
+        self.polls += 1
+        super().poll(timeout)
+
+
+@attrs.frozen
+class FarAway:
+    """A producer whose brokers answer nothing from now on, and when they got requests since then."""
+
+    world: Simulated
+    network: WritesAtOnce
+
+    def send(self, partition: int = 0, *, key: bytes | None = None) -> Delivery:
+        return self.world.producer.send("t", b"value", partition=None if key else partition, key=key)
+
+    def arrivals(self, seconds: float = 1.0) -> Sequence[object]:
+        """When requests arrive in so much time, counted from now."""
+        began = self.world.clock()
+        self.network.arrivals.clear()
+        self.world.pass_time(seconds)
+        return [pytest.approx(at - began) for at in self.network.arrivals]
+
+    def polls(self, until: Callable[[], object]) -> int:
+        """How often the system is asked until something has happened."""
+        before = self.network.polls
+        self.world.run_until(until)
+        return self.network.polls - before
+
+
+@contextmanager
+def far_away(*leaders: int, answering: bool = False, **options: Any) -> Iterator[FarAway]:
+    """A producer whose brokers have acknowledged a record of each partition."""
+    with simulated(*leaders, network=WritesAtOnce, **options) as world:
+        assert isinstance(world.network, WritesAtOnce)
+        for partition in range(len(leaders)):
+            world.producer.send("t", b"first", partition=partition)
+        world.settle()
+        world.network.holding = not answering
+        yield FarAway(world, world.network)
+
+
+# Nobody waits for an answer while another request may go
+
+
+@pytest.mark.rule("sender.round.more")
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_five_requests_are_under_way_before_the_first_answer(idempotent: bool) -> None:
+    with far_away(1, config={**ONE_BY_ONE, "enable.idempotence": idempotent}) as far:
+        for _ in range(8):
+            far.send()
+
+        assert far.arrivals() == 5 * [0.0]
+        far.network.holding = False
+        far.world.settle()
+        assert far.world.log() == [b"first"] + 8 * [b"value"]
+
+
+@pytest.mark.rule("sender.round.more")
+def test_each_of_two_brokers_has_as_many_requests_as_it_may() -> None:
+    with far_away(1, 2, config={**ONE_BY_ONE, "max.in.flight.requests.per.connection": 3}) as far:
+        for number in range(20):
+            far.send(number % 2)
+
+        assert far.arrivals() == 6 * [0.0]
+
+
+@pytest.mark.rule("sender.round.more", "accumulator.ready.linger")
+def test_a_batch_leaves_when_it_has_lingered_while_another_is_unanswered() -> None:
+    with far_away(1, 1, linger_ms=10) as far:
+        far.send(0)
+        far.world.clock.advance(0.004)
+        far.send(1)
+
+        assert far.arrivals() == [0.006, 0.010]
+
+
+@pytest.mark.rule("sender.round.more", "accumulator.ready.linger")
+def test_keyed_records_leave_when_they_have_lingered_while_others_are_unanswered() -> None:
+    with far_away(1, 1, linger_ms=10) as far:
+        far.send(0)
+        far.world.clock.advance(0.004)
+        far.send(key=b"key")
+
+        assert far.arrivals() == [0.006, 0.010]
+
+
+@pytest.mark.rule("sender.round.more", "producer.send.wakes")
+def test_the_io_thread_is_woken_while_what_it_has_served_is_unanswered() -> None:
+    with far_away(1, 1, 1) as far:
+        far.send(0)
+        far.send(1)
+        far.arrivals()
+        before = far.network.wakeups
+
+        far.send(2)
+
+        assert far.network.wakeups == before + 1
+
+
+@pytest.mark.rule("sender.round.more", "sender.round.metadata")
+def test_records_leave_while_the_question_for_metadata_is_unanswered() -> None:
+    with far_away(1, linger_ms=10) as far:
+        far.send()
+        assert far.arrivals(0.004) == []
+        far.world.metadata.request_update()
+        far.world.clock.advance(0.006)  # a round begins when both are due
+
+        assert far.arrivals() == [0.0]
+
+
+@pytest.mark.rule("sender.round.more")
+def test_behind_a_batch_that_cannot_be_encoded_the_next_one_leaves_at_once() -> None:
+    with far_away(1, config=ONE_BY_ONE) as far:
+        seal = far.world.accumulator._seal
+        first, _second = far.send(), far.send()
+
+        def broken_once(batch: ProducerBatch, node: int) -> Section:
+            if batch is first._batch:
+                raise ValueError("no")
+            return seal(batch, node)
+
+        far.world.accumulator._seal = broken_once
+
+        assert far.arrivals() == [0.0]
+
+
+# And nobody pays for it who is alone
+
+
+@pytest.mark.rule("sender.round.waits")
+def test_a_lone_record_leaves_and_is_answered_in_one_round() -> None:
+    with far_away(1, answering=True) as far:
+        assert far.polls(until=far.send().done) == 1
+
+
+@pytest.mark.rule("sender.round.waits")
+def test_records_that_leave_together_are_answered_in_one_round() -> None:
+    with far_away(1, 1, 1, answering=True) as far:
+        sent = [far.send(partition) for partition in range(3)]
+
+        assert far.polls(until=sent[-1].done) == 1
+
+
+@pytest.mark.rule("sender.round.waits")
+def test_what_lingers_behind_a_record_costs_no_round_before_it_is_due() -> None:
+    with far_away(1, 1, answering=True, linger_ms=10) as far:
+        first = far.send(0)
+        far.world.clock.advance(0.010)
+        far.send(1)
+
+        assert far.polls(until=first.done) == 1
+
+
+@pytest.mark.rule("sender.round.spin")
+def test_while_five_requests_are_unanswered_there_are_no_rounds() -> None:
+    with far_away(1, config=ONE_BY_ONE) as far:
+        for _ in range(20):
+            far.send()
+        far.arrivals()
+        end = far.world.clock() + 9.0
+
+        assert far.polls(until=lambda: far.world.clock() >= end) < 3
