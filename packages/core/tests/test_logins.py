@@ -12,6 +12,7 @@ import pytest
 from machine import HelperOfTheTest, Machine
 from ottla.authentication import Authentication
 from ottla.authentication.authentication import LEAST_SESSION
+from ottla.delivery import Delivery
 from ottla.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -25,6 +26,7 @@ from ottla.errors import (
     TopicUnavailable,
 )
 from ottla.interfaces import Mechanism, Step
+from ottla.network_client.connection import Stage
 from ottla.protocol import API_VERSIONS
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
@@ -823,6 +825,51 @@ def test_a_renewal_that_takes_too_long_ends_the_connection() -> None:
     failure = machine.client._connections[1].last_failure
     assert isinstance(failure, RequestTimeout)
     assert "(logging in again)" in str(failure)
+
+
+@pytest.mark.rule("security.session.setup")
+def test_a_renewal_does_not_cut_off_the_requests_before_it() -> None:
+    machine, early, late = renewing_behind_a_slow_request()
+    connects = machine.network.connects
+    pass_time(machine, 12.0)  # the set-up time-out is 10 s; a request may take 30 s
+
+    machine.network.held.clear()
+    machine.settle()
+
+    assert [early.exception(), late.exception()] == [None, None]
+    assert machine.log() == [b"one", b"early", b"late"]
+    assert machine.network.connects == connects
+
+
+@pytest.mark.rule("security.session.setup")
+def test_a_renewal_has_its_time_from_the_last_answer_before_it() -> None:
+    machine, early, _late = renewing_behind_a_slow_request()
+    login_of(machine).silent = True
+    pass_time(machine, 12.0)
+    machine.network.held.clear()
+    while not early.done():
+        machine.round()
+    answered_at = machine.clock()
+    while machine.client._connections[1].last_failure is None:
+        machine.round()
+
+    assert machine.clock() - answered_at == pytest.approx(10.0)
+    assert "(logging in again)" in str(machine.client._connections[1].last_failure)
+
+
+def renewing_behind_a_slow_request() -> tuple[Machine, Delivery, Delivery]:
+    """A session is renewed while one request has no answer yet; two records, the second waits for the renewal."""
+    machine = secured(login={"lifetime": 60.0}, request_timeout=30.0, setup_timeout=10.0)
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 52.0)
+    machine.network.held.add(1)
+    early = machine.send(b"early")
+    pass_time(machine, 3.0)
+    late = machine.send(b"late")
+    pass_time(machine, 1.0)
+    assert machine.client._connections[1].stage is Stage.RENEWING
+    return machine, early, late
 
 
 def test_a_request_that_is_not_answered_while_a_session_is_renewed_is_told_as_such() -> None:

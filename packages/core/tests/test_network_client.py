@@ -18,6 +18,7 @@ from ottla.errors import (
 )
 from ottla.interfaces import Target
 from ottla.network_client import Completion, Request
+from ottla.network_client.negotiation import offered_versions
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, MetadataRequest, ProduceRequest
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
@@ -80,6 +81,37 @@ def test_a_broker_that_lacks_our_newest_apiversions_is_asked_again_with_version_
     asked = [version for name, version in machine.cluster.brokers[1].requests if name == "ApiVersions"]
     assert asked[:2] == [API_VERSIONS.max_version, 0]
     assert list(machine.metadata.cluster.brokers) == [1]
+
+
+@pytest.mark.rule("network.version.fallback")
+def test_apiversions_falls_back_to_the_highest_version_the_broker_names() -> None:
+    machine = machine_of(1)
+    machine.cluster.brokers[1].versions[API_VERSIONS.key] = (0, 3)
+
+    rounds(machine)
+
+    asked = [version for name, version in machine.cluster.brokers[1].requests if name == "ApiVersions"]
+    assert asked[:2] == [API_VERSIONS.max_version, 3]
+    assert machine.client.features.levels == {"transaction.version": 2}  # which version 0 would not tell
+
+
+@pytest.mark.rule("network.version.fallback")
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        bytes.fromhex("0023"),  # nothing behind the code
+        bytes.fromhex("0023 00000000"),  # Kafka 0.10.2 to 2.3
+        bytes.fromhex("0023 00000001 0012 0000"),  # breaks off
+        bytes.fromhex("0023 00000001 0000 0000 0009"),  # tells of Produce only
+        bytes.fromhex("0023 00000001 0012 0000 0004"),  # offers the very version that it refuses
+        bytes.fromhex("0023 00000001 0012 0000 7fff"),
+        bytes.fromhex("0023 00000001 0012 0000 ffff"),
+    ],
+)
+def test_apiversions_falls_back_to_0_when_a_refusal_names_no_other_version(refusal: bytes) -> None:
+    offer = offered_versions(4, memoryview(refusal))
+
+    assert offer.ask_again_with == 0
 
 
 @pytest.mark.rule("network.version.highest")

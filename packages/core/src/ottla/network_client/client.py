@@ -33,6 +33,7 @@ from ottla.network_client.endings import level, never_reached, told, unheard, wo
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
+from ottla.network_client.throttling import pause
 from ottla.network_client.upkeep import Upkeep
 from ottla.protocol import (
     API_VERSIONS,
@@ -368,7 +369,10 @@ class NetworkClient:
         if self._logins is None or now < connection.renew_at:
             return True
         connection.stage = Stage.RENEWING
-        connection.setup_deadline = now + self._setup_backoff.delay(0)
+        if connection.awaits_earlier_answers:
+            connection.setup_deadline = float("inf")  # begins with the last of these answers
+        else:
+            connection.setup_deadline = now + self._setup_backoff.delay(0)
         self._logins.begin(connection, now)
         return False
 
@@ -485,11 +489,19 @@ class NetworkClient:
         connection.heard = True
         connection.failures = 0
         connection.confirm(sent)
-        throttle = getattr(answer, "throttle_time_ms", 0) / 1000
-        self._tallies.producer.throttles.add(throttle * 1000)
-        if throttle > 0:
-            connection.throttled_until = max(connection.throttled_until, now + throttle)
+        self._obey(connection, message, sent.version, getattr(answer, "throttle_time_ms", 0), now)
+        if connection.stage is Stage.RENEWING and not connection.awaits_earlier_answers:
+            # A broker serves a connection in order, so only now it turns to the login, or after the time it throttles.
+            connection.setup_deadline = max(now, connection.throttled_until) + self._setup_backoff.delay(0)
         self._complete(sent.request, connection.broker.id, now, answer=answer)
+
+    def _obey(
+        self, connection: Connection, message: Message[Any, Any], version: int, throttle_ms: int, now: float
+    ) -> None:
+        """Pause for as long as an answer asks for."""
+        self._tallies.producer.throttles.add(float(throttle_ms))
+        if throttle_ms > 0 and (seconds := pause(message, version, throttle_ms)):
+            connection.throttle(seconds, now)
 
     def _ask_for_versions(self, connection: Connection, version: int, now: float) -> None:
         def read(body: memoryview, at: float) -> None:
@@ -499,6 +511,7 @@ class NetworkClient:
 
     def _learn_versions(self, connection: Connection, version: int, body: memoryview, now: float) -> None:
         offer = offered_versions(version, body)
+        self._obey(connection, API_VERSIONS, version, offer.throttle_ms, now)
         if offer.ask_again_with is not None:
             self._ask_for_versions(connection, offer.ask_again_with, now)
             return
@@ -553,9 +566,13 @@ class NetworkClient:
                 self._go_on_connecting(connection, now)
 
     def _time_out(self, now: float) -> None:
+        """Give up what takes too long; what has arrived is read first."""
+        answered = {node for node, _frame in self._selector.received}
         for connection in self._connections:
             if connection.next_deadline() > now or connection.closing:
                 continue
+            if connection.broker.id in answered:
+                continue  # more may have arrived with it, and a poll gives one answer of each connection
             if not connection.setting_up or now < connection.setup_deadline:
                 waited = self._request_timeout
                 name = connection.in_flight[0].request.message.name

@@ -112,6 +112,17 @@ class Connection:
             and now >= self.throttled_until
         )
 
+    @property
+    def awaits_earlier_answers(self) -> bool:
+        """Whether the next answer belongs to a request from before a login on this connection."""
+        return bool(self.in_flight) and self.in_flight[0].reader is None
+
+    def throttle(self, seconds: float, now: float) -> None:
+        """Pause, as the broker asks: it reads nothing of us in this time, which so counts against no time-out."""
+        self.throttled_until = max(self.throttled_until, now + seconds)
+        self.setup_deadline += seconds
+        self.in_flight = deque(attrs.evolve(sent, deadline=sent.deadline + seconds) for sent in self.in_flight)
+
     def confirm(self, answered: InFlight) -> None:
         """Note an answer: a broker serves a connection in order, so it has taken whatever was sent before."""
         if self.unconfirmed is not None and answered.number > self.unconfirmed.number:

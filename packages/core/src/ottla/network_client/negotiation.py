@@ -30,6 +30,7 @@ class Offer:
 
     versions: Mapping[int, tuple[int, int]]
     features: Features = attrs.Factory(Features)
+    throttle_ms: int = 0
     ask_again_with: int | None = None
 
 
@@ -53,8 +54,7 @@ def offered_versions(version: int, body: memoryview) -> Offer:
     """
     code = error_code(peek_error_code(body))
     if code is ErrorCode.UNSUPPORTED_VERSION and version > 0:
-        # Such an answer has the form of version 0, but not every broker's is well formed: look at its code only.
-        return Offer(versions={}, ask_again_with=0)
+        return Offer(versions={}, ask_again_with=_highest_told(version, body))
     if code is not ErrorCode.NONE:
         raise ProtocolError(f"the broker refuses to tell its API versions: {BrokerError(code)}")
     try:
@@ -69,4 +69,17 @@ def offered_versions(version: int, body: memoryview) -> Offer:
             levels={feature.name: feature.max_version_level for feature in answer.finalized_features},
             epoch=answer.finalized_features_epoch,
         ),
+        throttle_ms=answer.throttle_time_ms,
     )
+
+
+def _highest_told(version: int, body: memoryview) -> int:
+    """The version of ApiVersions to try after *version*: the broker's highest where it tells that, else 0."""
+    try:
+        # KIP-511: such an answer has the form of version 0, and from Kafka 2.4 on it has the range of ApiVersions.
+        # Older brokers name no range, and some do not even write the whole form.
+        answer = API_VERSIONS.response(0).decode(body, exact=False)
+    except ProtocolError:
+        return 0
+    highest = next((api.max_version for api in answer.api_keys if api.api_key == API_VERSIONS.key), 0)
+    return highest if 0 < highest < version else 0

@@ -138,9 +138,7 @@ class SimulatedBroker:
         low, high = self.versions[message.key]
         if message is API_VERSIONS:
             if not low <= version <= high:
-                return prefix + API_VERSIONS.response(0).encode(
-                    ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-                )
+                return prefix + API_VERSIONS.response(0).encode(_unknown_version(low, high))
             return prefix + API_VERSIONS.response(version).encode(self._api_versions())
         assert low <= version <= high, "a real broker would cut the connection"
         if message is METADATA:
@@ -222,6 +220,12 @@ class SimulatedBroker:
         check = coordinator.add if self.produce_version >= FIRST_THAT_ADDS else coordinator.is_member
         code = check(transactional_id or "", batch.producer_id, batch.epoch, partition)
         return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
+
+
+def _unknown_version(low: int, high: int) -> ApiVersionsResponse:
+    """Refuse a version of ApiVersions; brokers that know version 3 say which ones they take (KIP-511)."""
+    own = [ApiVersion(api_key=API_VERSIONS.key, min_version=low, max_version=high)] if high >= 3 else []
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 
 
 @attrs.define

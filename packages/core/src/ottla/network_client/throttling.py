@@ -1,0 +1,40 @@
+"""Which answers ask the client itself to pause before its next request (KIP-219), and for how long.
+
+Before the versions below, a broker that throttles a client delays its answer for that time. A client that then pauses
+as well waits twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ottla.protocol import Message
+
+FIRST_VERSIONS: Final[Mapping[str, int]] = {
+    "Produce": 6,
+    "Fetch": 8,
+    "ListOffsets": 3,
+    "Metadata": 6,
+    "OffsetFetch": 4,
+    "FindCoordinator": 2,
+    "ApiVersions": 2,
+    "CreateTopics": 3,
+    "DeleteTopics": 2,
+    "InitProducerId": 1,
+    "AddPartitionsToTxn": 1,
+    "AddOffsetsToTxn": 1,
+    "EndTxn": 1,
+    "TxnOffsetCommit": 1,
+    "DescribeConfigs": 2,
+}
+"""The first version that is answered at once: `shouldClientThrottle` in the responses of Kafka's clients.
+
+Messages that are not listed never make Java's client pause, and no broker throttles them.
+"""
+
+
+def pause(message: Message[Any, Any], version: int, throttle_ms: int) -> float:
+    """The seconds for which the client sends nothing more to the broker that answered."""
+    first = FIRST_VERSIONS.get(message.name)
+    return throttle_ms / 1000 if first is not None and version >= first and throttle_ms > 0 else 0.0

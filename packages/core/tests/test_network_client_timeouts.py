@@ -1,0 +1,174 @@
+"""What counts against a request's time-out: not the time for which a broker throttles us, nor what is already here."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from machine import Machine
+from ottla.delivery import Delivery
+from ottla.network_client.throttling import FIRST_VERSIONS, pause
+from ottla.protocol import API_VERSIONS, METADATA, PRODUCE
+from ottla.protocol.catalogue import MESSAGES
+from ottla_testkit.simulation import SimulatedCluster
+
+
+def machine_with_topic(*leaders: int, **settings: float) -> Machine:
+    """A machine that has a connection to each leader of topic t."""
+    cluster = SimulatedCluster.of(*sorted(set(leaders)))
+    cluster.create("t", *leaders)
+    machine = Machine(cluster, **settings)  # type: ignore[arg-type]  # every setting is a number
+    machine.metadata.use("t", machine.clock())
+    for partition in range(len(leaders)):
+        machine.send(b"first", partition=partition)
+    machine.settle()
+    return machine
+
+
+def one_request_each(machine: Machine, count: int) -> list[Delivery]:
+    """Records to so many partitions, each in a request of its own; all requests are in flight."""
+    deliveries = []
+    for partition in range(count):
+        deliveries.append(machine.send(b"record", partition=partition))
+        for _ in range(2):
+            machine.sender.run_once(machine.clock(), until=machine.clock())
+    assert machine.client.in_flight() == count
+    return deliveries
+
+
+def take_one_answer(machine: Machine) -> None:
+    machine.network.held.clear()
+    machine.sender.run_once(machine.clock(), until=machine.clock())
+    machine.network.held.add(1)
+
+
+def run(machine: Machine, seconds: float) -> None:
+    """Rounds for just so long."""
+    end = machine.clock() + seconds
+    while machine.clock() < end:
+        machine.sender.run_once(machine.clock(), until=end)
+
+
+# Throttling
+
+
+@pytest.mark.rule("network.throttle.time-out")
+def test_throttle_time_does_not_count_against_request_timeout() -> None:
+    machine = machine_with_topic(1, 1, 1, 1, request_timeout=4.0)
+    machine.network.held.add(1)
+    machine.cluster.brokers[1].throttle_ms = 6_000
+    deliveries = one_request_each(machine, 3)
+    connects = machine.network.connects
+    take_one_answer(machine)  # and the broker reads nothing more for six seconds
+    run(machine, 6.0)
+    machine.cluster.brokers[1].throttle_ms = 0
+    machine.network.held.clear()
+    machine.settle()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * 3
+    assert [machine.log(partition=partition) for partition in range(3)] == [[b"first", b"record"]] * 3
+    assert machine.network.connects == connects
+
+
+@pytest.mark.rule("network.throttle.time-out")
+def test_each_answer_that_throttles_gives_what_is_in_flight_more_time() -> None:
+    machine = machine_with_topic(1, 1, 1, request_timeout=4.0)
+    machine.network.held.add(1)
+    machine.cluster.brokers[1].throttle_ms = 6_000
+    one_request_each(machine, 3)
+    sent_at = machine.clock()
+    connection = machine.client._connections[1]
+    take_one_answer(machine)
+    take_one_answer(machine)
+    while connection.last_failure is None:
+        machine.round()
+
+    assert machine.clock() - sent_at == pytest.approx(4.0 + 6.0 + 6.0, abs=0.5)
+
+
+@pytest.mark.rule("network.throttle.once")
+@pytest.mark.parametrize(("newest", "waits"), [(5, 0.0), (6, 5.0)])
+def test_a_pause_that_an_old_broker_made_itself_is_not_made_again(newest: int, waits: float) -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].versions[PRODUCE.key] = (0, newest)
+    machine = Machine(cluster)
+    machine.metadata.use("t", machine.clock())
+    machine.send(b"first")
+    machine.settle()
+    cluster.brokers[1].throttle_ms = 5_000
+    machine.send(b"second")
+    machine.settle()
+    cluster.brokers[1].throttle_ms = 0
+    throttled_at = machine.clock()
+    machine.send(b"third")
+    machine.settle()
+
+    assert machine.clock() - throttled_at == pytest.approx(waits)
+
+
+@pytest.mark.rule("network.throttle.once")
+def test_every_answer_with_a_throttle_time_has_a_first_version_that_obeys_it() -> None:
+    never = {"ListTransactions", "DescribeTransactions", "GetTelemetrySubscriptions", "PushTelemetry"}
+    throttling = {m.name for m in MESSAGES if hasattr(m.response_type(), "throttle_time_ms")}
+
+    assert throttling == FIRST_VERSIONS.keys() | never
+
+
+@pytest.mark.rule("network.throttle.once")
+def test_a_pause_is_as_long_as_the_answer_says_from_the_first_version_on() -> None:
+    assert [pause(METADATA, version, 1_500) for version in (3, 5, 6, 13)] == [0.0, 0.0, 1.5, 1.5]
+    assert [pause(METADATA, 13, ms) for ms in (0, -1)] == [0.0, 0.0]
+
+
+@pytest.mark.rule("network.throttle")
+def test_an_answer_to_apiversions_throttles_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SimulatedCluster.of(1)
+    broker = cluster.brokers[1]
+    answer = broker._api_versions
+    monkeypatch.setattr(broker, "_api_versions", lambda: attrs.evolve(answer(), throttle_time_ms=2_000))
+    machine = Machine(cluster)
+    machine.client.poll(0.0, machine.clock())
+    while not any(name == "Metadata" for name, _version in broker.requests):
+        machine.client.poll(60.0, machine.clock())
+
+    assert broker.requests[0] == (API_VERSIONS.name, API_VERSIONS.max_version)
+    assert machine.clock() >= 2.0
+
+
+# What has arrived
+
+
+@pytest.mark.rule("network.flight.arrived")
+def test_answers_that_have_arrived_are_read_before_a_timeout_is_judged() -> None:
+    machine = machine_with_topic(1, 1, 1, 1, request_timeout=30.0)
+    machine.network.held.add(1)
+    deliveries = one_request_each(machine, 4)
+    connects = machine.network.connects
+    machine.clock.advance(31.0)  # the process was stopped, or something held the interpreter
+    machine.network.held.clear()
+    while not all(delivery.done() for delivery in deliveries):
+        machine.round()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * 4
+    assert machine.network.connects == connects
+    assert [machine.log(partition=partition) for partition in range(4)] == [[b"first", b"record"]] * 4
+
+
+@pytest.mark.rule("network.flight.arrived")
+def test_answers_that_have_arrived_give_no_more_time_to_one_that_has_not() -> None:
+    machine = machine_with_topic(1, 1, 1, request_timeout=30.0)
+    machine.network.held.add(1)
+    first, second, third = one_request_each(machine, 3)
+    machine.clock.advance(31.0)
+    take_one_answer(machine)
+    take_one_answer(machine)
+    assert first.done()
+    assert second.done()
+    machine.network.waits.clear()
+    machine.round()
+    machine.round()
+
+    assert not third.done()
+    assert "did not answer a Produce request" in str(machine.client._connections[1].last_failure)
+    assert sum(machine.network.waits) == 0.0
