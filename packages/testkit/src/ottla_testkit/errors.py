@@ -15,6 +15,10 @@ class PortTaken(ClusterError):
     """A node ended because another process holds one of its ports."""
 
 
+class ProxyError(RuntimeError):
+    """The process of a `DelayingProxy` has ended by itself."""
+
+
 class MockError(RuntimeError):
     """librdkafka refused a call to its mock cluster."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from ottla_testkit import wire
+from ottla_testkit.distant_listeners import DistantListeners
 from ottla_testkit.errors import ClusterError, PortTaken
 from ottla_testkit.free_ports import HOST, free_ports
 from ottla_testkit.interrupts import interrupts_deferred
@@ -47,7 +48,9 @@ class KafkaCluster:
 
     `sustained` has brokers compiled as in production, which takes a minute of load, and gives rates and latencies
     meaning; otherwise they start quickly. `heap` is the most that a broker takes, 1g for those and else 256m.
-    `security` adds listeners with TLS and SASL to a single node of 3.5 or later. `version` may be any from 0.10.2 on;
+    `security` adds listeners with TLS and SASL to a single node of 3.5 or later. `round_trip` puts every broker at that
+    distance in seconds: clients that use `bootstrap_servers` reach all nodes through delaying proxies, while the nodes
+    among themselves, this class and the other listeners stay near. `version` may be any from 0.10.2 on;
     before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches the jars if need be and returns when
     every node serves; leaving ends every process and removes every file. Where Python is killed the processes end, too.
     Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
@@ -62,6 +65,7 @@ class KafkaCluster:
         heap: str | None = None,
         security: Security | None = None,
         sustained: bool = False,
+        round_trip: float | None = None,
     ) -> None:
         self.nodes = list(range(1, nodes + 1))
         self.version = version
@@ -72,6 +76,7 @@ class KafkaCluster:
         self._heap = heap or ("1g" if sustained else "256m")
         self._sustained = sustained
         self._security = security
+        self._distant = None if round_trip is None else DistantListeners(self.nodes, round_trip=round_trip)
         self._folder: Path | None = None
         self._java: list[str] = []
         self._zookeeper: ZooKeeper | None = None
@@ -87,6 +92,8 @@ class KafkaCluster:
                 self.close()
                 if self._security is not None:
                     self._security.choose_ports()
+                if self._distant is not None:
+                    self._distant.choose_ports()
                 self._launch(java, jars=jars)
         except BaseException:
             self.close()
@@ -102,6 +109,8 @@ class KafkaCluster:
             for node in self._nodes.values():
                 node.kill()
             self._nodes = {}
+            if self._distant is not None:
+                self._distant.close()
             if self._zookeeper is not None:
                 self._zookeeper.kill()
                 self._zookeeper = None
@@ -118,8 +127,24 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port,...` of every node."""
+        """`host:port,...` of every node; with *round_trip* those of the proxies in front of them."""
+        return self.near_servers if self._distant is None else self._distant.bootstrap_servers
+
+    @property
+    def near_servers(self) -> str:
+        """`host:port,...` of every node without any distance."""
         return ",".join(f"{host}:{port}" for host, port in (node.address for node in self._nodes.values()))
+
+    @property
+    def round_trip(self) -> float:
+        """Seconds between clients and every broker. With the argument *round_trip* it can be set at any time."""
+        return 0.0 if self._distant is None else self._distant.round_trip
+
+    @round_trip.setter
+    def round_trip(self, seconds: float) -> None:
+        if self._distant is None:
+            raise ClusterError("the cluster was made without round_trip=..., so clients connect to it directly")
+        self._distant.round_trip = seconds
 
     @property
     def running(self) -> list[int]:
@@ -210,6 +235,8 @@ class KafkaCluster:
         if moved.running:
             raise ClusterError(f"node {node} runs; stop it before it can move")
         moved.port = free_ports(1)[0]
+        if self._distant is not None:
+            self._distant.move(node)
         self._write_settings(moved)
 
     def kill(self, node: int) -> None:
@@ -262,6 +289,8 @@ class KafkaCluster:
         else:
             self._controllers = dict(zip(self.nodes, found[count:], strict=True))
             self._prepare_by_kraft()
+        if self._distant is not None:
+            self._distant.start()
         for number in self.nodes:
             self.start(number, wait=False)
         for number in self.nodes:
@@ -289,6 +318,8 @@ class KafkaCluster:
             settings = kraft_settings(node.number, port=node.port, controllers=self._controllers, data=node.data)
         if self._security is not None:
             settings = self._security.broker_settings(settings)
+        if self._distant is not None:
+            settings = self._distant.broker_settings(node.number, settings)
         node.properties.write_text(properties_text(settings | self._config))
 
     def _answering(self) -> list[Node]:

@@ -1,4 +1,4 @@
-"""Fixtures: a Kafka for the session, topics on it, a mock cluster, a producer without any, a clock.
+"""Fixtures: a Kafka near and one at a distance, topics, a mock cluster, a producer without any, a clock.
 
 Loaded by pytest wherever this package is installed, so it imports nothing but pytest until a fixture is used.
 What this machine lacks (Java, jars, librdkafka) skips a test with the reason, and fails it where CI is set.
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ottla_testkit.node_settings import Setting
 
 
+ROUND_TRIP = 0.03
+"""Of `distant_kafka`, in seconds."""
+
+
 class MakeTopic(Protocol):
     """Creates a topic with a name of its own; settings by Kafka's names, `_` standing for `.`."""
 
@@ -39,6 +43,20 @@ def kafka() -> Iterator[KafkaCluster]:
     with contextlib.ExitStack() as stack:
         try:
             cluster = stack.enter_context(KafkaCluster())
+        except KafkaUnavailable as error:
+            go_without(error)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def distant_kafka() -> Iterator[KafkaCluster]:
+    """A one-node Kafka that the session's clients reach with a round trip of 30 ms."""
+    from ottla_testkit.errors import KafkaUnavailable
+    from ottla_testkit.kafka_cluster import KafkaCluster
+
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(KafkaCluster(round_trip=ROUND_TRIP))
         except KafkaUnavailable as error:
             go_without(error)
         yield cluster
