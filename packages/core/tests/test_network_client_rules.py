@@ -719,7 +719,7 @@ def test_why_a_broker_cannot_be_reached_is_warned_of_once(
 ) -> None:
     machine = machine_of(1)
     getattr(machine.network, what).add("seed")
-    machine.run(40.0)
+    machine.run(25.0)
 
     warnings = Counter(record.getMessage() for record in caplog.records if record.levelname == "WARNING")
     assert len(warnings) == 1

@@ -300,8 +300,8 @@ def test_a_topic_that_its_broker_does_not_know_is_warned_of_and_tried_again(capl
 
     assert delivery.result().offset == 0
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "topic t, partition 0" in warning
-    assert "may have been deleted, or this user may not describe it" in warning
+    assert "broker 1 did not take records for partition t-0: UNKNOWN_TOPIC_OR_PARTITION" in warning
+    assert "it may not exist, or this user may not describe it" in warning
 
 
 @pytest.mark.rule("sender.answer.missing")

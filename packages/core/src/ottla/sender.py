@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from ottla.accumulator import Ready, RecordAccumulator, has_new_leader
 from ottla.batch import ProducerBatch
 from ottla.coordination import Coordination
+from ottla.delivery_log import DeliveryLog
 from ottla.departures import count_answer, count_request, count_retry
 from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, SecurityRefused, UnsupportedVersion
 from ottla.failures import expired, given_up, refused_records
@@ -72,6 +73,7 @@ class Sender:
         self._coordination = coordination
         self._transactions = transactions
         self._tallies = tallies or Tallies()
+        self._log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
         self._in_flight: dict[ProducerBatch, None] = {}
         self._oldest_in_flight = FOREVER  # none was created before
         self.late_answers = 0
@@ -103,7 +105,11 @@ class Sender:
             if any(self._client.ready(node, now) for node in ready.nodes):
                 until = now
         until = min(until, self._look_again_at(ready, now))
-        self._client.poll(until - now, now)
+        if self._log:
+            until = min(until, self._log.due_at())
+        now = self._client.poll(until - now, now)
+        if self._log:
+            self._log.write(now)
 
     @property
     def idle(self) -> bool:
@@ -196,6 +202,8 @@ class Sender:
             count_answer(self._tallies, completion.node, completion.now - sent_at)
             answers = read_answer(completion.answer, batches, topic_ids)
         self._accumulator.settle_all(self._settled(batches, answers, completion))
+        if self._log:
+            self._log.answered(batches, completion.now)
 
     def _settled(
         self,
@@ -291,14 +299,6 @@ class Sender:
         if has_new_leader(self._metadata.cluster, batch):
             return  # every batch in flight to the old leader profits from the first answer
         self._metadata.request_update()
-        if answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            logger.warning(
-                "%s: topic %s, partition %d is unknown to its broker: it may have been deleted, or this user may not "
-                "describe it",
-                self._client_id,
-                batch.topic,
-                batch.partition,
-            )
 
     def _retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
         """Queue the batch again while attempts and time are left."""
@@ -308,6 +308,7 @@ class Sender:
             batch.last_error = error
             return Failed(error=expired(batch, now))
         logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
+        self._log.will_retry(batch, error, now)
         count_retry(self._tallies, batch)
         self._accumulator.put_back(batch, error, now)
         return None

@@ -28,8 +28,9 @@ from ottla.interfaces import Buffer
 from ottla.metadata import Metadata
 from ottla.metrics import Tallies
 from ottla.network_client.connection import Connection, Stage
+from ottla.network_client.connection_log import ConnectionLog
 from ottla.network_client.connections import Connections
-from ottla.network_client.endings import level, never_reached, told, unheard, wordless
+from ottla.network_client.endings import never_reached, unheard, wordless
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
@@ -78,6 +79,7 @@ class NetworkClient:
         self._clock = clock
         self._tallies = tallies or Tallies()
         self._connections = Connections(max_in_flight=max_in_flight)
+        self._log = ConnectionLog(client_id=client_id)
         self._requests = 0
         self._upkeep = Upkeep(
             metadata=metadata,
@@ -204,6 +206,8 @@ class NetworkClient:
             if self._logins is not None:
                 self._logins.go_on(self._connections, now)
             self._time_out(now)
+            if self._log:
+                self._log.write(now)
         self._run_completions()
         return now
 
@@ -278,8 +282,8 @@ class NetworkClient:
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
         else:
-            what = self._with_remedy(connection, error)
-            logger.log(level(connection, error), "%s: %s", self._client_id, told(connection, what))
+            logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
+            self._log.failed(connection, self._with_remedy(connection, error), now)
             connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
             connection.failures += 1
             connection.last_failure = error
@@ -333,6 +337,7 @@ class NetworkClient:
             # One that we may come back to keeps its backoff.
             if connection.stage is Stage.DISCONNECTED and not cluster.bootstrap:
                 self._connections.forget(connection)
+                self._log.gone(connection, self._clock())
 
     # Requests
 
@@ -447,7 +452,7 @@ class NetworkClient:
                 if sent.reader is not None:
                     sent.reader(memoryview(b""), now)
                     continue
-                connection.failures = 0
+                self._answered(connection, now)
                 connection.unconfirmed = sent
                 self._complete(sent.request, node, now)
 
@@ -487,7 +492,7 @@ class NetworkClient:
         answer = message.response(sent.version).decode(body, exact=False)
         connection.in_flight.popleft()
         connection.heard = True
-        connection.failures = 0
+        self._answered(connection, now)
         connection.confirm(sent)
         self._obey(connection, message, sent.version, getattr(answer, "throttle_time_ms", 0), now)
         if connection.stage is Stage.RENEWING and not connection.awaits_earlier_answers:
@@ -502,6 +507,12 @@ class NetworkClient:
         self._tallies.producer.throttles.add(float(throttle_ms))
         if throttle_ms > 0 and (seconds := pause(message, version, throttle_ms)):
             connection.throttle(seconds, now)
+
+    def _answered(self, connection: Connection, now: float) -> None:
+        """Note that a broker works: its failures are over."""
+        if connection.failures:
+            connection.failures = 0
+            self._log.answered(connection, now)
 
     def _ask_for_versions(self, connection: Connection, version: int, now: float) -> None:
         def read(body: memoryview, at: float) -> None:
@@ -529,7 +540,7 @@ class NetworkClient:
             tallies = self._tallies.producer
             (tallies.renewals if connection.stage is Stage.RENEWING else tallies.logins).add(1)
         connection.stage = Stage.READY
-        connection.refusal = connection.told = None
+        connection.refusal = None
         connection.heard = False
         self._accepted = connection.reached = True
         self._upkeep.note_ready(connection.broker)
@@ -588,6 +599,8 @@ class NetworkClient:
     def _due_at(self, now: float) -> float:
         """When the client itself has something to do again."""
         due = min((connection.next_deadline() for connection in self._connections), default=float("inf"))
+        if self._log:
+            due = min(due, self._log.due_at())
         return min(due, self._upkeep.due_at(now))
 
 

@@ -70,7 +70,6 @@ class Connection:
     reason: OttlaError | None = None  # ours for closing it, which stands before what the socket says at the end
     refusal: OttlaError | None = None  # why it will not become ready by waiting
     heard: bool = True  # since it is ready, anything
-    told: type[OttlaError] | None = None  # the kind of refusal that was logged in this outage
     unconfirmed: InFlight | None = None  # the last request without an answer, until a later one is answered
     asked_to_confirm: bool = False
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)

@@ -1,19 +1,9 @@
-"""How the end of a connection is told: in which words, and how loudly."""
+"""The words for the end of a connection."""
 
 from __future__ import annotations
 
-import logging
-
-from ottla.errors import BrokersUnreachable, ConnectionFailed, OttlaError, SecurityRefused
+from ottla.errors import BrokersUnreachable, ConnectionFailed, OttlaError
 from ottla.network_client.connection import Connection
-
-
-def level(connection: Connection, error: OttlaError) -> int:
-    """A warning for the first failure of an outage, and for the first refusal of its kind."""
-    if isinstance(error, SecurityRefused) and type(error) is not connection.told:
-        connection.told = type(error)
-        return logging.WARNING
-    return logging.DEBUG if connection.failures else logging.WARNING
 
 
 def told(connection: Connection, error: OttlaError) -> str:

@@ -1,0 +1,87 @@
+"""Log lines about brokers without a connection: the first failure, its repetitions, and the recovery."""
+
+from __future__ import annotations
+
+import logging
+from typing import TypeAlias
+
+from ottla.cluster import Broker
+from ottla.errors import OttlaError, SecurityRefused
+from ottla.network_client.connection import Connection
+from ottla.network_client.endings import told
+from ottla.outages import Failing, Outages
+
+logger = logging.getLogger(__name__)
+
+_Reason: TypeAlias = tuple[Broker, type[OttlaError] | None]
+
+
+class ConnectionLog:
+    """The brokers of one client that cannot be reached now. For the I/O thread, without a lock.
+
+    False while there are none, and nothing is left to log. A refused login or certificate is a reason of its own, so it
+    is logged also in the middle of another outage.
+    """
+
+    def __init__(self, *, client_id: str) -> None:
+        self._client_id = client_id
+        self._outages: Outages[Broker, _Reason] = Outages()
+
+    def __bool__(self) -> bool:
+        return bool(self._outages)
+
+    def failed(self, connection: Connection, error: OttlaError, now: float) -> None:
+        """Note a connection that was lost, or could not be made."""
+        kind = type(error) if isinstance(error, SecurityRefused) else None
+        broker = connection.broker
+        self._outages.failed(broker, (broker, kind), told(connection, error), now)
+
+    def answered(self, connection: Connection, now: float) -> None:
+        """Note that a broker answers requests."""
+        self._outages.recovered(connection.broker, now)
+
+    def gone(self, connection: Connection, now: float) -> None:
+        """Note that a broker is not part of the cluster any more."""
+        self._outages.forget(connection.broker, now)
+
+    def due_at(self) -> float:
+        """When a line is due if nothing happens."""
+        return self._outages.due_at()
+
+    def write(self, now: float) -> None:
+        """Write the lines that are due."""
+        for line in self._outages.take_lines(now):
+            brokers = ", ".join(map(str, line.shown)) + (", ..." if line.count > len(line.shown) else "")
+            if isinstance(line, Failing):
+                if line.first:
+                    logger.warning(
+                        "%s: %s; connecting again, with reconnect.backoff.ms up to reconnect.backoff.max.ms between "
+                        "attempts",
+                        self._client_id,
+                        line.error,
+                    )
+                else:
+                    logger.warning(
+                        "%s: still no connection after %.1f s and %d more failed attempts: %s",
+                        self._client_id,
+                        line.lasting,
+                        line.failures,
+                        line.error,
+                    )
+            elif line.recovered:
+                logger.info(
+                    "%s: %s answers again, after %.1f s and %d failed attempts",
+                    self._client_id,
+                    brokers,
+                    line.lasting,
+                    line.failures,
+                )
+            else:
+                logger.info(
+                    "%s: %s is not tried any more, because it is not part of the cluster now; the last attempts "
+                    "failed, %d in %.1f s",
+                    self._client_id,
+                    brokers,
+                    line.failures,
+                    line.lasting,
+                )

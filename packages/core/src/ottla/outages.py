@@ -1,0 +1,246 @@
+"""Failures that last: what is failing, since when, how often, and when a log line about it is due.
+
+Plain state without a clock, a lock or a logger: the time is an argument, and whoever owns it writes the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final, Generic, TypeAlias, TypeVar
+
+import attrs
+
+SHORTEST_GAP: Final = 1.0
+"""Seconds between the first two lines about one reason; each further gap is twice as long."""
+
+LONGEST_GAP: Final = 30.0
+"""Seconds between two lines about a reason that lasts."""
+
+GAP_AFTER_RECOVERY: Final = 5.0
+"""At most so many seconds pass before a reason that comes back is logged again."""
+
+FORGET_AFTER: Final = 300.0
+"""A subject that has neither failed nor recovered for so many seconds is not used any more."""
+
+SHOWN: Final = 3
+"""A line names so many subjects; the others are a count."""
+
+LONGEST_TEXT: Final = 500
+"""Characters of an error in one line."""
+
+S = TypeVar("S", bound=Hashable)
+R = TypeVar("R", bound=Hashable)
+
+
+def one_line(error: object) -> str:
+    """The text of an error for a log line: bounded, and on one line, since a broker may have written parts of it."""
+    text = str(error)
+    shown = text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return shown if len(shown) <= LONGEST_TEXT else f"{shown[:LONGEST_TEXT]}..."
+
+
+@attrs.frozen(kw_only=True)
+class Failing(Generic[S, R]):
+    """A line that is due: *count* subjects, some of them shown, fail for one reason.
+
+    `failures` counts since the last line about the reason, `lasting` is the age of the oldest of these failures.
+    """
+
+    first: bool
+    reason: R
+    error: str
+    shown: Sequence[S]
+    count: int
+    failures: int
+    lasting: float
+
+
+@attrs.frozen(kw_only=True)
+class Over(Generic[S]):
+    """A line that is due: *count* subjects work again, or, not `recovered`, are not tried any more."""
+
+    recovered: bool
+    shown: Sequence[S]
+    count: int
+    failures: int
+    lasting: float
+
+
+Event: TypeAlias = "Failing[S, R] | Over[S]"
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Group(Generic[S, R]):
+    """The subjects that fail for one reason."""
+
+    reason: R
+    error: str = ""
+    subjects: dict[S, None] = attrs.field(factory=dict)
+    news: bool = False  # a subject that no line has counted
+    failures: int = 0
+    gap: float = SHORTEST_GAP
+    logged_at: float | None = None
+    next_at: float = float("-inf")
+
+    def due(self, now: float) -> bool:
+        """Whether a line is due: about a new subject after the gap, about those that are known after the longest."""
+        if not self.subjects or not self.failures or now < self.next_at:
+            return False
+        return self.news or self.logged_at is None or now >= self.logged_at + LONGEST_GAP
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Outage(Generic[S, R]):
+    """The failure of one subject, whatever the reasons."""
+
+    group: _Group[S, R]
+    began: float
+    failed_at: float
+    failures: int = 0
+    logged: bool = False
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Ended(Generic[S]):
+    """The subjects whose outage is over, until a line says so."""
+
+    shown: list[S] = attrs.field(factory=list)
+    count: int = 0
+    failures: int = 0
+    lasting: float = 0.0
+    gap: float = SHORTEST_GAP
+    next_at: float = float("-inf")
+
+    def add(self, subject: S, outage: _Outage[S, R], now: float) -> None:
+        """One more."""
+        if len(self.shown) < SHOWN:
+            self.shown.append(subject)
+        self.count += 1
+        self.failures += outage.failures
+        self.lasting = max(self.lasting, now - outage.began)
+
+
+class Outages(Generic[S, R]):
+    """What fails, by subject (a partition, a broker, a topic) and grouped by reason. For one thread.
+
+    False while nothing fails and nothing is left to log. Thousands of subjects that fail for one reason make one line,
+    and then one after each gap; a subject whose failure was logged is logged again when it works.
+    """
+
+    def __init__(self) -> None:
+        self._outages: dict[S, _Outage[S, R]] = {}
+        self._groups: dict[R, _Group[S, R]] = {}
+        self._recovered: _Ended[S] = _Ended()
+        self._given_up: _Ended[S] = _Ended()
+        self._swept_at = float("-inf")
+
+    def __bool__(self) -> bool:
+        return bool(self._outages or self._groups or self._recovered.count or self._given_up.count)
+
+    def __contains__(self, subject: S) -> bool:
+        return subject in self._outages
+
+    def __len__(self) -> int:
+        return len(self._outages)
+
+    def failed(self, subject: S, reason: R, error: object, now: float) -> None:
+        """Note a failure. Subjects with one *reason* share their lines."""
+        group = self._groups.get(reason)
+        if group is None:
+            group = self._groups[reason] = _Group(reason=reason)
+        outage = self._outages.get(subject)
+        if outage is None:
+            outage = self._outages[subject] = _Outage(group=group, began=now, failed_at=now)
+        if subject not in group.subjects:
+            outage.group.subjects.pop(subject, None)
+            outage.group = group
+            group.subjects[subject] = None
+            group.news = True
+        outage.failed_at = now
+        outage.failures += 1
+        group.failures += 1
+        group.error = one_line(error)
+
+    def recovered(self, subject: S, now: float) -> None:
+        """Note that a subject works; harmless for one that did not fail."""
+        self._end(subject, self._recovered, now)
+
+    def forget(self, subject: S, now: float) -> None:
+        """Note that a subject is not tried any more."""
+        self._end(subject, self._given_up, now)
+
+    def due_at(self) -> float:
+        """When a line is due if nothing happens; repetitions wait for the next failure."""
+        due = min((g.next_at for g in self._groups.values() if g.news and g.subjects), default=float("inf"))
+        for ended in (self._recovered, self._given_up):
+            if ended.count:
+                due = min(due, ended.next_at)
+        return due
+
+    def take_lines(self, now: float) -> Sequence[Event[S, R]]:
+        """The lines that are due now."""
+        self._sweep(now)
+        lines: list[Event[S, R]] = []
+        for ended, recovered in ((self._recovered, True), (self._given_up, False)):
+            if ended.count and (now >= ended.next_at or not self._outages):
+                lines.append(self._over(ended, now, recovered=recovered))
+        lines += [self._failing(group, now) for group in self._groups.values() if group.due(now)]
+        return lines
+
+    def _end(self, subject: S, ended: _Ended[S], now: float) -> None:
+        outage = self._outages.pop(subject, None)
+        if outage is None:
+            return
+        group = outage.group
+        group.subjects.pop(subject, None)
+        if outage.logged:
+            ended.add(subject, outage, now)
+        if not group.subjects:
+            group.news = False
+            group.next_at = min(group.next_at, now + GAP_AFTER_RECOVERY)
+
+    def _failing(self, group: _Group[S, R], now: float) -> Failing[S, R]:
+        outages = [self._outages[subject] for subject in group.subjects]
+        new = [subject for subject in group.subjects if not self._outages[subject].logged]
+        line = Failing(
+            first=group.logged_at is None or len(new) == len(outages),
+            reason=group.reason,
+            error=group.error,
+            shown=tuple((new or list(group.subjects))[:SHOWN]),
+            count=len(outages),
+            failures=group.failures,
+            lasting=now - min(outage.began for outage in outages),
+        )
+        for outage in outages:
+            outage.logged = True
+        group.news = False
+        group.failures = 0
+        group.logged_at, group.next_at = now, now + group.gap
+        group.gap = min(2 * group.gap, LONGEST_GAP)
+        return line
+
+    def _over(self, ended: _Ended[S], now: float, *, recovered: bool) -> Over[S]:
+        line = Over(
+            recovered=recovered,
+            shown=tuple(ended.shown),
+            count=ended.count,
+            failures=ended.failures,
+            lasting=ended.lasting,
+        )
+        ended.shown.clear()
+        ended.count, ended.failures, ended.lasting = 0, 0, 0.0
+        ended.gap = min(2 * ended.gap, LONGEST_GAP) if self._outages else SHORTEST_GAP
+        ended.next_at = now + ended.gap if self._outages else now
+        return line
+
+    def _sweep(self, now: float) -> None:
+        """Free what nothing has happened to for long."""
+        if now < self._swept_at + SHORTEST_GAP:
+            return
+        self._swept_at = now
+        unused = [subject for subject, outage in self._outages.items() if now >= outage.failed_at + FORGET_AFTER]
+        for subject in unused:
+            self.forget(subject, now)
+        for reason, group in list(self._groups.items()):
+            if not group.subjects and (group.logged_at is None or now >= group.logged_at + LONGEST_GAP):
+                del self._groups[reason]

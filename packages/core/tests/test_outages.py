@@ -1,0 +1,167 @@
+"""What is failing, since when and how often, and which lines are due: the state behind the log."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pytest
+
+from ottla.outages import FORGET_AFTER, Failing, Outages, Over, one_line
+
+Partitions: TypeAlias = Outages[tuple[str, int], str]
+
+
+@pytest.fixture
+def outages() -> Partitions:
+    return Outages()
+
+
+def fail(outages: Partitions, count: int, now: float, reason: str = "away") -> None:
+    for partition in range(count):
+        outages.failed(("t", partition), reason, f"{reason}: at {now}", now)
+
+
+def test_the_first_failure_makes_a_line_at_once(outages: Partitions) -> None:
+    fail(outages, 1, 5.0)
+
+    [line] = outages.take_lines(5.0)
+
+    assert line == Failing(
+        first=True, reason="away", error="away: at 5.0", shown=(("t", 0),), count=1, failures=1, lasting=0.0
+    )
+
+
+def test_five_thousand_partitions_that_fail_at_once_make_one_line(outages: Partitions) -> None:
+    fail(outages, 5_000, 0.0)
+
+    [line] = outages.take_lines(0.0)
+
+    assert isinstance(line, Failing)
+    assert (line.count, line.failures, line.shown) == (5_000, 5_000, (("t", 0), ("t", 1), ("t", 2)))
+
+
+def test_five_thousand_partitions_that_fail_one_by_one_make_a_handful_of_lines(outages: Partitions) -> None:
+    lines = 0
+    for partition in range(5_000):
+        now = partition / 100
+        outages.failed(("t", partition), "away", "away", now)
+        lines += len(outages.take_lines(now))
+
+    assert lines <= 8
+
+
+def test_a_failure_that_lasts_is_repeated_every_half_minute(outages: Partitions) -> None:
+    at = []
+    for tenth in range(1_200):
+        now = tenth / 10
+        fail(outages, 2, now)
+        at += [(now, line.failures) for line in outages.take_lines(now) if isinstance(line, Failing)]
+
+    assert at == [(0.0, 2), (30.0, 600), (60.0, 600), (90.0, 600)]
+
+
+def test_a_recovery_tells_how_long_it_took_and_how_often_it_failed(outages: Partitions) -> None:
+    for now in (1.0, 2.0, 3.0):
+        fail(outages, 1, now)
+        outages.take_lines(now)
+
+    outages.recovered(("t", 0), 4.5)
+
+    assert list(outages.take_lines(4.5)) == [Over(recovered=True, shown=(("t", 0),), count=1, failures=3, lasting=3.5)]
+
+
+def test_recoveries_one_after_the_other_make_a_handful_of_lines(outages: Partitions) -> None:
+    fail(outages, 5_000, 0.0)
+    outages.take_lines(0.0)
+    lines = 0
+    told = 0
+    for partition in range(5_000):
+        now = 1 + partition / 100
+        outages.recovered(("t", partition), now)
+        for line in outages.take_lines(now):
+            lines += 1
+            told += line.count
+
+    assert lines <= 8
+    assert told == 5_000
+
+
+def test_memory_is_freed_with_the_recovery(outages: Partitions) -> None:
+    fail(outages, 100, 0.0)
+    outages.take_lines(0.0)
+    for partition in range(100):
+        outages.recovered(("t", partition), 1.0)
+    outages.take_lines(1.0)
+    outages.take_lines(60.0)
+
+    assert not outages
+
+
+def test_a_second_failure_soon_after_the_first_is_told_within_seconds(outages: Partitions) -> None:
+    for now in (0.0, 30.0, 60.0, 90.0, 120.0):
+        fail(outages, 1, now)
+        outages.take_lines(now)
+    outages.recovered(("t", 0), 120.5)
+    outages.take_lines(120.5)
+
+    fail(outages, 1, 121.0)
+
+    assert list(outages.take_lines(121.0)) == []
+    assert outages.due_at() == 125.5
+    [line] = outages.take_lines(125.5)
+    assert isinstance(line, Failing)
+    assert line.first
+
+
+def test_another_reason_makes_a_line_of_its_own(outages: Partitions) -> None:
+    fail(outages, 1, 0.0, "away")
+    fail(outages, 1, 0.1, "no leader")
+
+    [line] = outages.take_lines(0.1)
+
+    assert isinstance(line, Failing)
+    assert line.reason == "no leader"
+    assert line.lasting == pytest.approx(0.1)  # the partition fails since then, whatever the reason
+
+
+def test_reasons_that_alternate_do_not_make_a_line_each_time(outages: Partitions) -> None:
+    lines = 0
+    for tenth in range(300):
+        now = tenth / 10
+        fail(outages, 1, now, "away" if tenth % 2 else "no leader")
+        lines += len(outages.take_lines(now))
+
+    assert lines <= 12
+
+
+def test_a_failure_that_was_never_logged_does_not_log_its_recovery(outages: Partitions) -> None:
+    fail(outages, 1, 0.0)
+    outages.take_lines(0.0)
+    outages.failed(("t", 1), "away", "away", 0.1)
+    outages.take_lines(0.1)
+    outages.recovered(("t", 1), 0.2)
+
+    assert list(outages.take_lines(0.2)) == []
+
+
+def test_what_nobody_uses_any_more_ends_with_a_line_of_its_own(outages: Partitions) -> None:
+    fail(outages, 2, 0.0)
+    outages.take_lines(0.0)
+
+    [line] = outages.take_lines(FORGET_AFTER)
+
+    assert line == Over(recovered=False, shown=(("t", 0), ("t", 1)), count=2, failures=2, lasting=FORGET_AFTER)
+    assert len(outages) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\nlines", "two\\nlines"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("x" * 501, "x" * 500 + "..."),
+    ],
+)
+def test_the_text_of_a_broker_stays_on_one_line_and_short(text: str, shown: str) -> None:
+    assert one_line(text) == shown
