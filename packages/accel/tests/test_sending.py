@@ -421,3 +421,37 @@ def test_many_threads_lose_and_double_nothing_while_the_collector_runs_all_the_t
         for thread in range(4):
             numbers = [int(value[2:]) for value in log if value is not None and value.startswith(b"%d-" % thread)]
             assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("record", [{"partition": 0}, {}, {"key": b"k"}], ids=["partition", "sticky", "key"])
+def test_a_record_that_nobody_waits_for_is_logged_as_lost_at_once(
+    record: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with native(1, 1) as world:
+        for _ in range(3):
+            world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for _ in range(3):
+            world.producer.send("t", b"a", **record)
+        world.settle()
+        world.round(until=world.clock())
+
+        [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert "3 record(s) failed, and no delivery or callback is left to report the error" in line
+        with pytest.raises(UndeliveredError):
+            world.producer.close()
+
+
+def test_a_delivery_that_is_dropped_unread_is_logged_then(caplog: pytest.LogCaptureFixture) -> None:
+    with native(1) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        delivery = world.producer.send("t", b"a")
+        world.settle()
+        world.round(until=world.clock())
+        assert "ERROR" not in {record.levelname for record in caplog.records}
+
+        del delivery
+        world.round(until=world.clock())
+
+        assert [record.levelname for record in caplog.records].count("ERROR") == 1
+        with pytest.raises(UndeliveredError):
+            world.producer.close()

@@ -606,3 +606,18 @@ def test_a_table_may_be_part_of_a_transaction(transactional: MockProducer) -> No
     transactional.commit_transaction()
 
     assert [record.value for record in transactional.history] == [b"1", b"2"]
+
+
+def test_a_record_that_failed_unnoticed_is_logged_as_by_a_producer(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = make(auto_complete=False, client_id="me", partitions=2)
+    producer.send("orders", b"1", partition=0)
+    kept = producer.send("orders", b"2", partition=1)
+
+    producer.error_next(BROKEN)
+    producer.error_next(BROKEN)
+    assert kept.exception() is not None
+
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert line.startswith("me: 1 record(s) failed, and no delivery or callback is left to report the error: ")

@@ -5,6 +5,7 @@ Holds records until a batch is full or has lingered; knows nothing of requests o
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
@@ -33,6 +34,8 @@ from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
 from ottla.reports import DeliveryReport
 from ottla.settlement import Settlement
 from ottla.transaction_manager.sequences import Sequences
+
+logger = logging.getLogger(__name__)
 
 GROWING_IN_A_REQUEST: Final = 128
 """How many batches of a request may be such as would still grow: what waits for its turn gets more records.
@@ -91,8 +94,10 @@ class RecordAccumulator:
         self._backlog = Backlog()
         self._lock = self._backlog.lock
         self._settlement = Settlement(
-            backlog=self._backlog, pool=pool, sequences=sequences, tallies=tallies, helm=helm, clock=clock
+            backlog=self._backlog, pool=pool, sequences=sequences, tallies=tallies, helm=helm, clock=clock, wake=wake
         )
+        self.lost = self._settlement.lost
+        """Failed records whose error nothing can retrieve any more, to be logged."""
         self.intake = Intake(
             backlog=self._backlog,
             settlement=self._settlement,
@@ -117,6 +122,10 @@ class RecordAccumulator:
         self._in_transaction = sequences is not None and sequences.transactional
         self._wake = wake
         self._clock = clock
+
+    def on_failure(self, let_go: Callable[[], object]) -> None:
+        """Have *let_go* called when a batch has failed; nothing but deliveries may keep such a batch."""
+        self._settlement.on_failure = let_go
 
     @property
     def incomplete(self) -> int:
@@ -313,7 +322,9 @@ class RecordAccumulator:
         try:
             sealed = batch.sealed = self._seal(batch, node)
         except Exception as cause:  # a codec or encoder, perhaps somebody else's, must not stop the others
-            self._settlement.give_up(batch, cause, why=f"it could not be encoded: {cause}")
+            logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
+            # Without its traceback: the frames there hold the batch, whose end tells that its records are lost.
+            self._settlement.give_up(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
             return None
         surplus = batch.held_bytes - sealed.size
         if surplus > 0:
@@ -358,6 +369,7 @@ class RecordAccumulator:
 
     def close(self, refusal: OttlaError) -> None:
         """Refuse new records with *refusal*, also those that wait for memory; let everything queued leave at once."""
+        self.lost.hold()
         with self._lock:
             self.intake.refusal = refusal
             self.intake.close_open()
@@ -377,6 +389,7 @@ class RecordAccumulator:
     def forget(self, cause: OttlaError) -> None:
         """In a forked child every batch that is not settled has failed; no callback runs."""
         now = self._clock()
+        self.lost.ignore()
         for batch in tuple(self._backlog.incomplete):
             batch.forget(Failed(error=given_up(batch, cause, now)))
 

@@ -16,8 +16,9 @@ from time import time_ns
 from typing import Any, Final, TypeAlias
 
 from ottla import io_threads
-from ottla.errors import OttlaError, WrongCall
+from ottla.errors import DeliveryFailed, OttlaError, WrongCall
 from ottla.interfaces import Columns, Facts, Header
+from ottla.lost_records import DropNotice, FailedRecords
 from ottla.outcomes import Acknowledged, Dealt, Failed, Outcome, Split
 from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
 from ottla.recordbatch.section import Section
@@ -68,6 +69,7 @@ class ProducerBatch:
     __slots__ = (
         "_callbacks",
         "_columns",
+        "_drop_notice",
         "_flown",
         "_lock",
         "_looked_at",
@@ -278,6 +280,17 @@ class ProducerBatch:
     def unseen(self) -> int:
         """How many records' failures nobody has looked at."""
         return self.count - len(self._looked_at or ())
+
+    def watch(self, error: DeliveryFailed, dropped: Callable[[FailedRecords], object]) -> FailedRecords:
+        """The batch has failed: what a report needs of it, and *dropped* is called with once the batch is gone."""
+        with self._lock:
+            if self._looked_at is None:
+                self._looked_at = set()
+            failed = FailedRecords(
+                topic=self.topic, partition=self.partition, count=self.count, retrieved=self._looked_at, error=error
+            )
+        self._drop_notice = DropNotice(failed, dropped)  # unset in all others: only failures pay for it
+        return failed
 
     def _pass_time(self, now: float) -> None:
         passed = max(now - self._since, 0.0)

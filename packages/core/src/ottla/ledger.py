@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed
+from ottla.lost_records import FailedRecords, LostRecords
 from ottla.metrics import Tallies
 from ottla.outcomes import Acknowledged, Failed
 from ottla.reports import DeliveryReport, TopicReport
@@ -21,13 +22,14 @@ REMEMBERED_FAILURES = 4096
 class DeliveryLedger:
     """Counts settled records by topic. Safe for any number of threads."""
 
-    def __init__(self, *, tallies: Tallies | None = None) -> None:
+    def __init__(self, *, tallies: Tallies | None = None, lost: LostRecords | None = None) -> None:
         self._tallies = tallies or Tallies()
+        self._lost = LostRecords(wake=lambda: None) if lost is None else lost
         self._lock = threading.Lock()
         self._acknowledged: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._possibly_persisted: Counter[str] = Counter()
-        self._failures: deque[ProducerBatch] = deque()
+        self._failures: deque[FailedRecords] = deque()  # not the batches: their end is what `lost` waits for
         self._forgotten_unseen = 0
         self._first_error: DeliveryFailed | None = None
 
@@ -57,6 +59,8 @@ class DeliveryLedger:
             }
             while self._failures:
                 self._forget(self._failures.popleft())
+            if self._lost.reports is not None:
+                self._lost.reports += 1
             unseen, error = self._forgotten_unseen, self._first_error
             self._forgotten_unseen, self._first_error = 0, None
             for counts in (self._acknowledged, self._failed, self._possibly_persisted):
@@ -72,14 +76,16 @@ class DeliveryLedger:
                 self._tallies.topic(batch.topic).errors.add(batch.count)
                 if error.possibly_persisted:
                     self._possibly_persisted[batch.topic] += batch.count
-                self._failures.append(batch)
+                failed = batch.watch(error, self._lost.drop)
+                failed.reports = self._lost.reports or 0
+                self._failures.append(failed)
                 if len(self._failures) > REMEMBERED_FAILURES:
                     self._forget(self._failures.popleft())
             case _:
                 raise AssertionError("only settled batches are entered, and of split ones the parts")
 
-    def _forget(self, batch: ProducerBatch) -> None:
-        unseen = batch.unseen()
+    def _forget(self, failed: FailedRecords) -> None:
+        unseen = failed.unretrieved
         self._forgotten_unseen += unseen
-        if unseen and self._first_error is None and isinstance(batch.outcome, Failed):
-            self._first_error = batch.outcome.error
+        if unseen and self._first_error is None:
+            self._first_error = failed.error

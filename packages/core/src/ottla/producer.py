@@ -370,9 +370,10 @@ class Producer:
         if io_threads.here():
             raise WrongCall("flush inside a delivery callback would wait for itself; call it from another thread")
         self._life.check_process()
-        with self._spent.flush.timed(self._clock):
-            in_time = self._accumulator.flush(timeout=timeout)
-        report, unseen, error = self._accumulator.report()
+        with self._accumulator.lost.reporting():
+            with self._spent.flush.timed(self._clock):
+                in_time = self._accumulator.flush(timeout=timeout)
+            report, unseen, error = self._accumulator.report()
         if not in_time:
             raise FlushTimeout(report, f"flush ran out of time after {timeout} s: {report}") from error
         if unseen:

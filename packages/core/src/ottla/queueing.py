@@ -90,6 +90,7 @@ class Queueing:
             max_block=batching.max_block,
         )
         metadata.on_change = routes.forget
+        accumulator.on_failure(routes.let_go_of_failed)
         return cls(
             routes=routes,
             accumulator=accumulator,

@@ -16,6 +16,7 @@ from ottla.cluster import Topic
 from ottla.intake import Intake
 from ottla.interfaces import Partitioner, TopicView
 from ottla.metadata import Metadata
+from ottla.outcomes import Failed
 from ottla.queues import TopicQueues
 
 
@@ -40,6 +41,12 @@ class Route:
             if self.stay is not batch:
                 self.stay = batch
                 self._counted = 0
+
+    def end_stay(self, batch: ProducerBatch) -> None:
+        """Records go to this batch no longer."""
+        with self._lock:
+            if self.stay is batch:
+                self.stay = None
 
     def count_stay(self) -> tuple[int, int] | None:
         """The partition of the stay, and the bytes that went there since they were counted last; None: no stay."""
@@ -108,6 +115,13 @@ class Routes:
         if counted is not None and self._appended is not None:
             ask_partitioner(self._appended, topic, *counted)
         return partition_of(self._partitioner.partition, topic, None, route.view)
+
+    def let_go_of_failed(self) -> None:
+        """Keep no batch that has failed: its end, when no delivery is left either, is where its loss is logged."""
+        for route in list(self.known.values()):
+            batch = route.stay
+            if batch is not None and isinstance(batch.outcome, Failed):
+                route.end_stay(batch)
 
     def forget(self) -> None:
         """The cluster is not what it was."""

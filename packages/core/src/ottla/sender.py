@@ -107,9 +107,14 @@ class Sender:
         until = min(until, self._look_again_at(ready, now))
         if self._log:
             until = min(until, self._log.due_at())
+        lost = self._accumulator.lost
+        if lost:
+            until = min(until, lost.due_at())
         now = self._client.poll(until - now, now)
         if self._log:
             self._log.write(now)
+        if lost:
+            lost.write(self._client_id, now)
 
     @property
     def idle(self) -> bool:
@@ -123,6 +128,7 @@ class Sender:
 
     def end(self, error: OttlaError) -> None:
         """No round will follow: whoever waits for one learns of *error*."""
+        self._accumulator.lost.write(self._client_id, 0.0, final=True)
         if self._coordination is not None:
             self._coordination.shut(error)
 

@@ -15,6 +15,7 @@ from ottla.errors import DeliveryFailed
 from ottla.failures import given_up
 from ottla.helm import Helm
 from ottla.ledger import DeliveryLedger
+from ottla.lost_records import LostRecords
 from ottla.metrics import Tallies
 from ottla.outcomes import Acknowledged, Failed
 from ottla.reports import DeliveryReport
@@ -36,11 +37,18 @@ class Settlement:
         tallies: Tallies | None,
         helm: Helm | None,
         clock: Callable[[], float],
+        wake: Callable[[], object] = lambda: None,
     ) -> None:
         self._backlog = backlog
         self._pool = pool
         self._sequences = sequences
-        self._ledger = DeliveryLedger(tallies=tallies)
+        self.lost = LostRecords(wake=wake)
+        """Failed records whose error nothing can retrieve any more."""
+        if sequences is not None and sequences.transactional:
+            self.lost.ignore()
+        self.on_failure: Callable[[], object] = lambda: None
+        """Called when a batch has failed, with no lock held, so that nothing but deliveries keeps it."""
+        self._ledger = DeliveryLedger(tallies=tallies, lost=self.lost)
         self._helm = helm
         self._clock = clock
 
@@ -120,3 +128,5 @@ class Settlement:
         self._pool.release(held)
         with self._backlog.lock:
             self._backlog.settled(batches)
+        if any(isinstance(batch.outcome, Failed) for batch in batches):
+            self.on_failure()

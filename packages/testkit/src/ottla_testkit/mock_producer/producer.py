@@ -261,9 +261,10 @@ class MockProducer(Producer):
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
         self._raise("flush")
-        if not io_threads.here():
-            self._workings.rounds.answer_all()
-        return super().flush(timeout)
+        with self._accumulator.lost.reporting():  # what fails meanwhile is reported
+            if not io_threads.here():
+                self._workings.rounds.answer_all()
+            return super().flush(timeout)
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
         self._raise("close")

@@ -27,11 +27,13 @@ class Rounds:
         accumulator: RecordAccumulator,
         outbox: Outbox,
         coordinator: MockCoordinator | None,
+        client_id: str,
         clock: Callable[[], float],
     ) -> None:
         self._accumulator = accumulator
         self._outbox = outbox
         self._coordinator = coordinator
+        self._client_id = client_id
         self._clock = clock
         self.on_end: Callable[[], object] = lambda: None
         self.ended = False
@@ -52,7 +54,8 @@ class Rounds:
             pass
 
     def advance(self) -> None:
-        """Do for the transaction what there is to be done."""
+        """Do for the transaction what there is to be done, and log records that failed unnoticed."""
+        self._accumulator.lost.write(self._client_id, self._clock())
         coordinator = self._coordinator
         if coordinator is None:
             return

@@ -62,6 +62,8 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         wake=_nobody,
         clock=clock,
     )
+    if coordinator is not None:
+        queueing.accumulator.lost.ignore()  # the end of a transaction reports its records
     outbox = Outbox(
         accumulator=queueing.accumulator,
         metadata=metadata,
@@ -70,7 +72,9 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         tallies=queueing.tallies,
         clock=clock,
     )
-    rounds = Rounds(accumulator=queueing.accumulator, outbox=outbox, coordinator=coordinator, clock=clock)
+    rounds = Rounds(
+        accumulator=queueing.accumulator, outbox=outbox, coordinator=coordinator, client_id=client_id, clock=clock
+    )
     engine = Engine.of(
         config,
         plugins,

@@ -1,0 +1,275 @@
+"""A record that failed unnoticed: logged once nothing can retrieve its error, whoever drops what, and never twice."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ottla import UndeliveredError
+from ottla.errors import ErrorCode, ProducerClosed
+from simulated_producer import Simulated
+
+NOTHING_LEFT = "no delivery or callback is left to report the error"
+
+
+@pytest.fixture
+def world() -> Iterator[Simulated]:
+    world = Simulated(1, 1, config={"client.id": "me"})
+    yield world
+    with suppress(UndeliveredError):
+        world.producer.close(0)
+
+
+@pytest.fixture(autouse=True)
+def errors(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, logger="ottla")
+
+
+def lost(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+
+
+def refuse(world: Simulated, *, times: int = 1) -> None:
+    world.cluster.brokers[1].codes.extend([ErrorCode.TOPIC_AUTHORIZATION_FAILED] * times)
+
+
+def settle(world: Simulated) -> None:
+    world.settle()
+    world.round(until=world.clock())  # the round after, as the I/O thread would be woken for one
+
+
+@pytest.mark.rule("producer.log.lost")
+@pytest.mark.parametrize("record", [{"partition": 1}, {}, {"key": b"k"}], ids=["partition", "sticky", "key"])
+def test_a_record_that_nobody_waits_for_is_logged_as_lost_at_once(
+    world: Simulated, record: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(world)
+    world.producer.send("t", b"a", **record)
+
+    settle(world)
+
+    [line] = lost(caplog)
+    assert line.startswith(f"me: 1 record(s) failed, and {NOTHING_LEFT}: 1 record(s) for topic 't', partition ")
+    assert "TOPIC_AUTHORIZATION_FAILED" in line
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_a_record_that_expires_unnoticed_is_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    world.cluster.brokers[1].up = False
+    world.network.cut(1)
+    world.producer.send("t", b"a")
+
+    settle(world)
+
+    [line] = lost(caplog)
+    assert "were not delivered within delivery.timeout.ms: 120.0" in line
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_a_delivery_that_is_dropped_unread_is_logged_then(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(world)
+    delivery = world.producer.send("t", b"a")
+    settle(world)
+    assert lost(caplog) == []
+
+    del delivery
+    world.round(until=world.clock())
+
+    assert len(lost(caplog)) == 1
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_a_record_whose_error_was_read_is_not_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(world)
+    delivery = world.producer.send("t", b"a")
+    settle(world)
+    assert delivery.exception() is not None
+
+    del delivery
+    gc.collect()
+    world.round(until=world.clock())
+
+    assert lost(caplog) == []
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_a_record_with_a_callback_is_not_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(world)
+    seen: list[object] = []
+    world.producer.send("t", b"a", on_delivery=lambda _metadata, error: seen.append(error))
+
+    settle(world)
+
+    assert len(seen) == 1
+    assert lost(caplog) == []
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_of_a_batch_only_the_records_that_were_not_read_are_lost(
+    world: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(world)
+    deliveries = [world.producer.send("t", b"a", partition=0) for _ in range(5)]
+    settle(world)
+    assert deliveries[0].exception() is not None
+    assert deliveries[3].exception() is not None
+
+    deliveries.clear()
+    gc.collect()
+    world.round(until=world.clock())
+
+    [line] = lost(caplog)
+    assert line.startswith(f"me: 3 record(s) failed, and {NOTHING_LEFT}")
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_what_flush_reports_is_not_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(world)
+    world.producer.send("t", b"a")
+    with world.producer._accumulator.lost.reporting():  # a flush waits on another thread
+        settle(world)
+        report, unseen, _error = world.producer._accumulator.report()
+    world.round(until=world.clock())
+
+    assert (report.failed, unseen) == (1, 1)
+    assert lost(caplog) == []
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_what_close_reports_is_not_logged_as_lost(caplog: pytest.LogCaptureFixture) -> None:
+    world = Simulated(1)
+    refuse(world)
+    world.producer.send("t", b"a")
+
+    with pytest.raises(UndeliveredError):
+        world.producer.close()
+
+    assert lost(caplog) == []
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_a_delivery_that_outlives_its_report_is_dropped_in_silence(
+    world: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(world)
+    delivery = world.producer.send("t", b"a")
+    settle(world)
+    world.producer._accumulator.report()
+
+    del delivery
+    world.round(until=world.clock())
+
+    assert lost(caplog) == []
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_the_rows_of_a_table_whose_result_is_dropped_are_lost(
+    world: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(world)
+    delivery = world.producer.send_table("t", pa.table({"value": [b"a", b"b"], "partition": [0, 0]}))
+    settle(world)
+    assert lost(caplog) == []
+
+    del delivery
+    gc.collect()
+    world.round(until=world.clock())
+
+    [line] = lost(caplog)
+    assert line.startswith(f"me: 2 record(s) failed, and {NOTHING_LEFT}")
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_thousands_of_lost_records_make_a_handful_of_lines(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2_000):
+        refuse(world)
+        world.producer.send("t", b"a", partition=0)
+        world.pass_time(0.01)
+        world.settle()
+    world.pass_time(31.0)
+
+    lines = lost(caplog)
+    assert len(lines) <= 8
+    counts = [int(line.split(" record")[0].removeprefix("me: ")) for line in lines]
+    assert sum(counts) == 2_000
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_a_finalizer_takes_no_lock_and_logs_nothing_itself(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(world)
+    delivery = world.producer.send("t", b"a", partition=0)
+    settle(world)
+    accumulator = world.accumulator
+    locks = [accumulator._lock, accumulator._settlement._ledger._lock, world.pool._lock, delivery._batch._lock]
+    for lock in locks:
+        assert lock.acquire(timeout=1)
+    try:
+        del delivery
+        assert lost(caplog) == []
+    finally:
+        for lock in locks:
+            lock.release()
+
+    world.round(until=world.clock())
+
+    assert len(lost(caplog)) == 1
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_a_record_that_cannot_be_encoded_is_lost_like_any_other(
+    world: Simulated, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_batch: object, _node: int) -> None:
+        raise ZeroDivisionError("a codec")
+
+    monkeypatch.setattr(world.accumulator, "_seal", fail)
+    world.producer.send("t", b"a", partition=0)
+
+    settle(world)
+
+    [line] = lost(caplog)
+    assert "it could not be encoded: a codec" in line
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_in_a_forked_child_the_parents_records_are_not_logged(
+    world: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(world)
+    delivery = world.producer.send("t", b"a")
+    settle(world)
+
+    world.accumulator.forget(ProducerClosed("forked"))
+    del delivery
+    gc.collect()
+    world.round(until=world.clock())
+
+    assert lost(caplog) == []
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_a_transaction_reports_its_records_itself(caplog: pytest.LogCaptureFixture) -> None:
+    world = Simulated(1, config={"transactional.id": "tx"})
+    world.producer.init_transactions()
+    world.producer.begin_transaction()
+    refuse(world)
+    world.producer.send("t", b"a", partition=0)
+    world.pass_time(1.0)
+
+    world.producer.abort_transaction()
+    world.producer.close()
+
+    assert lost(caplog) == []
+
+
+def test_a_batch_that_was_written_has_no_finalizer(world: Simulated) -> None:
+    delivery = world.producer.send("t", b"a", partition=0)
+    settle(world)
+
+    assert not hasattr(delivery._batch, "_drop_notice")
