@@ -6,6 +6,7 @@ waiting `readiness`', requests `wire`'s. Not for use by several threads at once.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from ottla_testkit import wire
+from ottla_testkit.class_archive import ClassArchive
 from ottla_testkit.distant_listeners import DistantListeners
 from ottla_testkit.errors import ClusterError, PortTaken
 from ottla_testkit.free_ports import HOST, free_ports
@@ -78,6 +80,7 @@ class KafkaCluster:
         self._security = security
         self._distant = None if round_trip is None else DistantListeners(self.nodes, round_trip=round_trip)
         self._folder: Path | None = None
+        self._archive: ClassArchive | None = None  # that node 1 records
         self._java: list[str] = []
         self._zookeeper: ZooKeeper | None = None
         self._nodes: dict[int, Node] = {}
@@ -96,27 +99,25 @@ class KafkaCluster:
                     self._distant.choose_ports()
                 self._launch(java, jars=jars)
         except BaseException:
+            self._archive = None
             self.close()
             raise
         return self
 
     def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
+            self._archive = None
         self.close()
 
     def close(self) -> None:
-        """End every process and remove every file; done by leaving the `with` block."""
-        with interrupts_deferred():
-            for node in self._nodes.values():
-                node.kill()
-            self._nodes = {}
-            if self._distant is not None:
-                self._distant.close()
-            if self._zookeeper is not None:
-                self._zookeeper.kill()
-                self._zookeeper = None
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
-                self._folder = None
+        """End every process and remove every file; done by leaving the `with` block.
+
+        The first cluster of a version is ended in good order, which takes some seconds, and later ones start faster.
+        """
+        try:
+            self._keep_classes()
+        finally:
+            self._end()
 
     @property
     def folder(self) -> Path:
@@ -270,7 +271,11 @@ class KafkaCluster:
 
     def _launch(self, java: str, *, jars: Path) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="ottla-kafka-"))
-        options = () if self._security is None else self._security.jvm_options
+        archive = None if self._sustained else ClassArchive(java, jars=jars, scratch=folder)
+        options = (
+            *(() if self._security is None else self._security.jvm_options),
+            *(() if archive is None else archive.options),
+        )
         self._java = jvm_command(
             java,
             version=self.version,
@@ -283,7 +288,9 @@ class KafkaCluster:
         count = len(self.nodes)
         found = free_ports(2 * count)
         for number, port in zip(self.nodes, found[:count], strict=True):
-            self._nodes[number] = Node(number, folder=folder, port=port, command=[*self._java, "kafka.Kafka"])
+            recording = archive.recording if archive is not None and archive.wanted and number == 1 else ()
+            command = [*self._java, *recording, "kafka.Kafka"]
+            self._nodes[number] = Node(number, folder=folder, port=port, command=command)
         if needs_zookeeper(self.version):
             self._prepare_beside_zookeeper(folder, port=found[count])
         else:
@@ -295,6 +302,28 @@ class KafkaCluster:
             self.start(number, wait=False)
         for number in self.nodes:
             self.wait_ready(number)
+        self._archive = archive
+
+    def _keep_classes(self) -> None:
+        archive, self._archive = self._archive, None
+        if archive is not None and archive.wanted and all(node.answering for node in self._nodes.values()):
+            with contextlib.suppress(ClusterError):  # raised when it did not end in time; the next cluster tries again
+                self._nodes[1].stop()
+                archive.keep()
+
+    def _end(self) -> None:
+        with interrupts_deferred():
+            for node in self._nodes.values():
+                node.kill()
+            self._nodes = {}
+            if self._distant is not None:
+                self._distant.close()
+            if self._zookeeper is not None:
+                self._zookeeper.kill()
+                self._zookeeper = None
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
 
     def _prepare_by_kraft(self) -> None:
         for node in self._nodes.values():
