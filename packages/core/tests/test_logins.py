@@ -335,14 +335,17 @@ def test_an_answer_that_comes_before_its_request_is_written_ends_the_connection(
     machine = secured()
     if not wrapped:
         del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
-    poll = machine.network.poll
+    broker, network = machine.cluster.brokers[1], machine.network
+    converse = broker.converse
 
-    def poll_hastily(timeout: float) -> None:
-        poll(timeout)
-        if login_of(machine).asked[-1:] == [("SaslAuthenticate", 2) if wrapped else ("token", 0)]:
-            machine.network.sent = []
+    def answer_hastily(session: Session, frame: bytes, now: float) -> bytes | None:
+        answer = converse(session, frame, now)
+        if login_of(machine).asked[-1:] in ([("SaslHandshake", 1)], [("SaslHandshake", 0)]):
+            network.takes.extend([0, 0])
+            network.later(0.0, lambda: network.link(-1).answer(b"\0\0\0\0"))
+        return answer
 
-    machine.network.poll = poll_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
+    broker.converse = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
     with pytest.raises(TopicUnavailable, match="an answer to a request that is not written yet"):
         learn(machine)
 
@@ -711,8 +714,10 @@ def test_answers_to_what_was_asked_before_are_taken_in_their_order_while_a_sessi
     assert [int.from_bytes(frame[:2], "big") for _session, frame, _now in held] == [0, SASL_HANDSHAKE.key]
 
     broker.converse = converse  # type: ignore[method-assign]
-    link = machine.network._links[1]
-    link.answers.extend(answer for each in held if (answer := converse(*each)) is not None)
+    link = machine.network.link(1)
+    for answer in [converse(*each) for each in held]:
+        assert answer is not None
+        link.answer(answer)
     machine.settle()
 
     assert (early.exception(), late.exception()) == (None, None)

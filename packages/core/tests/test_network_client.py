@@ -163,10 +163,17 @@ def test_no_more_requests_are_in_flight_than_allowed() -> None:
 def test_a_second_request_waits_until_the_first_is_written() -> None:
     machine = machine_of(1)
     make_ready(machine)
+    machine.network.takes.extend([10, 0])
 
-    ask(machine)
-
+    completions = ask(machine)
     assert not connected(machine)
+    machine.client.poll(0.0, machine.clock())  # the socket takes nothing
+    assert not connected(machine)
+    machine.client.poll(0.0, machine.clock())
+
+    assert connected(machine)
+    rounds(machine, 1)
+    assert completions[0].error is None
 
 
 @pytest.mark.rule("network.flight.timeout")

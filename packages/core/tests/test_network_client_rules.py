@@ -114,9 +114,8 @@ def test_asking_for_a_broker_begins_one_connection_and_only_after_its_backoff() 
         assert not machine.client.ready(2, machine.clock())
     assert [node for _at, node, _address in tries.seen] == [2]
 
-    machine.network.refusing.add("broker-2")
-    machine.network.cut(2)
     until(machine, lambda: stage(machine, 2) is Stage.READY)
+    machine.network.refusing.add("broker-2")
     machine.network.cut(2)
     machine.client.poll(0.0, machine.clock())
     assert stage(machine, 2) is Stage.DISCONNECTED
@@ -134,7 +133,8 @@ def test_a_broker_that_is_not_in_the_cluster_is_never_ready() -> None:
 @pytest.mark.rule("network.flight.bug")
 def test_a_request_to_a_broker_that_is_not_ready_is_an_error_of_ours() -> None:
     machine = ready(machine_of(1))
-    ask(machine)
+    machine.network.takes.append(0)
+    ask(machine)  # and it is not written
 
     with pytest.raises(AssertionError, match="only a ready broker is sent to"):
         ask(machine)
@@ -343,11 +343,9 @@ def test_a_range_that_shares_no_version_with_ours_is_said(offered: tuple[int, in
 def test_an_answer_to_the_first_request_before_it_is_written_is_a_hostile_peer() -> None:
     machine = machine_of(1)
     network = machine.network
+    network.takes.extend([10, 0])
     until(machine, lambda: network.connected)
-    network.sent = []
-    network.received = [(-1, memoryview((1).to_bytes(4, "big") + b"\0\x23\0\0\0\0"))]
-    network.poll = lambda timeout: None  # type: ignore[method-assign]  # a round with just this
-    network.connected = []
+    network.link(-1).answer((1).to_bytes(4, "big") + b"\0\x23\0\0\0\0")
     machine.client.poll(0.0, machine.clock())
 
     assert machine.client._connections[-1].closing
@@ -380,7 +378,7 @@ def test_a_frame_that_answers_nothing_closes_the_connection(frame: bytes, told: 
 @pytest.mark.rule("network.flight.fifo")
 def test_an_answer_that_nothing_asked_for_closes_the_connection() -> None:
     machine = ready(machine_of(1))
-    machine.network._links[1].answers.append(b"\0\0\0\1")
+    machine.network.link(1).answer(b"\0\0\0\1")
     until(machine, lambda: stage(machine, 1) is Stage.DISCONNECTED)
 
     assert "nothing asked for" in str(machine.client._connections[1].last_failure)
@@ -543,7 +541,7 @@ def test_a_lost_connection_asks_for_metadata() -> None:
 def test_a_connection_that_was_retired_asks_for_nothing_and_has_no_backoff() -> None:
     machine = ready(machine_of(1))
     due = machine.metadata.due_at()
-    machine.network._to_close[1] = ConnectionRetired("idle")
+    machine.network.retire(1, ConnectionRetired("idle"))
     machine.client.poll(0.0, machine.clock())
 
     assert machine.metadata.due_at() == due
@@ -707,7 +705,7 @@ def test_shutting_down_completes_everything_once_and_ends_the_network() -> None:
     machine.client.shutdown()
 
     assert [type(each[0].error) for each in lists] == [ConnectionFailed, ConnectionFailed]
-    assert not machine.network._links
+    assert not machine.network.links
 
 
 @pytest.mark.rule("network.lost.told")

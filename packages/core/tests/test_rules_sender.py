@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edited_broker import edited_machine, run_until
+from edited_broker import edited_machine
 from machine import Machine
 from ottla.batch import ProducerBatch
 from ottla.compressors.gzip import ottla_compressor
@@ -378,7 +378,9 @@ def test_a_lost_connection_ends_all_its_requests_and_each_batch_is_tried_again_o
     machine = warm(machine_with_topic(1, 1, batch_size=100, growing=False))
     machine.cluster.brokers[1].silent = True
     deliveries = [machine.send(b"%d" % number * 90, partition=number % 2) for number in range(6)]
-    run_until(machine, lambda: machine.client.in_flight() == 3)
+    for _ in range(3):
+        machine.sender.run_once(machine.clock(), until=machine.clock())  # a round that does not wait
+    assert machine.client.in_flight() == 3
     machine.cluster.brokers[1].silent = False
     machine.network.cut(1)
 
@@ -407,8 +409,9 @@ def test_a_version_that_no_request_fits_fails_every_batch_of_it() -> None:
 @pytest.mark.rule("sender.acks-0")
 def test_without_acks_a_request_that_was_not_written_is_tried_again() -> None:
     machine = warm(machine_with_topic(1, acks=0))
-    machine.cluster.brokers[1].up = False
+    machine.network.takes.append(0)  # the socket is full
     delivery = machine.send(b"a")
+    machine.network.later(0.0, lambda: setattr(machine.cluster.brokers[1], "up", False))
     machine.run(3.0)
     assert not delivery.done()
 

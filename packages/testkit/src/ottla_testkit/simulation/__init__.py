@@ -1,11 +1,15 @@
 """A cluster and a network in one thread, on a clock that the test moves: to unit-test whatever is above sockets."""
 
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster, SimulatedTopic
+from ottla_testkit.simulation.chance import Chance
+from ottla_testkit.simulation.link import Link, Wire
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.storm import StormyNetwork, Weather
 
 __all__ = [
+    "Chance",
+    "Link",
     "Session",
     "SimulatedBroker",
     "SimulatedCluster",
@@ -14,4 +18,5 @@ __all__ = [
     "SimulatedTopic",
     "StormyNetwork",
     "Weather",
+    "Wire",
 ]

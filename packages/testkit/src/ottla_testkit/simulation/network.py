@@ -1,144 +1,277 @@
 """A network that exists only in a test: a `Selectable` without sockets, threads, or any time but the test's own.
 
-Each poll moves frames one step; a wait in which nothing happens moves the clock.
+It is as unkind as a selector with real sockets: a request is mostly written at once, then nothing ends a wait but an
+answer. `packages/core/tests/test_selectable_contract.py` holds both to the same promises. A wait moves the clock to what
+happens next.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-
-import attrs
+from collections.abc import Callable, Mapping, Sequence
 
 from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError, WrongProtocol
 from ottla.interfaces import Buffer, Target
 from ottla.selectable import Address
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
-from ottla_testkit.simulation.login import HangUp, Session
+from ottla_testkit.simulation.chance import Chance
+from ottla_testkit.simulation.link import Link, Wire
+from ottla_testkit.simulation.schedule import Schedule
 
-
-@attrs.define
-class _Link:
-    broker: SimulatedBroker
-    answers: deque[bytes] = attrs.field(factory=deque)
-    session: Session = attrs.field(factory=Session)
+_FOREVER = 1e8
 
 
 class SimulatedNetwork:
-    """Moves frames between a client and simulated brokers, one step for each poll; a wait moves the clock."""
+    """Moves bytes between a client and simulated brokers.
 
-    def __init__(self, cluster: SimulatedCluster, clock: ManualClock) -> None:
+    Conditions may be changed at any time. Those of `wire` and `wires` are taken by connections that are made later.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, clock: ManualClock, *, seed: int = 0) -> None:
         self.cluster = cluster
         self.clock = clock
+        self.chance = Chance(seed)
+        self.schedule = Schedule(clock)
+        self.wire = Wire()
+        self.wires: dict[int, Wire] = {}
+        """Brokers with another wire than `wire`."""
+        self.takes: deque[int] = deque()
+        """How many bytes the next writes take, one after the other; then the wire decides."""
         self.unresolvable: set[str] = set()
+        self.slow_names: set[str] = set()
+        """Names that are not resolved while they stand here."""
+        self.names: dict[str, float] = {}
+        """Names that take so many seconds to resolve."""
         self.strangers: set[str] = set()
         self.refusing: set[str] = set()
-        self.slow_names: set[str] = set()
         self.black_holes: set[str] = set()
+        """Hosts that never answer to a connection's first packet."""
         self.untrusted: dict[str, OttlaError] = {}
-        self.connects = 0
+        self.broker_idle = float("inf")
+        """Brokers close connections that nobody used for so many seconds."""
         self.holding = False  # answers are on their way, and do not come
         self.held: set[int] = set()  # those of these brokers do not
+        self.connects = 0
         self.waits: list[float] = []
+        """How long each poll waited that had nothing to do at once."""
         self.wakeups = 0
-        self._links: dict[int, _Link] = {}
-        self._connecting: dict[int, SimulatedBroker | None] = {}
-        self._outbox: dict[int, bytes] = {}
+        self._links: dict[int, Link] = {}
         self._to_close: dict[int, OttlaError] = {}
+        self._resolving: dict[str, bool] = {}  # whether it has been resolved
         self._woken = False
-        self.connected: Sequence[int] = ()
-        self.sent: Sequence[int] = ()
-        self.received: Sequence[tuple[int, memoryview]] = ()
-        self.disconnected: Mapping[int, OttlaError] = {}
+        self._clear()
+
+    # What a test does to it
 
     def cut(self, broker: int) -> None:
-        """Lose every connection to a broker."""
-        for node, link in self._links.items():
+        """Break every connection to a broker; what is under way is lost."""
+        for link in self._links.values():
             if link.broker.id == broker:
-                self._to_close[node] = ConnectionFailed(f"broker {broker} closed the connection")
+                link.cut(ConnectionFailed(f"broker {broker} closed the connection"))
+
+    def half_open(self, broker: int, *, out: bool = True, back: bool = True) -> None:
+        """Let all bytes of a broker's connections vanish from now on, in these directions; nobody learns of it."""
+        for link in self._links.values():
+            if link.broker.id == broker:
+                link.out_vanishes |= out
+                link.back_vanishes |= back
+
+    def hang_up(self, broker: int) -> None:
+        """Have a broker close its connections: what it sent before still arrives."""
+        for link in self._links.values():
+            if link.broker.id == broker:
+                link.hang_up()
+
+    def link(self, node: int) -> Link:
+        """The connection of a node, to speak as its broker or to break it."""
+        return self._links[node]
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """The connections that the client has not given up."""
+        return list(self._links.values())
+
+    def retire(self, node: int, reason: OttlaError) -> None:
+        """End a connection from the client's side, as a selector does by itself."""
+        self._to_close[node] = reason
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Have something happen after so many seconds."""
+        self.schedule.later(seconds, action)
+
+    # Selectable
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
-        if host in self.slow_names:
+        if host in self.slow_names or not self._resolved(host):
             return None
         if host in self.unresolvable:
             raise NameResolutionFailed(f"the name {host!r} has no address", final=True)
         return [Address(host=host, target=Target(0, host))]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
-        assert node not in self._links
-        assert node not in self._connecting
+        assert node not in self._links, "a connection id exists once"
         self.connects += 1
-        if host in self.black_holes:
-            self._connecting[node] = None
-            return
-        brokers = self.cluster.brokers
-        node_id = int(host.removeprefix("broker-")) if host.startswith("broker-") else self.cluster.seed
-        broker = next(iter(brokers.values())) if node_id is None else brokers[node_id]
-        if host in self.untrusted:
-            self._to_close[node] = self.untrusted[host]
-        elif host in self.strangers:
-            self._to_close[node] = WrongProtocol(f"{host}:{port} answered with a TLS alert")
-        elif broker.up and host not in self.refusing:
-            self._connecting[node] = broker
-        else:
-            self._to_close[node] = ConnectionFailed(f"could not connect to {host}:{port}: ECONNREFUSED")
+        broker = self._broker_at(host)
+        wire = self.wires.get(broker.id, self.wire)
+        link = Link(
+            node=node,
+            broker=broker,
+            wire=wire,
+            schedule=self.schedule,
+            now=self.clock,
+            chance=self.chance,
+            take=self.take,
+            held=self._held,
+            takes=self.takes,
+        )
+        self._links[node] = link
+        if host not in self.black_holes:
+            self.schedule.later(wire.round_trip + wire.setup, lambda: self._establish(link, host, port))
 
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
-        assert node in self._links
-        assert node not in self._outbox, "one send at a time"
-        frame = b"".join(chunks)
-        assert len(frame) - 4 == int.from_bytes(frame[:4], "big")
-        self._outbox[node] = frame[4:]
-        return False
+        link = self._links[node]
+        assert link.established, "nothing is sent before the connection is ready"
+        size = sum(map(len, chunks)) - 4
+        assert size == int.from_bytes(b"".join(chunks)[:4], "big"), "a frame begins with its size"
+        link.channel.send(chunks)
+        return node not in self._to_close and link.channel.write()
 
     def close(self, node: int, reason: NetworkError) -> None:
-        if node in self._links or node in self._connecting:
+        if node in self._links:
             self._to_close[node] = reason
 
     def poll(self, timeout: float) -> None:
-        self.connected, self.sent, self.received, self.disconnected = [], [], [], {}
-        for node, link in self._links.items():
-            if not link.broker.up:
-                self._to_close.setdefault(node, ConnectionFailed(f"broker {link.broker.id} closed the connection"))
-        lost, self._to_close = self._to_close, {}
-        for node in lost:
-            for table in (self._links, self._connecting, self._outbox):
-                table.pop(node, None)
-        self.disconnected = lost
-        self.sent = list(self._outbox)
-        for node in self.sent:
-            link = self._links[node]
-            try:
-                answer = self.take(node, link.broker, self._outbox.pop(node))
-            except HangUp:
-                self._to_close[node] = ConnectionFailed(f"broker {link.broker.id} closed the connection")
-                continue
-            if answer is not None:
-                link.answers.append(answer)
-        self.connected = [node for node, broker in self._connecting.items() if broker is not None]
-        for node in self.connected:
-            broker = self._connecting.pop(node)
-            assert broker is not None
-            self._links[node] = _Link(broker)
-        self.received = [
-            (node, memoryview(link.answers.popleft()))
-            for node, link in self._links.items()
-            if link.answers and not self.holding and link.broker.id not in self.held
-        ]
-        if not (self.disconnected or self.sent or self.connected or self.received or self._woken):
-            assert timeout < 1e8, "nothing would ever end this wait"
-            self.waits.append(timeout)
-            self.clock.advance(timeout)
+        self._clear()
+        to_close, self._to_close = self._to_close, {}
+        for node, reason in to_close.items():
+            self._end(node, reason)
+        self._wait(max(0.0, timeout))
         self._woken = False
-
-    def take(self, node: int, broker: SimulatedBroker, frame: bytes) -> bytes | None:
-        """A broker gets a request; what it answers at once."""
-        return broker.converse(self._links[node].session, frame, self.clock())
+        for link in list(self._links.values()):
+            self._serve(link)
 
     def wakeup(self) -> None:
         self._woken = True
         self.wakeups += 1
 
     def shutdown(self) -> None:
+        for link in self._links.values():
+            link.forget()
         self._links.clear()
+
+    # What happens
+
+    def take(self, link: Link, frame: bytes) -> bytes | None:
+        """A broker gets a request; what it answers at once."""
+        return link.broker.converse(link.session, frame, self.clock())
+
+    def _clear(self) -> None:
+        self._connected: list[int] = []
+        self._sent: list[int] = []
+        self._received: list[tuple[int, memoryview]] = []
+        self._disconnected: dict[int, OttlaError] = {}
+        self.connected: Sequence[int] = self._connected
+        self.sent: Sequence[int] = self._sent
+        self.received: Sequence[tuple[int, memoryview]] = self._received
+        self.disconnected: Mapping[int, OttlaError] = self._disconnected
+
+    def _wait(self, timeout: float) -> None:
+        """Let time pass until the client would be called, or its patience ends."""
+        began = self.clock()
+        end = began + timeout
+        self._happen()
+        while not self._stirred():
+            at = self.schedule.next_at
+            if at > end:
+                assert timeout < _FOREVER, "nothing would ever end this wait"
+                self.clock.advance(end - self.clock())
+                self.waits.append(timeout)
+                return
+            self.clock.advance(max(0.0, at - self.clock()))
+            self._happen()
+        if self.clock() > began:
+            self.waits.append(self.clock() - began)
+
+    def _happen(self) -> None:
+        self.schedule.run()
+        for link in self._links.values():
+            if not link.broker.up and link.established and link.ended is None:
+                link.cut(ConnectionFailed(f"broker {link.broker.id} closed the connection"))
+
+    def _stirred(self) -> bool:
+        """Whether a poll has something to tell, or to look at."""
+        if self._woken or self._disconnected:
+            return True
+        return any(
+            link.readable or link.writable or (link.established and not link.channel.ready)
+            for link in self._links.values()
+        )
+
+    def _serve(self, link: Link) -> None:
+        channel = link.channel
+        try:
+            if link.ended is not None and not link.established:
+                raise link.ended
+            if not channel.ready and channel.handshake():
+                self._connected.append(link.node)
+            if not channel.ready:
+                return
+            answer = channel.read() if link.readable else None
+            if answer is not None:
+                self._received.append((link.node, answer))
+            if channel.sending and channel.write():
+                self._sent.append(link.node)
+        except OttlaError as error:
+            self._end(link.node, error)
+
+    def _end(self, node: int, reason: OttlaError) -> None:
+        link = self._links.pop(node, None)
+        if link is not None:
+            link.channel.close()
+            self._disconnected[node] = reason
+
+    def _establish(self, link: Link, host: str, port: int) -> None:
+        """The answer to a connection's first packet has arrived."""
+        if host in self.untrusted:
+            link.ended = self.untrusted[host]
+        elif host in self.strangers:
+            link.ended = WrongProtocol(f"{host}:{port} answered with a TLS alert")
+        elif link.broker.up and host not in self.refusing:
+            link.established, link.used_at = True, self.clock()
+            self._watch_idle(link)
+        else:
+            link.ended = ConnectionFailed(f"could not connect to {host}:{port}: ECONNREFUSED")
+
+    def _watch_idle(self, link: Link) -> None:
+        if self.broker_idle == float("inf") or link.ended is not None:
+            return
+        left = link.used_at + self.broker_idle - self.clock()
+        if left > 0:
+            self.schedule.later(left, lambda: self._watch_idle(link))
+        else:
+            link.hang_up()
+
+    def _broker_at(self, host: str) -> SimulatedBroker:
+        brokers = self.cluster.brokers
+        node_id = int(host.removeprefix("broker-")) if host.startswith("broker-") else self.cluster.seed
+        return next(iter(brokers.values())) if node_id is None else brokers[node_id]
+
+    def _held(self, link: Link) -> bool:
+        return self.holding or link.broker.id in self.held
+
+    def _resolved(self, host: str) -> bool:
+        seconds = self.names.get(host, 0.0)
+        if not seconds:
+            return True
+        if host not in self._resolving:
+            self._resolving[host] = False
+            self.schedule.later(seconds, lambda: self._find(host))
+        if self._resolving[host]:
+            del self._resolving[host]  # as a resolver does: the next question asks again
+            return True
+        return False
+
+    def _find(self, host: str) -> None:
+        self._resolving[host] = True
+        self._woken = True

@@ -7,8 +7,6 @@ the brokers themselves: whatever is wrong in a log in the end, the producer did.
 
 from __future__ import annotations
 
-import heapq
-import random
 from collections import deque
 
 import attrs
@@ -19,6 +17,7 @@ from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.transactions import NEW_GENERATION
 
@@ -57,12 +56,9 @@ class StormyNetwork(SimulatedNetwork):
     """Calm while `weather` is None."""
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int) -> None:
-        super().__init__(cluster, clock)
-        self.random = random.Random(seed)
+        super().__init__(cluster, clock, seed=seed)
+        self.random = self.chance
         self.weather: Weather | None = None
-        self._due: list[tuple[float, int, int, object]] = []  # what happens later: at, number, node or broker, what
-        self._numbers = 0
-        self._held: dict[int, float] = {}  # when the last answer of a connection may come
 
     def calm(self) -> None:
         """No more bad weather; what was broken is mended."""
@@ -73,31 +69,33 @@ class StormyNetwork(SimulatedNetwork):
             broker.errand_codes.clear()
 
     def poll(self, timeout: float) -> None:
-        self._happen()
         if self.weather is not None:
             self._worsen(self.weather)
-        soonest = self._due[0][0] - self.clock() if self._due else float("inf")
-        super().poll(max(0.0, min(timeout, soonest)))
+        super().poll(timeout)
 
-    def take(self, node: int, broker: SimulatedBroker, frame: bytes) -> bytes | None:
-        weather = self.weather
+    def take(self, link: Link, frame: bytes) -> bytes | None:
+        weather, broker = self.weather, link.broker
         if weather is None:
-            return self._in_order(node, super().take(node, broker, frame))
+            return super().take(link, frame)
         draw = self.random.random()
         if draw < weather.lost_request:
-            self._lose(node, broker)
+            self._lose(link)
             if self.random.random() < weather.late_request and not self._too_harsh(frame):
-                self._later(self.random.uniform(0, 2 * weather.longest_delay), broker.id, frame)
+                seconds = self.random.uniform(0, 2 * weather.longest_delay)
+                self.later(seconds, lambda: broker.up and broker.answer(frame))  # to nobody
             return None
         if self.random.random() < weather.refused:
             self._refuse(broker)
-        answer = super().take(node, broker, frame)
+        answer = super().take(link, frame)
         broker.codes.clear()
         broker.errand_codes.clear()
         if draw < weather.lost_request + weather.lost_answer:
-            self._lose(node, broker)
+            self._lose(link)
             return None
-        return self._in_order(node, answer)
+        if answer is not None and self.random.random() < weather.delay:
+            link.answer(answer, delay=self.random.uniform(0, weather.longest_delay))
+            return None
+        return answer
 
     def _too_harsh(self, frame: bytes) -> bool:
         """Whether no producer could survive this, had it come late.
@@ -109,45 +107,13 @@ class StormyNetwork(SimulatedNetwork):
         old = self.cluster.transaction_version < NEW_GENERATION
         return key == INIT_PRODUCER_ID.key or (old and key in (END_TXN.key, TXN_OFFSET_COMMIT.key))
 
-    def _in_order(self, node: int, answer: bytes | None) -> bytes | None:
-        """Hold an answer back, perhaps; never past the next one of its connection."""
-        now, weather = self.clock(), self.weather
-        at = max(now, self._held.get(node, now))
-        if weather is not None and self.random.random() < weather.delay:
-            at = max(at, now + self.random.uniform(0, weather.longest_delay))
-        if answer is None or at <= now:
-            return answer
-        self._held[node] = at
-        self._later(at - now, node, (self._links.get(node), answer))
-        return None
-
     def _refuse(self, broker: SimulatedBroker) -> None:
         broker.codes.append(self.random.choice(PRODUCE_REFUSALS))
         for errand in ERRANDS:
             broker.errand_codes.setdefault(errand, deque()).append(self.random.choice(ERRAND_REFUSALS))
 
-    def _lose(self, node: int, broker: SimulatedBroker) -> None:
-        self._to_close[node] = ConnectionFailed(f"broker {broker.id} closed the connection")
-
-    def _later(self, seconds: float, node: int, what: object) -> None:
-        self._numbers += 1
-        heapq.heappush(self._due, (self.clock() + seconds, self._numbers, node, what))
-
-    def _happen(self) -> None:
-        now = self.clock()
-        while self._due and self._due[0][0] <= now:
-            _at, _number, node, what = heapq.heappop(self._due)
-            match what:
-                case bytes():
-                    broker = self.cluster.brokers[node]
-                    if broker.up:
-                        broker.answer(what)  # to nobody
-                case "up":
-                    self.cluster.brokers[node].up = True
-                case (link, bytes(answer)):
-                    current = self._links.get(node)
-                    if current is not None and current is link:
-                        current.answers.append(answer)
+    def _lose(self, link: Link) -> None:
+        link.cut(ConnectionFailed(f"broker {link.broker.id} closed the connection"))
 
     def _worsen(self, weather: Weather) -> None:
         draw = self.random.random
@@ -169,4 +135,4 @@ class StormyNetwork(SimulatedNetwork):
                 topic.epoch += 1
             if self.cluster.coordinates == broker.id:
                 self.cluster.coordinator = self.random.choice(others)
-            self._later(self.random.uniform(0.1, weather.longest_crash), broker.id, "up")
+            self.later(self.random.uniform(0.1, weather.longest_crash), lambda: setattr(broker, "up", True))

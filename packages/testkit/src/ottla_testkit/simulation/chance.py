@@ -1,0 +1,67 @@
+"""Random numbers of the simulation: the same ones for a seed with every version of Python.
+
+The standard generator promises that only for `random()`: how `choice` and `sample` draw from it may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_MASK: Final = (1 << 64) - 1
+
+
+class Chance:
+    """SplitMix64 with the methods of `random.Random` that the core and the simulation use."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed & _MASK
+        self._bits()  # neighbouring seeds begin apart
+
+    def fork(self) -> Chance:
+        """Another generator; what is drawn from it does not shift what is drawn from this one."""
+        return Chance(self._bits())
+
+    def random(self) -> float:
+        """A number from 0 up to, but without, 1."""
+        return (self._bits() >> 11) / (1 << 53)
+
+    def happens(self, probability: float) -> bool:
+        """True with this probability. Nothing is drawn for what never happens."""
+        return probability > 0 and self.random() < probability
+
+    def uniform(self, low: float, high: float) -> float:
+        """A number between two others."""
+        return low + (high - low) * self.random()
+
+    def randrange(self, stop: int) -> int:
+        """A whole number from 0 up to, but without, *stop*."""
+        return self._bits() % stop
+
+    def randint(self, low: int, high: int) -> int:
+        """A whole number between two others, both included."""
+        return low + self.randrange(high - low + 1)
+
+    def choice(self, population: Sequence[T]) -> T:
+        """One of these."""
+        return population[self.randrange(len(population))]
+
+    def shuffle(self, items: MutableSequence[T]) -> None:
+        """Put items into another order."""
+        for place in range(len(items) - 1, 0, -1):
+            other = self.randrange(place + 1)
+            items[place], items[other] = items[other], items[place]
+
+    def sample(self, population: Sequence[T], k: int) -> list[T]:
+        """So many different ones of these, in any order."""
+        items = list(population)
+        self.shuffle(items)
+        return items[:k]
+
+    def _bits(self) -> int:
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = ((self._state ^ (self._state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        return mixed ^ (mixed >> 31)

@@ -1,0 +1,234 @@
+"""One connection of a simulated network: bytes under way in both directions, on the test's clock.
+
+The client's end is the transport layer below the core's own `Channel`, which assembles answers and keeps what a write
+left over. Bytes of one direction never overtake each other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.errors import ConnectionFailed, OttlaError
+from ottla.interfaces import Buffer, Interest
+from ottla.selector.channel import Channel
+from ottla_testkit.simulation.brokers import SimulatedBroker
+from ottla_testkit.simulation.chance import Chance
+from ottla_testkit.simulation.login import HangUp, Session
+from ottla_testkit.simulation.schedule import Schedule
+
+LARGEST_REQUEST: Final = 100 * 1024 * 1024
+"""As `socket.request.max.bytes` of a broker."""
+
+LARGEST_ANSWER: Final = 128 * 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Wire:
+    """What lies between the client and a broker. The default is a broker on this machine with an idle network."""
+
+    round_trip: float = 0.0
+    jitter: float = 0.0
+    """Up to so many seconds more for each piece, in each direction."""
+    setup: float = 0.0
+    """So many seconds more until a connection is made."""
+    buffer: int | None = None
+    """Bytes that the socket takes ahead of the broker; None: any number."""
+    partly: float = 0.0
+    """How likely a write takes only a part of what it is given."""
+    nothing: float = 0.0
+    """How likely a write takes nothing."""
+    pieces: float = 0.0
+    """How likely an answer arrives in several pieces."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class Link:
+    """A connection with both of its ends. `take` gives a whole request to the broker and returns its answer."""
+
+    node: int
+    broker: SimulatedBroker
+    wire: Wire
+    schedule: Schedule
+    now: Callable[[], float]
+    chance: Chance
+    take: Callable[[Link, bytes], bytes | None]
+    held: Callable[[Link], bool]
+    takes: deque[int]
+    """How many bytes the next writes take, one after the other, whatever the chance says."""
+    session: Session = attrs.field(factory=Session)
+    established: bool = False
+    ended: OttlaError | None = None  # read after all that arrived before
+    out_vanishes: bool = False  # what the client sends arrives nowhere
+    back_vanishes: bool = False
+    channel: Channel = attrs.field(init=False)
+    used_at: float = 0.0
+    _forgotten: bool = False  # the client has closed it, or it was cut
+    _writable: bool = True
+    _unacknowledged: int = 0
+    _out_at: float = 0.0  # when the last byte arrives that is under way to the broker
+    _back_at: float = 0.0
+    _at_broker: bytearray = attrs.field(factory=bytearray)
+    _at_client: bytearray = attrs.field(factory=bytearray)
+
+    def __attrs_post_init__(self) -> None:
+        self.channel = Channel(self, peer=f"broker {self.broker.id}", max_answer_size=LARGEST_ANSWER)
+
+    @property
+    def readable(self) -> bool:
+        """Whether the system would announce it for reading."""
+        return not self.held(self) if self._at_client else self.ended is not None
+
+    @property
+    def writable(self) -> bool:
+        """Whether the system would announce it for an unfinished write."""
+        return self._writable and self.channel.sending
+
+    # What the test, or the broker, does
+
+    def answer(self, content: bytes, *, delay: float = 0.0) -> None:
+        """Send an answer to the client, in one piece or, by chance, in several."""
+        self.speak(len(content).to_bytes(4, "big") + content, delay=delay)
+
+    def speak(self, data: bytes, *, delay: float = 0.0) -> None:
+        """Send bytes to the client; what is sent later arrives later."""
+        for piece in self._cut_up(data):
+            self._back_at = max(self._back_at, self.now() + delay + self._way())
+            self.schedule.at(self._back_at, lambda piece=piece: self._arrive_at_client(piece))  # type: ignore[misc]
+
+    def hang_up(self, error: OttlaError | None = None) -> None:
+        """The broker closes: the client learns of it behind what was sent before."""
+        told = error or ConnectionFailed(f"broker {self.broker.id} closed the connection")
+        self._back_at = max(self._back_at, self.now() + self._way())
+        self.schedule.at(self._back_at, lambda: self._end(told))
+        self.out_vanishes = True
+
+    def cut(self, error: OttlaError) -> None:
+        """It breaks now: what is under way is lost in both directions, and what has arrived unread."""
+        self.out_vanishes = self.back_vanishes = True
+        self._at_client.clear()
+        self.ended = error
+
+    def forget(self) -> None:
+        """The client closes it. What the system had taken still arrives at the broker."""
+        self._forgotten = True
+
+    # The transport layer of the client's channel
+
+    def handshake(self) -> bool:
+        return self.established
+
+    def write(self, chunks: Sequence[Buffer]) -> int:
+        if not self._writable:
+            return 0
+        data = b"".join(chunks)
+        taken = self._room(len(data))
+        if taken:
+            self._depart(data[:taken])
+        if taken < len(data):
+            self._wait_for_room()
+        return taken
+
+    def flush(self) -> bool:
+        return True
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        if self._at_client:
+            if self.held(self):
+                return None
+            size = min(len(buffer), len(self._at_client))
+            buffer[:size] = self._at_client[:size]
+            del self._at_client[:size]
+            return size
+        if self.ended is not None:
+            raise self.ended
+        return None
+
+    def interest(self) -> Interest:
+        return Interest.NONE
+
+    def may_read(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.forget()
+
+    # What is under way
+
+    def _room(self, wanted: int) -> int:
+        wire = self.wire
+        room = wanted if wire.buffer is None else min(wanted, max(0, wire.buffer - self._unacknowledged))
+        if self.takes:
+            return min(room, self.takes.popleft())
+        if self.chance.happens(wire.nothing):
+            return 0
+        if room > 1 and self.chance.happens(wire.partly):
+            return self.chance.randint(1, room - 1)
+        return room
+
+    def _wait_for_room(self) -> None:
+        self._writable = False
+        if self.wire.buffer is None or self._unacknowledged < self.wire.buffer:
+            self.schedule.later(self.wire.round_trip, self._make_writable)
+
+    def _make_writable(self) -> None:
+        self._writable = True
+
+    def _depart(self, data: bytes) -> None:
+        self.used_at = self.now()
+        self._unacknowledged += len(data)
+        self._out_at = max(self._out_at, self.now() + self._way())
+        self.schedule.at(self._out_at, lambda: self._arrive_at_broker(data))
+
+    def _arrive_at_broker(self, data: bytes) -> None:
+        if self.out_vanishes or not self.broker.up:
+            return
+        self._at_broker += data
+        self.schedule.later(self.wire.round_trip / 2, lambda: self._acknowledge(len(data)))
+        while not self.out_vanishes and len(self._at_broker) >= 4:
+            size = int.from_bytes(self._at_broker[:4], "big", signed=True)
+            if not 0 <= size <= LARGEST_REQUEST:
+                self.hang_up()
+                return
+            if len(self._at_broker) < 4 + size:
+                return
+            frame = bytes(self._at_broker[4 : 4 + size])
+            del self._at_broker[: 4 + size]
+            self._ask(frame)
+
+    def _ask(self, frame: bytes) -> None:
+        self.used_at = self.now()
+        try:
+            answer = self.take(self, frame)
+        except HangUp:
+            self.hang_up()
+            return
+        if answer is not None:
+            self.answer(answer)
+
+    def _acknowledge(self, size: int) -> None:
+        self._unacknowledged -= size
+        self._writable = True
+
+    def _arrive_at_client(self, data: bytes) -> None:
+        self.used_at = self.now()
+        if not (self._forgotten or self.back_vanishes):
+            self._at_client += data
+
+    def _end(self, error: OttlaError) -> None:
+        if self.ended is None and not self.back_vanishes:
+            self.ended = error
+
+    def _way(self) -> float:
+        """How long the next piece takes from one end to the other."""
+        jitter = self.wire.jitter
+        return self.wire.round_trip / 2 + (self.chance.uniform(0, jitter) if jitter else 0.0)
+
+    def _cut_up(self, data: bytes) -> Sequence[bytes]:
+        if len(data) < 2 or not self.chance.happens(self.wire.pieces):
+            return [data]
+        cuts = sorted({self.chance.randint(1, len(data) - 1) for _ in range(3)})
+        return [data[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
