@@ -11,34 +11,28 @@ import pytest
 
 from ottla.batch import ProducerBatch
 from ottla.delivery import Delivery
-from ottla.interfaces import Buffer
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.section import Section
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
+from ottla_testkit.simulation import Link, SimulatedCluster, SimulatedNetwork
 from simulated_producer import Simulated, simulated
 
 ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
 """Each record is a batch."""
 
 
-class WritesAtOnce(SimulatedNetwork):
-    """Mostly a socket takes all of a request, and nothing tells of it later."""
+class Counting(SimulatedNetwork):
+    """Notes when brokers get requests, and how often the system is asked."""
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock) -> None:
         super().__init__(cluster, clock)
         self.polls = 0
         self.arrivals: list[float] = []  # when brokers got Produce requests
 
-    def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
-        link = self._links[node]
-        frame = b"".join(chunks)[4:]
+    def take(self, link: Link, frame: bytes) -> bytes | None:
         if int.from_bytes(frame[:2], "big") == PRODUCE.key:
             self.arrivals.append(self.clock())
-        answer = self.take(node, link.broker, frame)
-        if answer is not None:
-            link.answers.append(answer)
-        return True
+        return super().take(link, frame)
 
     def poll(self, timeout: float) -> None:
         self.polls += 1
@@ -50,7 +44,7 @@ class FarAway:
     """A producer whose brokers answer nothing from now on, and when they got requests since then."""
 
     world: Simulated
-    network: WritesAtOnce
+    network: Counting
 
     def send(self, partition: int = 0, *, key: bytes | None = None) -> Delivery:
         return self.world.producer.send("t", b"value", partition=None if key else partition, key=key)
@@ -72,8 +66,8 @@ class FarAway:
 @contextmanager
 def far_away(*leaders: int, answering: bool = False, **options: Any) -> Iterator[FarAway]:
     """A producer whose brokers have acknowledged a record of each partition."""
-    with simulated(*leaders, network=WritesAtOnce, **options) as world:
-        assert isinstance(world.network, WritesAtOnce)
+    with simulated(*leaders, network=Counting, **options) as world:
+        assert isinstance(world.network, Counting)
         for partition in range(len(leaders)):
             world.producer.send("t", b"first", partition=partition)
         world.settle()

@@ -30,7 +30,7 @@ from ottla.metrics import Tallies
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connection_log import ConnectionLog
 from ottla.network_client.connections import Connections
-from ottla.network_client.endings import never_reached, unheard, wordless
+from ottla.network_client.endings import forget_frames, never_reached, unheard, wordless
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
@@ -268,6 +268,7 @@ class NetworkClient:
 
     def _failed(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Note that a connection is gone, complete what it had in flight, and allow the next try after a backoff."""
+        forget_frames(error)
         if connection.unconfirmed is not None:
             logger.warning(
                 "%s: what was sent to %s with acks=0 may be lost: %s",

@@ -43,3 +43,15 @@ def unheard(error: ConnectionFailed) -> ConnectionFailed:
     )
     guess.__cause__ = error
     return guess
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error that is kept, and of its causes.
+
+    Their frames lead to the round in which the connection ended: they would keep its batches in memory until another
+    connection fails.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__

@@ -1,8 +1,8 @@
 """A network that exists only in a test: a `Selectable` without sockets, threads, or any time but the test's own.
 
 It is as unkind as a selector with real sockets: a request is mostly written at once, then nothing ends a wait but an
-answer. `packages/core/tests/test_selectable_contract.py` holds both to the same promises. A wait moves the clock to what
-happens next.
+answer. `test_selectable_contract.py` of the core holds both to the same promises. A wait moves the clock to the next
+event.
 """
 
 from __future__ import annotations

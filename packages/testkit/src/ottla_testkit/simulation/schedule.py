@@ -9,7 +9,7 @@ from ottla_testkit.manual_clock import ManualClock
 
 
 class Schedule:
-    """Actions by the moment at which they are due. Of two at the same moment, the first that was planned is the first."""
+    """Actions by the moment at which they are due; those of one moment in the order in which they were planned."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
