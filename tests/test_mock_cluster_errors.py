@@ -114,7 +114,9 @@ def test_a_retriable_error_that_never_ends_is_told_with_all_that_was_tried(
     assert 0.25 <= float(told[1]) + float(told[2]) < WAIT
 
 
-@pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+)
 def test_what_a_broker_wrote_but_did_not_acknowledge_may_have_been_kept(
     mock_cluster: MockCluster, code: ErrorCode
 ) -> None:

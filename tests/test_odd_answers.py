@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, Producer, TopicUnavailable
+from ottla.before_append import REFUSED_BEFORE_APPEND
 from ottla.protocol import PRODUCE
 from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
@@ -36,7 +37,7 @@ def test_every_final_error_is_named_at_the_first_attempt_and_the_next_record_goe
             assert error.__cause__.code is code
             assert code.name in str(error)
             assert error.attempts == 1
-            assert not error.possibly_persisted
+            assert error.possibly_persisted is (code not in REFUSED_BEFORE_APPEND)
             producer.send("t", b"next").result(WAIT)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.before_append import ANSWERED, Append
 from ottla.config.catalogue import SECTIONS, describe
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.option import option_of
@@ -84,7 +85,21 @@ CODES: Final = """\
 
 What brokers answer with, as of Kafka 4.3; written by `python tools/reference.py`, so do not edit. In a program they are
 members of `ottla.ErrorCode`, as `code` of a `BrokerError`. *again*: the same request may succeed later, so the producer
-sends it again; *stale*: what it believed of the cluster is old, so it asks for metadata first.
+sends it again; *stale*: what it believed of the cluster is old, so it asks for metadata first. *append*: whether a
+Produce request is answered with it [before or after the append](#before-or-after-the-append).
+"""
+
+APPENDS: Final = """\
+## Before or after the append
+
+A broker checks a batch, appends it, and then waits for its followers. Codes that it answers while it waits do not mean
+that the batch is not written. Only after the codes marked *before* is nothing of this attempt in the log; after any
+other a record that is given up has `possibly_persisted`, and its sequence numbers are not used for other records. The
+places are in the source of Kafka's broker. Codes whose place is *unknown* are not known to be answered to Produce
+requests: they count as *before or after*, and so do numbers that the producer does not know.
+
+| code | name | answered | by |
+|---|---|---|---|
 """
 
 
@@ -113,10 +128,14 @@ def configuration(root: Path) -> str:
 
 def error_codes() -> str:
     """The page of all codes."""
-    lines = [CODES, "| code | name | means | |", "|---|---|---|---|"]
+    lines = [CODES, "| code | name | means | | append |", "|---|---|---|---|---|"]
     for code in ErrorCode:
         marks = ", ".join(["again"] * code.retriable + ["stale"] * code.stale_metadata)
-        lines.append(f"| {code.value} | `{code.name}` | {code.meaning} | {marks} |")
+        lines.append(f"| {code.value} | `{code.name}` | {code.meaning} | {marks} | {ANSWERED[code].append.value} |")
+    lines += ["", APPENDS.rstrip("\n")]
+    for code, answered in ANSWERED.items():
+        if answered.append is not Append.UNKNOWN:
+            lines.append(f"| {code.value} | `{code.name}` | {answered.append.value} | {answered.places} |")
     return "\n".join([*lines, ""])
 
 

@@ -8,6 +8,7 @@ import pytest
 import zstandard
 
 from machine import Machine
+from ottla.before_append import REFUSED_BEFORE_APPEND
 from ottla.cluster import Broker
 from ottla.compressors.zstd import Zstd
 from ottla.delivery import Delivery
@@ -104,7 +105,7 @@ def test_a_final_error_fails_the_record_and_is_its_cause(code: ErrorCode) -> Non
     assert error is not None
     assert isinstance(error.__cause__, BrokerError)
     assert error.__cause__.code is code
-    assert not error.possibly_persisted
+    assert error.possibly_persisted is (code not in REFUSED_BEFORE_APPEND)
     assert produced(machine) == 1
 
 

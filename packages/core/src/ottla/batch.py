@@ -94,6 +94,7 @@ class ProducerBatch:
         "sealed",
         "stamp",
         "topic",
+        "unanswered",
         "undecided",
     )
 
@@ -110,7 +111,8 @@ class ProducerBatch:
         self.in_flight = False
         self._queued = 0.0
         self._flown = 0.0
-        self.undecided = False  # an attempt ended without an answer, or with one that leaves it open
+        self.unanswered = False  # an attempt ended without an answer
+        self.undecided = False  # an attempt did not end before the append for certain; later ones do not change that
         self.last_node: int | None = None
         self.leader_epoch = -1  # of its partition, as we knew it when the batch was last drained
         self.last_error: OttlaError | None = None
@@ -143,7 +145,11 @@ class ProducerBatch:
 
     @property
     def possibly_persisted(self) -> bool:
-        """Whether the broker may hold the batch although it never said so."""
+        """Whether a broker may hold the batch although none acknowledged it.
+
+        False only where each attempt ended before the append for certain: never written to a socket, or refused with a
+        code of `REFUSED_BEFORE_APPEND`.
+        """
         return self.in_flight or self.undecided
 
     @property
@@ -177,6 +183,7 @@ class ProducerBatch:
     def inherit(self, batch: ProducerBatch) -> None:
         """Take over what another batch, whose records these were, has been through."""
         self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
+        self.unanswered, self.undecided = batch.unanswered, batch.undecided
         self.leader_epoch = batch.leader_epoch
         self._queued, self._flown, self._since = batch._queued, batch._flown, batch._since
 

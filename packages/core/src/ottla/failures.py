@@ -68,7 +68,7 @@ def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) ->
             topic=batch.topic,
             partition=batch.partition,
             attempts=batch.attempts,
-            possibly_persisted=False,
+            possibly_persisted=batch.possibly_persisted,  # by an earlier attempt
         )
         for index, message in messages.items()
     }

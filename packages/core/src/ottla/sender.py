@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from ottla.accumulator import Ready, RecordAccumulator, has_new_leader
 from ottla.batch import ProducerBatch
+from ottla.before_append import REFUSED_BEFORE_APPEND
 from ottla.coordination import Coordination
 from ottla.delivery_log import DeliveryLog
 from ottla.departures import count_answer, count_request, count_retry
@@ -26,7 +27,7 @@ from ottla.protocol import PRODUCE
 from ottla.queues import FOREVER
 from ottla.splitting import Splitter
 from ottla.transaction_manager import OrderRefused, Sequences
-from ottla.verdicts import ORDER_REFUSED, VERDICTS, WRITTEN_PERHAPS, Verdict
+from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
 
 if TYPE_CHECKING:  # what transactions take to import is for those who have some
     from ottla.transaction_manager.manager import TransactionManager
@@ -232,6 +233,7 @@ class Sender:
                     self._note_late(batch, answers.get((batch.topic, batch.partition)))
                 continue
             if error is not None:
+                batch.unanswered |= completion.written
                 batch.undecided |= completion.written
                 outcome: Acknowledged | Failed | None = self._unanswered(batch, error, completion.now)
             elif answers is None:
@@ -256,11 +258,11 @@ class Sender:
         if isinstance(answer, Acknowledged):
             return answer
         if answer is None:
-            batch.undecided = True
+            batch.unanswered = batch.undecided = True
             return self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
         if self._sequences is not None and batch.stamp is not None and answer.code in ORDER_REFUSED:
             return self._out_of_order(self._sequences, batch, answer, now)
-        batch.undecided |= answer.code in WRITTEN_PERHAPS
+        batch.undecided |= answer.code not in REFUSED_BEFORE_APPEND
         error = BrokerError(answer.code, answer.message)
         verdict = VERDICTS[answer.code]
         match verdict:

@@ -38,12 +38,3 @@ VERDICTS: Final[Mapping[ErrorCode, Verdict]] = MappingProxyType({code: _verdict(
 
 ORDER_REFUSED: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """Codes that say: what should come before the batch is not there."""
-
-WRITTEN_PERHAPS: Final = frozenset(
-    {
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    }
-)
-"""Codes after which the leader's log may hold the batch although nothing confirms it."""

@@ -174,7 +174,8 @@ class BrokerError(OttlaError):
 class DeliveryFailed(OttlaError):
     """A queued record was given up after `attempts` requests; the cause is attached. Never raised by `send`.
 
-    `possibly_persisted` is True when the record had been sent and its answer never came: the broker may hold it.
+    `possibly_persisted` is True unless the record was never sent, or refused before the append for certain each time:
+    the broker may hold it. NOT_LEADER_OR_FOLLOWER, for one, comes from a leader that wrote the record, too.
     """
 
     def __init__(self, message: str, *, topic: str, partition: int, attempts: int, possibly_persisted: bool) -> None:

@@ -44,6 +44,7 @@ class _Numbers:
     any first number, and two batches under way at once could be written the wrong way round.
     `missing`: a batch was given up that may have been written or may not; so what comes next is not certain.
     `astray`: a broker refused the first batch in flight, for what should come before it is not there.
+    `parted`: a batch that may have been written was split, and no broker recognizes it in its parts.
     """
 
     owner: ProducerId
@@ -52,6 +53,7 @@ class _Numbers:
     known: bool = False
     missing: bool = False
     astray: bool = False
+    parted: bool = False
     on_the_wire: int = 0
     in_flight: list[ProducerBatch] = attrs.field(factory=list)
     passed: list[Stamp] = attrs.field(factory=list)
@@ -64,8 +66,8 @@ class _Numbers:
     @property
     def room(self) -> bool:
         """Whether a new batch may leave, and the first in flight be known again all the same."""
-        undecided = bool(self.in_flight) and self.in_flight[0].undecided
-        return not undecided and len(self.in_flight) + len(self.passed) < REMEMBERED
+        unanswered = bool(self.in_flight) and self.in_flight[0].unanswered
+        return not unanswered and len(self.in_flight) + len(self.passed) < REMEMBERED
 
     def begin(self, owner: ProducerId) -> None:
         """Count from 0 again, for another id or epoch."""
@@ -73,7 +75,7 @@ class _Numbers:
         self.owner = owner
         self.next = 0
         self.last_acknowledged = _NONE
-        self.missing = self.astray = False
+        self.missing = self.astray = self.parted = False
         self.passed.clear()
 
     def remove(self, batch: ProducerBatch, *, written: bool) -> bool:
@@ -201,6 +203,7 @@ class Sequences:
         for part in parts:
             part.stamp = stamp
             stamp = stamp.further(part.count)
+        numbers.parted |= batch.undecided
         place = numbers.in_flight.index(batch)
         numbers.in_flight[place : place + 1] = parts
 
@@ -214,9 +217,9 @@ class Sequences:
             # Behind one that was given up that is to be expected; else its leader has lost what it had.
             self.uncertain |= batch.stamp.sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return OrderRefused.LOST
-        if batch.undecided and (numbers.missing or numbers.passed):
+        if batch.undecided and (numbers.missing or numbers.passed or numbers.parted):
             # What it misses may be on its way yet, on a connection that we lost, and so may an earlier try of its own.
-            # Where newer ones were taken it is written, in all likelihood.
+            # Where newer ones were taken it is written, in all likelihood; a part, where the whole batch is.
             return OrderRefused.LOST
         numbers.astray = True
         self._in_doubt[batch.topic, batch.partition] = numbers

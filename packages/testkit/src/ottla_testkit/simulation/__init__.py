@@ -1,6 +1,6 @@
 """A cluster and a network in one thread, on a clock that the test moves: to unit-test whatever is above sockets."""
 
-from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster, SimulatedTopic
+from ottla_testkit.simulation.brokers import AfterAppend, SimulatedBroker, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.link import Link, Wire
 from ottla_testkit.simulation.login import Session, SimulatedLogin
@@ -8,6 +8,7 @@ from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.storm import StormyNetwork, Weather
 
 __all__ = [
+    "AfterAppend",
     "Chance",
     "Link",
     "Session",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -20,6 +20,7 @@ from ottla.protocol import (
     PRODUCE,
     ApiVersion,
     ApiVersionsResponse,
+    BatchIndexAndErrorMessage,
     FinalizedFeatureKey,
     LeaderIdAndEpoch,
     Message,
@@ -28,6 +29,7 @@ from ottla.protocol import (
     MetadataResponsePartition,
     MetadataResponseTopic,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -42,6 +44,18 @@ from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 ALL: Sequence[Message[Any, Any]] = (PRODUCE, METADATA, API_VERSIONS, *COORDINATING)
 MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in ALL}
+
+
+@attrs.frozen
+class AfterAppend:
+    """A code that is answered once the batch is written: by a leader that steps down or waits for its followers."""
+
+    code: int
+
+
+Scripted: TypeAlias = "int | AfterAppend | None"
+"""What a broker does with a Produce request: refuse it with a code before the append, or, with NONE, take it;
+answer a code after it; None: take it, and never answer."""
 
 FIRST_THAT_ADDS = 12
 """From this version on Produce makes partitions members of the transaction (KIP-890)."""
@@ -92,7 +106,7 @@ class SimulatedTopic:
 
 @attrs.define(kw_only=True, slots=False)
 class SimulatedBroker:
-    """One broker. `codes` are answered to Produce one after the other, then NONE; None: no answer at all.
+    """One broker. `codes` are what it does with one Produce request after the other; then it takes them.
 
     `errand_codes` are the same for other requests, by name: what they ask for is then not done.
     """
@@ -101,12 +115,13 @@ class SimulatedBroker:
     id: int
     up: bool = True
     silent: bool = False
-    codes: deque[ErrorCode | None] = attrs.field(factory=deque)
+    codes: deque[Scripted] = attrs.field(factory=deque)
     errand_codes: dict[str, deque[ErrorCode]] = attrs.field(factory=dict)
     requests: list[tuple[str, int]] = attrs.field(factory=list)
     throttle_ms: int = 0
     produce_version: int = -1  # of the last Produce request
     hints: bool = False  # say in Produce answers who leads (KIP-951)
+    named_records: Mapping[int, str] = attrs.field(factory=dict)  # whom it blames for INVALID_RECORD (KIP-467)
     magics: list[int] = attrs.field(factory=list)
     login: SimulatedLogin | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
@@ -174,42 +189,60 @@ class SimulatedBroker:
         )
 
     def _produce(self, request: ProduceRequest) -> ProduceResponse | None:
-        code = self.codes.popleft() if self.codes else ErrorCode.NONE
+        scripted = self.codes.popleft() if self.codes else ErrorCode.NONE
         responses = []
         for topic_data in request.topic_data:
             topic = self.cluster.topic(topic_data.name, topic_data.topic_id)
-            partitions = []
-            for data in topic_data.partition_data:
-                answered = code
-                if answered is ErrorCode.NONE and topic.leaders[data.index] != self.id:
-                    answered = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                base_offset = -1
-                if answered in (ErrorCode.NONE, None):
-                    for batch in parse_batches(data.records or b"", compressors={}):
-                        self.magics.append(batch.magic)
-                        refusal = self._admit(request.transactional_id, (topic.name, data.index), batch)
-                        if refusal is ErrorCode.NONE:
-                            refusal, offset = topic.append(data.index, batch)
-                            base_offset = offset if base_offset < 0 else base_offset
-                        answered = refusal or answered
-                told = self.hints and answered is ErrorCode.NOT_LEADER_OR_FOLLOWER
-                hint = LeaderIdAndEpoch(leader_id=topic.leaders[data.index], leader_epoch=topic.epoch)
-                partitions.append(
-                    PartitionProduceResponse(
-                        index=data.index,
-                        error_code=answered or ErrorCode.NONE,
-                        base_offset=base_offset,
-                        current_leader=hint if told else LeaderIdAndEpoch(),
-                    )
+            partitions = [
+                self._partition_answer(
+                    topic, data.index, *self._take(topic, data, request.transactional_id, scripted=scripted)
                 )
+                for data in topic_data.partition_data
+            ]
             responses.append(
                 TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id, partition_responses=partitions)
             )
         nodes = [NodeEndpoint(node_id=b.id, host=f"broker-{b.id}", port=9092) for b in self.cluster.brokers.values()]
-        if code is None:
+        if scripted is None:
             return None
         return ProduceResponse(
             responses=responses, throttle_time_ms=self.throttle_ms, node_endpoints=nodes if self.hints else []
+        )
+
+    def _take(
+        self, topic: SimulatedTopic, data: PartitionProduceData, transactional_id: str | None, *, scripted: Scripted
+    ) -> tuple[int, int]:
+        """What becomes of a partition's batches: the code that is answered, and where they are."""
+        if isinstance(scripted, int) and scripted != ErrorCode.NONE:
+            return scripted, -1
+        if topic.leaders[data.index] != self.id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
+        base_offset = -1
+        for batch in parse_batches(data.records or b"", compressors={}):
+            self.magics.append(batch.magic)
+            refusal = self._admit(transactional_id, (topic.name, data.index), batch)
+            if refusal is ErrorCode.NONE:
+                refusal, offset = topic.append(data.index, batch)
+                base_offset = offset if base_offset < 0 else base_offset
+            if refusal is not ErrorCode.NONE:
+                return refusal, -1
+        return (scripted.code, -1) if isinstance(scripted, AfterAppend) else (ErrorCode.NONE, base_offset)
+
+    def _partition_answer(
+        self, topic: SimulatedTopic, partition: int, code: int, base_offset: int
+    ) -> PartitionProduceResponse:
+        told = self.hints and code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        hint = LeaderIdAndEpoch(leader_id=topic.leaders[partition], leader_epoch=topic.epoch)
+        return PartitionProduceResponse(
+            index=partition,
+            error_code=code,
+            base_offset=base_offset,
+            current_leader=hint if told else LeaderIdAndEpoch(),
+            record_errors=[
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+                for index, message in self.named_records.items()
+                if code == ErrorCode.INVALID_RECORD
+            ],
         )
 
     def _admit(self, transactional_id: str | None, partition: tuple[str, int], batch: RecordBatch) -> ErrorCode:

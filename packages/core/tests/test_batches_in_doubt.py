@@ -1,0 +1,320 @@
+"""A batch that failed and may be written all the same: its numbers are not used again, and no later record is lost.
+
+Brokers answer some codes after the append, too. The next batch with the same numbers would be a repetition for them:
+acknowledged, and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ottla.before_append import REFUSED_BEFORE_APPEND
+from ottla.delivery import Delivery
+from ottla.errors import DeliveryFailed, DeliveryTimeout, ErrorCode, TransactionFailed
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
+from ottla_testkit.simulation import AfterAppend, SimulatedCluster
+from simulated_producer import Simulated, simulated
+
+ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
+"""Each record is a batch."""
+
+UNKNOWN_NUMBER = 31_999
+IN_DOUBT: Sequence[int] = [
+    *(code for code in ErrorCode if code not in REFUSED_BEFORE_APPEND and VERDICTS[code] is not Verdict.ACKNOWLEDGED),
+    UNKNOWN_NUMBER,
+]
+MOVED = [
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+]
+"""What a broker answers that appended a batch and lost its partition while it waited for the followers."""
+
+
+def name(code: int) -> str:
+    return code.name if isinstance(code, ErrorCode) else str(code)
+
+
+def epochs(world: Simulated, partition: int = 0) -> set[int]:
+    return {entry.epoch for entry in world.cluster.topics["t"].producers[partition].entries.values()}
+
+
+def failure(delivery: Delivery) -> DeliveryFailed:
+    error = delivery.exception(0)
+    assert error is not None
+    return error
+
+
+def move_out_of_reach(world: Simulated) -> None:
+    """Broker 2, which has all that 1 has, leads partition 0 now, and we cannot reach it."""
+    topic = world.cluster.topics["t"]
+    topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+    world.network.refusing.add("broker-2")
+    world.network.cut(2)
+
+
+# Without transactions
+
+
+@pytest.mark.rule("sender.retry.corrects", "batch.possibly")
+@pytest.mark.parametrize("code", IN_DOUBT, ids=name)
+def test_the_next_record_is_written_after_any_code_that_leaves_doubt(code: int) -> None:
+    with simulated(1, config=ONE_BY_ONE, retries=1) as world:
+        world.producer.send("t", b"before")
+        world.settle()
+        world.cluster.brokers[1].codes += [AfterAppend(code), ErrorCode.NOT_ENOUGH_REPLICAS]
+        doubtful = world.producer.send("t", b"doubtful")
+        world.run_until(doubtful.done)
+        world.cluster.brokers[1].codes.clear()
+        following = world.producer.send("t", b"following")
+        world.settle()
+
+        assert failure(doubtful).possibly_persisted
+        assert world.log() == [b"before", b"doubtful", b"following"]
+        assert following.result(0).offset == 2
+        assert epochs(world) == {1}
+
+
+@pytest.mark.rule("sender.retry.corrects", "batch.possibly")
+@pytest.mark.parametrize("code", sorted(REFUSED_BEFORE_APPEND - ORDER_REFUSED), ids=name)
+def test_numbers_are_used_again_after_a_code_that_comes_before_the_append(code: ErrorCode) -> None:
+    with simulated(1, config=ONE_BY_ONE, retries=1) as world:
+        world.producer.send("t", b"before")
+        world.settle()
+        world.cluster.brokers[1].codes += [code, code]
+        refused = world.producer.send("t", b"refused")
+        world.run_until(refused.done)
+        world.cluster.brokers[1].codes.clear()
+        following = world.producer.send("t", b"following")
+        world.settle()
+
+        assert not failure(refused).possibly_persisted
+        assert world.log() == [b"before", b"following"]
+        assert following.result(0).offset == 1
+        assert epochs(world) == {0}
+
+
+@pytest.mark.rule("sender.retry.corrects", "accumulator.expire.sequence")
+@pytest.mark.parametrize("code", MOVED, ids=name)
+def test_a_record_that_expires_behind_a_moved_leader_does_not_swallow_the_next(code: ErrorCode) -> None:
+    with simulated(1, 2, config=ONE_BY_ONE, delivery_timeout_ms=20_000, request_timeout_ms=5_000) as world:
+        for partition in (0, 1):
+            world.producer.send("t", b"before", partition=partition)
+        world.settle()
+        world.cluster.brokers[1].codes.append(AfterAppend(code))
+        doubtful = world.producer.send("t", b"doubtful", partition=0)
+        world.run_until(lambda: len(world.log()) == 2)
+        move_out_of_reach(world)
+        world.run_until(doubtful.done)
+        world.network.refusing.clear()
+        following = world.producer.send("t", b"following", partition=0)
+        world.settle()
+
+        assert isinstance(failure(doubtful), DeliveryTimeout)
+        assert failure(doubtful).possibly_persisted
+        assert world.log() == [b"before", b"doubtful", b"following"]
+        assert following.result(0).offset == 2
+
+
+@pytest.mark.rule("batch.possibly")
+@pytest.mark.parametrize("acks", ["all", "1"])
+def test_without_numbers_the_doubt_is_told_all_the_same(acks: str) -> None:
+    with simulated(1, enable_idempotence=False, acks=acks, retries=0) as world:
+        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)]
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+        assert failure(delivery).possibly_persisted
+        assert "the broker may hold them" in str(failure(delivery))
+
+
+@pytest.mark.rule("batch.possibly")
+def test_records_that_a_broker_names_may_be_written_by_an_earlier_try() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.REQUEST_TIMED_OUT)]
+        world.cluster.brokers[1].codes += [ErrorCode.INVALID_RECORD]
+        world.cluster.brokers[1].named_records = {0: "no key"}
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+        assert "the broker refused the record" in str(failure(delivery))
+        assert failure(delivery).possibly_persisted
+        assert world.log() == [b"v"]
+
+
+@pytest.mark.rule("sender.retry.corrects")
+def test_a_leader_that_moves_and_acknowledges_in_the_end_costs_no_epoch() -> None:
+    with simulated(1, 2, config=ONE_BY_ONE) as world:
+        for partition in (0, 1):
+            world.producer.send("t", b"before", partition=partition)
+        world.settle()
+        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        deliveries = [world.producer.send("t", b"%d" % number, partition=0) for number in range(8)]
+        world.run_until(lambda: len(world.log()) == 2)
+        topic = world.cluster.topics["t"]
+        topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+        world.settle()
+
+        assert [delivery.exception(0) for delivery in deliveries] == [None] * 8
+        assert world.log() == [b"before", *(b"%d" % number for number in range(8))]
+        assert epochs(world) == {0}
+
+
+@pytest.mark.rule("accumulator.order.window")
+def test_behind_a_try_after_a_moved_leader_others_leave_at_once() -> None:
+    with simulated(1, 2, config=ONE_BY_ONE) as world:
+        for partition in (0, 1):
+            world.producer.send("t", b"before", partition=partition)
+        world.settle()
+        topic = world.cluster.topics["t"]
+        topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+        moved = world.producer.send("t", b"0", partition=0)
+        world.run_until(lambda: world.metadata.cluster.leader("t", 0) == 2)
+        world.network.held.add(2)
+        later = [world.producer.send("t", b"%d" % number, partition=0) for number in range(1, 9)]
+        world.run_until(lambda: moved._batch.in_flight)
+        world.pass_time(1.0)
+
+        assert sum(delivery._batch.in_flight for delivery in (moved, *later)) == 5
+        world.network.held.clear()
+        world.settle()
+        assert world.log() == [b"before", *(b"%d" % number for number in range(9))]
+        assert epochs(world) == {0}
+
+
+# Parts
+
+
+@pytest.mark.rule("batch.possibly")
+def test_parts_of_a_batch_in_doubt_are_in_doubt() -> None:
+    with simulated(1, linger_ms=10, enable_idempotence=False, retries=3) as world:
+        world.cluster.brokers[1].codes += [
+            AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            ErrorCode.MESSAGE_TOO_LARGE,
+            ErrorCode.INVALID_RECORD,
+            ErrorCode.INVALID_RECORD,
+        ]
+        deliveries = [world.producer.send("t", bytes(100)) for _ in range(2)]
+        world.settle()
+
+        assert [failure(delivery).possibly_persisted for delivery in deliveries] == [True, True]
+
+
+@pytest.mark.rule("sender.retry.stamp", "sender.retry.corrects")
+def test_a_written_batch_that_is_split_later_is_not_written_again_in_parts() -> None:
+    with simulated(1, linger_ms=10) as world:
+        world.producer.send("t", b"before")
+        world.settle()
+        world.cluster.brokers[1].codes += [
+            AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            ErrorCode.MESSAGE_TOO_LARGE,  # max.message.bytes was lowered meanwhile
+        ]
+        values = [b"%d" % number * 50 for number in range(6)]
+        deliveries = [world.producer.send("t", value) for value in values]
+        world.settle()
+        following = world.producer.send("t", b"following")
+        world.settle()
+
+        assert all(failure(delivery).possibly_persisted for delivery in deliveries)
+        assert world.log() == [b"before", *values, b"following"]
+        assert following.result(0).offset == 7
+
+
+@pytest.mark.rule("accumulator.split.order")
+def test_an_unwritten_batch_in_doubt_that_is_split_is_written_in_parts() -> None:
+    with simulated(1, linger_ms=10) as world:
+        world.producer.send("t", b"before")
+        world.settle()
+        world.cluster.brokers[1].codes += [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE]
+        values = [b"%d" % number * 50 for number in range(6)]
+        deliveries = [world.producer.send("t", value) for value in values]
+        world.settle()
+
+        assert [delivery.exception(0) for delivery in deliveries] == [None] * 6
+        assert world.log() == [b"before", *values]
+        assert epochs(world) == {0}
+
+
+# In transactions
+
+
+def transactional(*, version: int, oldest: bool = False) -> SimulatedCluster:
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.create("t", 1, 2)
+    cluster.transaction_version = version
+    cluster.coordinator = 1
+    if oldest:  # before KIP-360
+        for broker in cluster.brokers.values():
+            broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
+    return cluster
+
+
+def spoil_a_transaction(world: Simulated, code: ErrorCode) -> Delivery:
+    """A transaction is committed; of the next one a record is written, and given up."""
+    producer = world.producer
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"before", partition=0)
+    producer.commit_transaction()
+    producer.begin_transaction()
+    world.cluster.brokers[1].codes.append(AfterAppend(code))
+    doubtful = producer.send("t", b"doubtful", partition=0)
+    world.run_until(lambda: len(world.log()) == 2)
+    move_out_of_reach(world)
+    world.run_until(doubtful.done)
+    world.network.refusing.clear()
+    return doubtful
+
+
+EXPIRING = {"delivery.timeout.ms": 20_000, "request.timeout.ms": 5_000, "transactional.id": "x"}
+
+
+@pytest.mark.rule("sender.retry.corrects")
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("code", MOVED, ids=name)
+def test_after_an_abort_in_doubt_the_next_transaction_keeps_its_records(version: int, code: ErrorCode) -> None:
+    with simulated(cluster=transactional(version=version), config=EXPIRING) as world:
+        doubtful = spoil_a_transaction(world, code)
+        world.producer.abort_transaction()
+        world.producer.begin_transaction()
+        following = world.producer.send("t", b"following", partition=0)
+        world.producer.commit_transaction()
+
+        assert failure(doubtful).possibly_persisted
+        assert following.result(0).offset == 2
+        assert world.cluster.topics["t"].committed(0) == [b"before", b"following"]
+
+
+@pytest.mark.rule("sender.retry.corrects")
+def test_where_brokers_give_no_epoch_a_doubt_is_aborted_and_then_fatal() -> None:
+    with simulated(cluster=transactional(version=0, oldest=True), config=EXPIRING) as world:
+        spoil_a_transaction(world, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        world.producer.abort_transaction()
+        world.producer.begin_transaction()
+        following = world.producer.send("t", b"following", partition=0)
+        with pytest.raises(TransactionFailed, match=r"needs another epoch.*before 2\.5"):
+            world.producer.commit_transaction()
+        world.settle()
+
+        assert following.exception(0) is not None
+        assert world.cluster.topics["t"].committed(0) == [b"before"]
+        assert not world.cluster.topics["t"].undecided[0]
+
+
+def test_where_brokers_give_no_epoch_certain_refusals_are_survived() -> None:
+    with simulated(cluster=transactional(version=0, oldest=True), config=EXPIRING) as world:
+        producer = world.producer
+        producer.init_transactions()
+        producer.begin_transaction()
+        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        refused = producer.send("t", b"refused", partition=0)
+        world.run_until(refused.done)
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"following", partition=0)
+        producer.commit_transaction()
+
+        assert world.cluster.topics["t"].committed(0) == [b"following"]

@@ -1,0 +1,56 @@
+"""Every code says whether it can be answered for a batch that is written, and where Kafka's source says so."""
+
+from __future__ import annotations
+
+from ottla.before_append import ANSWERED, REFUSED_BEFORE_APPEND, Append
+from ottla.errors import ErrorCode
+from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
+
+
+def test_every_code_says_when_it_is_answered() -> None:
+    assert list(ANSWERED) == list(ErrorCode)
+
+
+def test_only_these_codes_are_certain_to_come_before_the_append() -> None:
+    assert {code.name for code in REFUSED_BEFORE_APPEND} == {
+        "MESSAGE_TOO_LARGE",
+        "INVALID_TOPIC_EXCEPTION",
+        "RECORD_LIST_TOO_LARGE",
+        "NOT_ENOUGH_REPLICAS",
+        "INVALID_REQUIRED_ACKS",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "INVALID_TIMESTAMP",
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_TXN_STATE",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "CONCURRENT_TRANSACTIONS",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "UNKNOWN_PRODUCER_ID",
+        "UNSUPPORTED_COMPRESSION_TYPE",
+        "INVALID_RECORD",
+        "PRODUCER_FENCED",
+        "UNKNOWN_TOPIC_ID",
+        "TRANSACTION_ABORTABLE",
+    }
+
+
+def test_a_code_whose_place_is_not_known_is_not_certain() -> None:
+    unplaced = {code for code, answered in ANSWERED.items() if "`" not in answered.places}
+
+    assert not unplaced & REFUSED_BEFORE_APPEND
+    assert {ANSWERED[code].append for code in unplaced} == {Append.UNKNOWN, Append.EITHER}
+
+
+def test_what_counts_as_acknowledged_is_answered_after_the_append() -> None:
+    acknowledged = {code for code, verdict in VERDICTS.items() if verdict is Verdict.ACKNOWLEDGED}
+
+    assert {ANSWERED[code].append for code in acknowledged} == {Append.AFTER}
+
+
+def test_a_refused_order_and_a_refused_size_are_answered_before_the_append() -> None:
+    too_large = {code for code, verdict in VERDICTS.items() if verdict is Verdict.TOO_LARGE}
+
+    assert ORDER_REFUSED | too_large <= REFUSED_BEFORE_APPEND
