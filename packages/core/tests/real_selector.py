@@ -58,19 +58,15 @@ class Shutdown:
 def make_selector(
     *,
     transport: Transport | None = None,
-    max_idle: float = 60.0,
     send_buffer: int = 16_384,
     receive_buffer: int = -1,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Selector:
     """A selector with settings as a test wants them."""
     return Selector(
         transport=transport or PlaintextTransport(),
         send_buffer_bytes=send_buffer,
         receive_buffer_bytes=receive_buffer,
-        max_idle=max_idle,
         max_answer_size=10_000_000,
-        clock=clock,
     )
 
 

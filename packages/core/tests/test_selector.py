@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ottla.errors import ConnectionFailed, ConnectionRetired
+from ottla.errors import ConnectionFailed
 from ottla.interfaces import Interest, Target, TransportLayer
 from ottla.selectable import Address
 from ottla.selector import Selector
@@ -131,24 +131,6 @@ def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
     peer.close()
 
     assert events.disconnected == {1: reason}
-
-
-@pytest.mark.rule("selector.idle.one")
-def test_the_connection_that_was_idle_longest_is_closed_one_in_a_round(listener: socket.socket) -> None:
-    selector = make_selector(max_idle=0.0)
-    with contextlib.closing(Shutdown(selector)):
-        host, port = listener.getsockname()
-        for node in (1, 2):
-            selector.connect(node, Target(socket.AF_INET, (host, port)), host, port)
-        rounds: list[list[int]] = []
-        deadline = time.monotonic() + HANG_GUARD
-        while sum(map(len, rounds)) < 2:
-            assert time.monotonic() < deadline
-            selector.poll(0.05)
-            rounds.append(list(selector.disconnected))
-            assert all(isinstance(error, ConnectionRetired) for error in selector.disconnected.values())
-
-    assert max(map(len, rounds)) == 1
 
 
 @pytest.mark.rule("selector.wakeup")

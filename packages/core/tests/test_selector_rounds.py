@@ -1,4 +1,4 @@
-"""One round of the selector: whom it serves, in which order, how long it waits, whom it retires."""
+"""One round of the selector: whom it serves, in which order, how long it waits."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.errors import ConnectionRetired
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
 from ottla.selector import Selector
-from ottla_testkit.manual_clock import ManualClock
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from real_selector import HANG_GUARD, Events, Shutdown, connect, framed, make_selector
 
@@ -464,76 +462,3 @@ def test_a_wait_without_end_is_cut_to_what_the_system_takes(selector: Selector) 
     for timeout in (float("inf"), 1e12):
         selector.wakeup()
         selector.poll(timeout)
-
-
-# Idle connections
-
-
-class Idling:
-    """Connections 1 and 2 on a clock that the test moves; nobody may be idle for more than a minute."""
-
-    def __init__(self, listener: socket.socket, *, max_idle: float = 60.0) -> None:
-        self.clock = ManualClock()
-        self.selector = make_selector(max_idle=max_idle, clock=self.clock)
-        self.events, self.one = connect(self.selector, listener, node=1)
-        self.clock.advance(10)
-        _events, self.two = connect(self.selector, listener, node=2)
-
-    def close(self) -> None:
-        self.selector.shutdown()
-        self.one.close()
-        self.two.close()
-
-
-@pytest.mark.rule("selector.idle.oldest", "selector.idle.one")
-def test_the_connection_unused_for_longest_is_retired_first_and_one_a_round(listener: socket.socket) -> None:
-    with contextlib.closing(Idling(listener)) as idling:
-        idling.one.sendall(framed(b"used"))
-        idling.events.until(lambda: idling.events.received)
-        idling.clock.advance(61)
-        retired = []
-        for _ in range(3):
-            idling.selector.poll(0.0)
-            retired.append([(node, type(error)) for node, error in idling.selector.disconnected.items()])
-
-    assert retired == [[(2, ConnectionRetired)], [(1, ConnectionRetired)], []]
-
-
-@pytest.mark.rule("selector.idle.served")
-def test_a_connection_that_is_served_in_this_very_round_is_not_idle(
-    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with contextlib.closing(Idling(listener)) as idling:
-        for peer in (idling.one, idling.two):
-            peer.sendall(framed(b"here"))
-        select = idling.selector._watch.select
-
-        def late(timeout: float | None = None) -> object:
-            events = select(timeout)
-            idling.clock.advance(61)  # as after a long wait
-            return events
-
-        monkeypatch.setattr(idling.selector._watch, "select", late)
-        idling.events.until(lambda: len(idling.events.received) == 2)
-
-    assert not idling.events.disconnected
-
-
-@pytest.mark.rule("selector.idle.served")
-def test_a_connection_whose_request_is_under_way_is_not_idle(listener: socket.socket) -> None:
-    with contextlib.closing(Idling(listener)) as idling:
-        idling.clock.advance(61)
-        for node in (1, 2):
-            assert idling.selector.send(node, [framed(b"request")])  # all of it: no event will tell of the socket
-        for _ in range(3):
-            idling.selector.poll(0.0)
-            assert not idling.selector.disconnected
-
-
-@pytest.mark.rule("selector.idle.off")
-def test_without_a_limit_no_connection_is_retired(listener: socket.socket) -> None:
-    with contextlib.closing(Idling(listener, max_idle=-0.001)) as idling:
-        idling.clock.advance(1e9)
-        idling.events.poll(0.0)
-
-    assert not idling.events.disconnected

@@ -68,7 +68,7 @@ def connect(settings: Mapping[str, Any]) -> Connections:
     config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
     clock = time.monotonic
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
-    selector = _selector(config.connection, plugins.transport, clock)
+    selector = _selector(config.connection, plugins.transport)
     metadata = _metadata(config, selector.wakeup, backoff, clock)
     client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
@@ -79,7 +79,7 @@ def connect(settings: Mapping[str, Any]) -> Connections:
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:
     clock = time.monotonic
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
-    selector = _selector(config.connection, plugins.transport, clock)
+    selector = _selector(config.connection, plugins.transport)
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
     helm = Helm(
         run=lambda now, until: sender.run_once(now, until=until),
@@ -144,14 +144,12 @@ def _metadata(
     )
 
 
-def _selector(connection: ConnectionConfig, transport: Transport, clock: Callable[[], float]) -> Selector:
+def _selector(connection: ConnectionConfig, transport: Transport) -> Selector:
     return Selector(
         transport=transport,
         send_buffer_bytes=connection.send_buffer_bytes,
         receive_buffer_bytes=connection.receive_buffer_bytes,
-        max_idle=connection.connections_max_idle,
         max_answer_size=MAX_ANSWER_SIZE,
-        clock=clock,
     )
 
 
@@ -180,6 +178,7 @@ def _client(
         client_id=client_id,
         max_in_flight=config.delivery.max_in_flight,
         request_timeout=connection.request_timeout,
+        max_idle=connection.connections_max_idle,
         reconnect_backoff=Backoff(initial=connection.reconnect_backoff, maximum=connection.reconnect_backoff_max),
         canonical_bootstrap=connection.dns_lookup is DnsLookup.RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY,
         rebootstraps=config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP,

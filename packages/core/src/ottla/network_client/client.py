@@ -30,7 +30,7 @@ from ottla.metrics import Tallies
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connection_log import ConnectionLog
 from ottla.network_client.connections import Connections
-from ottla.network_client.endings import forget_frames, never_reached, unheard, wordless
+from ottla.network_client.endings import ended_unused, forget_frames, never_reached, told, unheard, wordless
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
@@ -59,6 +59,7 @@ class NetworkClient:
         client_id: str,
         max_in_flight: int,
         request_timeout: float,
+        max_idle: float = float("inf"),
         reconnect_backoff: Backoff,
         setup_backoff: Backoff,
         authentication: Authentication | None = None,
@@ -73,6 +74,7 @@ class NetworkClient:
         self._client_id = client_id
         self._max_in_flight = max_in_flight
         self._request_timeout = request_timeout
+        self._max_idle = max_idle
         self._reconnect_backoff = reconnect_backoff
         self._setup_backoff = setup_backoff
         self._canonical_bootstrap = canonical_bootstrap
@@ -269,7 +271,8 @@ class NetworkClient:
     def _failed(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Note that a connection is gone, complete what it had in flight, and allow the next try after a backoff."""
         forget_frames(error)
-        if connection.unconfirmed is not None:
+        if connection.unconfirmed is not None and now < connection.unconfirmed.deadline:
+            # Later than that the peer has had its time to serve or refuse it: the end says nothing about it any more.
             logger.warning(
                 "%s: what was sent to %s with acks=0 may be lost: %s",
                 self._client_id,
@@ -279,9 +282,15 @@ class NetworkClient:
         if self._logins is not None:
             self._logins.abandon(connection)
         self._count_end(connection, error)
+        harmless = ended_unused(connection, error)
         unanswered = connection.lost()
         if isinstance(error, ConnectionRetired):
-            logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
+            logger.debug("%s: %s", self._client_id, told(connection, error))
+        elif harmless:
+            logger.debug("%s: %s; no request was under way", self._client_id, told(connection, error))
+            connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
+            connection.last_failure = error
+            self._metadata.request_update()  # perhaps the broker is shutting down, and others lead now
         else:
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
             self._log.failed(connection, self._with_remedy(connection, error), now)
@@ -410,6 +419,7 @@ class NetworkClient:
             )
         )
         connection.writing = True
+        connection.idle_at = now + self._max_idle
         if self._selector.send(connection.broker.id, [size.to_bytes(4, "big") + header, *body]):
             if request.answered:
                 connection.writing = False
@@ -448,11 +458,13 @@ class NetworkClient:
         for node in (*written, *self._selector.sent):
             connection = self._connections[node]
             connection.writing = False
+            connection.idle_at = now + self._max_idle
             if connection.in_flight and not connection.in_flight[-1].request.answered:
                 sent = connection.in_flight.pop()
                 if sent.reader is not None:
                     sent.reader(memoryview(b""), now)
                     continue
+                connection.heard = True  # a listener that wants a login would have hung up
                 self._answered(connection, now)
                 connection.unconfirmed = sent
                 self._complete(sent.request, node, now)
@@ -460,6 +472,7 @@ class NetworkClient:
     def _take_answers(self, now: float) -> None:
         for node, frame in self._selector.received:
             connection = self._connections[node]
+            connection.idle_at = now + self._max_idle
             self._tallies.node(node).answers.add(len(frame) + 4)
             try:
                 self._pair(connection, frame, now)
@@ -541,6 +554,7 @@ class NetworkClient:
             tallies = self._tallies.producer
             (tallies.renewals if connection.stage is Stage.RENEWING else tallies.logins).add(1)
         connection.stage = Stage.READY
+        connection.idle_at = now + self._max_idle
         connection.refusal = None
         connection.heard = False
         self._accepted = connection.reached = True
@@ -562,7 +576,7 @@ class NetworkClient:
             return wordless(error)
         if self._logins is not None:
             return self._logins.end_of(connection, error, now)
-        return error if connection.heard else unheard(error)
+        return error if connection.heard or not connection.in_flight else unheard(error)
 
     def _greet_connected(self, now: float) -> None:
         for node in self._selector.connected:
@@ -578,13 +592,17 @@ class NetworkClient:
                 self._go_on_connecting(connection, now)
 
     def _time_out(self, now: float) -> None:
-        """Give up what takes too long; what has arrived is read first."""
+        """Give up what takes too long, and retire what is idle; what has arrived is read first."""
         answered = {node for node, _frame in self._selector.received}
+        idle: list[Connection] = []
         for connection in self._connections:
             if connection.next_deadline() > now or connection.closing:
                 continue
             if connection.broker.id in answered:
                 continue  # more may have arrived with it, and a poll gives one answer of each connection
+            if connection.stage is Stage.READY and not connection.in_flight:
+                idle.append(connection)
+                continue
             if not connection.setting_up or now < connection.setup_deadline:
                 waited = self._request_timeout
                 name = connection.in_flight[0].request.message.name
@@ -596,6 +614,14 @@ class NetworkClient:
                 self._failed(connection, error, now)  # there is nothing to close yet
             else:
                 self.drop(connection, error)
+        for connection in sorted(idle, key=lambda each: each.idle_at):
+            self._retire(connection)
+
+    def _retire(self, connection: Connection) -> None:
+        """Close a connection that had nothing to do for `connections.max.idle.ms`."""
+        # What was sent with acks=0 was written so long ago, and the broker kept the connection: that is no loss.
+        connection.unconfirmed = None
+        self.drop(connection, ConnectionRetired(f"{connection.broker} had no request for connections.max.idle.ms"))
 
     def _due_at(self, now: float) -> float:
         """When the client itself has something to do again."""

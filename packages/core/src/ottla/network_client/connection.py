@@ -60,6 +60,7 @@ class Connection:
     reached: bool = False  # it was ready once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
+    idle_at: float = float("inf")  # when connections.max.idle.ms are over, if it has nothing to do until then
     host: str = ""  # the name that certificate or principal should have there
     login: Login | None = None
     renew_at: float = float("inf")
@@ -128,9 +129,13 @@ class Connection:
             self.unconfirmed, self.asked_to_confirm = None, False
 
     def next_deadline(self) -> float:
-        """When something of this connection times out."""
+        """When something of this connection times out, or when it has been idle for too long."""
+        if self.stage is Stage.READY:
+            return self.in_flight[0].deadline if self.in_flight else self.idle_at
+        if self.stage is Stage.DISCONNECTED:
+            return float("inf")
         oldest = self.in_flight[0].deadline if self.in_flight else float("inf")  # all may take equally long
-        return min(oldest, self.setup_deadline) if self.setting_up else oldest
+        return min(oldest, self.setup_deadline)
 
     def lost(self) -> Sequence[InFlight]:
         """Forget the connection; returns the requests that now have no answer, in order."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from ottla.errors import BrokersUnreachable, ConnectionFailed, OttlaError
-from ottla.network_client.connection import Connection
+from ottla.errors import BrokersUnreachable, ConnectionFailed, OttlaError, SessionExpired
+from ottla.network_client.connection import Connection, Stage
 
 
 def told(connection: Connection, error: OttlaError) -> str:
     """An error with the broker that it is about, once."""
     broker, text = str(connection.broker), str(error)
     return text if text.startswith(broker) else f"{broker}: {text}"
+
+
+def ended_unused(connection: Connection, error: OttlaError) -> bool:
+    """Whether the peer has ended a connection on which nothing was under way: brokers do that to idle ones."""
+    return (
+        connection.stage is Stage.READY
+        and not connection.in_flight
+        and not connection.closing
+        and type(error) in (ConnectionFailed, SessionExpired)
+    )
 
 
 def wordless(error: ConnectionFailed) -> ConnectionFailed:

@@ -1,4 +1,4 @@
-"""Many connections at once: connect, hand shake, write, read, close what is idle, and say what happened.
+"""Many connections at once: connect, hand shake, write, read, close, and say what happened.
 
 It knows nothing of requests: what goes out is chunks, what comes in is frames.
 """
@@ -11,13 +11,12 @@ import logging
 import selectors
 import socket
 import sys
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
 
-from ottla.errors import ConnectionFailed, ConnectionRetired, NameResolutionFailed, NetworkError, OttlaError
+from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.selectable import Address
 from ottla.selector.channel import Channel
@@ -63,18 +62,13 @@ class Selector:
         transport: Transport,
         send_buffer_bytes: int,
         receive_buffer_bytes: int,
-        max_idle: float,
         max_answer_size: int,
-        clock: Callable[[], float],
     ) -> None:
         self._transport = transport
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
-        self._max_idle = max_idle
         self._max_answer_size = max_answer_size
-        self._clock = clock
         self._connections: dict[int, _Connection] = {}
-        self._last_used: OrderedDict[int, float] = OrderedDict()
         self._begun: list[_Connection] = []  # connected without waiting
         self._to_close: dict[int, OttlaError] = {}
         self._wakeup_pending = False
@@ -115,7 +109,6 @@ class Selector:
             raise ConnectionFailed(f"could not connect to {peer}: no socket: {cause}") from cause
         connection = _Connection(node=node, sock=sock, host=host, port=port, peer=peer)
         self._connections[node] = connection
-        self._last_used[node] = self._clock()
         try:
             self._prepare(sock)
             result = sock.connect_ex(target.sockaddr)
@@ -137,7 +130,6 @@ class Selector:
         channel = connection.channel
         assert channel is not None, "nothing is sent before the connection is ready"
         channel.send(chunks)
-        self._used(node, self._clock())
         if node not in self._to_close and self._write(connection, channel):
             return True
         self._watch_for(connection, connection.events | selectors.EVENT_WRITE)
@@ -158,7 +150,6 @@ class Selector:
         if self._begun or impatient or self._disconnected:
             timeout = 0.0
         events = self._watch.select(min(max(timeout, 0.0), _LONGEST_WAIT))
-        now = self._clock()
         begun, self._begun = self._begun, []
         masks = dict.fromkeys(impatient, 0) | dict.fromkeys(begun, selectors.EVENT_WRITE)
         for key, mask in events:
@@ -168,13 +159,7 @@ class Selector:
                 masks[key.data] = mask
         for connection, mask in masks.items():
             if connection.node in self._connections:
-                self._used(connection.node, now)
                 self._advance(connection, mask)
-        self._close_one_idle(now)
-
-    def _used(self, node: int, now: float) -> None:
-        self._last_used[node] = now
-        self._last_used.move_to_end(node)
 
     def wakeup(self) -> None:
         """End the current or next wait at once; cheap when called again before that."""
@@ -288,7 +273,6 @@ class Selector:
     def _release(self, connection: _Connection) -> None:
         self._watch_for(connection, 0)
         del self._connections[connection.node]
-        del self._last_used[connection.node]
         self._to_close.pop(connection.node, None)
         if connection.channel is not None:
             try:
@@ -313,15 +297,6 @@ class Selector:
             self._wake_reader.recv(4096)
         # Only now: a wakeup that came while the bytes were read is dropped, and this round serves it anyhow.
         self._wakeup_pending = False
-
-    def _close_one_idle(self, now: float) -> None:
-        """Close the connection that nobody used for the longest time, if that is too long."""
-        if self._max_idle < 0 or not self._last_used:
-            return
-        node, used_at = next(iter(self._last_used.items()))
-        if now - used_at > self._max_idle:
-            peer = self._connections[node].peer
-            self._end(node, ConnectionRetired(f"the connection to {peer} was idle for connections.max.idle.ms"))
 
 
 def _peer(target: Target, host: str, port: int) -> str:

@@ -1,0 +1,287 @@
+"""Connections that nothing uses: when they are retired, and what is logged when a broker ends one."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from machine import Machine
+from ottla.errors import ConnectionFailed, ConnectionRetired
+from ottla_testkit.simulation import SimulatedCluster
+from simulated_producer import simulated
+
+
+def machine_with_topic(*leaders: int, **settings: float) -> Machine:
+    """A machine that has a connection to each leader of topic t, and none to a bootstrap server."""
+    cluster = SimulatedCluster.of(*sorted(set(leaders)))
+    cluster.create("t", *leaders)
+    machine = Machine(cluster, **settings)  # type: ignore[arg-type]  # every setting is a number
+    machine.metadata.use("t", machine.clock())
+    for partition in range(len(leaders)):
+        machine.send(b"first", partition=partition)
+    machine.settle()
+    return machine
+
+
+def until(machine: Machine, moment: float) -> None:
+    """Rounds until a moment on the clock."""
+    while machine.clock() < moment:
+        machine.sender.run_once(machine.clock(), until=moment)
+
+
+def deliver(machine: Machine, partition: int) -> None:
+    machine.send(b"value", partition=partition)
+    machine.settle()
+
+
+def ends(machine: Machine, seconds: float) -> list[list[int]]:
+    """The connections that end in this time, poll by poll."""
+    seen = []
+    end = machine.clock() + seconds
+    while machine.clock() < end:
+        machine.sender.run_once(machine.clock(), until=end)
+        if machine.network.disconnected:
+            seen.append(list(machine.network.disconnected))
+    return seen
+
+
+# Retired by us
+
+
+@pytest.mark.rule("network.idle.oldest", "network.idle.due")
+def test_connections_are_retired_on_time_though_nothing_else_happens() -> None:
+    machine = machine_with_topic(1, 2, 3, max_idle=60.0)
+    used_at = {}
+    for broker in (2, 1, 3):
+        until(machine, machine.clock() + 10.0)
+        deliver(machine, broker - 1)
+        used_at[broker] = machine.clock()
+    machine.network.waits.clear()
+    ended_at: dict[int, float] = {}
+    last_due = machine.clock() + 60.0
+    while machine.clock() <= last_due and len(ended_at) < 3:
+        machine.round()
+        ended_at.update(dict.fromkeys(machine.network.disconnected, machine.clock()))
+
+    assert list(ended_at) == [2, 1, 3]
+    assert ended_at == pytest.approx({broker: at + 60.0 for broker, at in used_at.items()})
+    assert len(machine.network.waits) == 3
+    assert all(isinstance(error, ConnectionRetired) for error in machine.network.disconnected.values())
+
+
+@pytest.mark.rule("network.idle.due")
+def test_all_connections_that_are_idle_for_too_long_are_retired_in_one_poll() -> None:
+    machine = machine_with_topic(1, 2, 3, max_idle=60.0)
+    for partition in (2, 0, 1):
+        deliver(machine, partition)
+        machine.clock.advance(1.0)
+    machine.clock.advance(70.0)
+
+    assert ends(machine, 5.0) == [[3, 1, 2]]
+
+
+@pytest.mark.rule("network.idle.served")
+def test_a_connection_that_is_served_in_this_very_poll_is_not_idle() -> None:
+    machine = machine_with_topic(1, max_idle=60.0)
+    machine.network.held.add(1)
+    delivery = machine.send(b"value")
+    until(machine, machine.clock() + 25.0)
+    machine.clock.advance(36.0)
+    machine.network.held.clear()
+    machine.round()
+    assert delivery.done()
+    answered_at = machine.clock()
+    until(machine, answered_at + 59.0)
+
+    assert machine.client._connections[1].stage.value == "ready"
+    assert ends(machine, 2.0) == [[1]]
+
+
+@pytest.mark.rule("network.idle.served")
+def test_a_connection_with_a_request_under_way_is_not_idle() -> None:
+    machine = machine_with_topic(1, max_idle=5.0, request_timeout=30.0)
+    machine.network.held.add(1)
+    delivery = machine.send(b"slow")
+    connects = machine.network.connects
+    until(machine, machine.clock() + 20.0)
+    machine.network.held.clear()
+    machine.settle()
+
+    assert delivery.exception() is None
+    assert machine.log() == [b"first", b"slow"]
+    assert machine.network.connects == connects
+
+
+@pytest.mark.rule("network.idle.oldest")
+def test_a_retired_connection_is_made_again_at_once_when_it_is_needed() -> None:
+    machine = machine_with_topic(1, max_idle=60.0)
+    until(machine, machine.clock() + 61.0)
+    needed_at = machine.clock()
+    deliver(machine, 0)
+
+    assert machine.clock() == needed_at
+    assert machine.log() == [b"first", b"value"]
+
+
+@pytest.mark.rule("network.idle.off")
+def test_without_a_limit_no_connection_is_retired() -> None:
+    with simulated(1, config={"connections.max.idle.ms": -1, "metadata.max.age.ms": 10**9}) as world:
+        world.producer.send("t", b"value")
+        world.settle()
+        world.clock.advance(100_000.0)
+        world.round(until=world.clock())
+        world.round(until=world.clock())
+
+        assert not world.network.disconnected
+
+
+def test_the_configuration_says_when_a_connection_is_idle() -> None:
+    with simulated(1, config={"connections.max.idle.ms": 7_000}) as world:
+        world.producer.send("t", b"value")
+        world.settle()
+        used_at = world.clock()
+        world.run_until(lambda: world.network.disconnected)
+
+        assert world.clock() == pytest.approx(used_at + 7.0)
+
+
+@pytest.mark.rule("network.idle.quiet")
+def test_retiring_a_connection_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    machine = machine_with_topic(1, max_idle=60.0)
+    caplog.clear()
+    until(machine, machine.clock() + 61.0)
+
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert lines == [("DEBUG", "test: broker 1 at broker-1:9092 had no request for connections.max.idle.ms")]
+
+
+# Ended by a broker
+
+
+def loud(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno > logging.DEBUG]
+
+
+@pytest.mark.rule("network.idle.quiet")
+def test_brokers_that_end_idle_connections_are_no_outage(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1, 2, 3)
+    caplog.set_level(logging.DEBUG)
+    caplog.clear()
+    for broker in (1, 2, 3):
+        machine.network.cut(broker)
+    until(machine, machine.clock() + 2.0)
+    for partition in range(3):
+        deliver(machine, partition)
+
+    assert loud(caplog) == []
+    assert caplog.text.count("no request was under way") == 3
+    assert not machine.metadata.last_error
+    assert [len(machine.log(partition=partition)) for partition in range(3)] == [2, 2, 2]
+
+
+@pytest.mark.rule("network.idle.quiet")
+def test_an_end_with_a_request_under_way_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1)
+    machine.network.held.add(1)
+    machine.send(b"value")
+    until(machine, machine.clock() + 1.0)
+    caplog.clear()
+    machine.network.cut(1)
+    machine.round()
+
+    assert any("broker 1 closed the connection" in line for line in loud(caplog))
+    assert machine.client._connections[1].failures == 1
+
+
+@pytest.mark.rule("network.idle.quiet")
+def test_the_first_failure_after_a_quiet_end_is_logged_as_the_first(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1, 2)
+    caplog.clear()
+    machine.network.refusing |= {"broker-1"}
+    machine.network.cut(1)
+    until(machine, machine.clock() + 1.0)
+    machine.send(b"value")
+    until(machine, machine.clock() + 1.0)
+
+    assert any("could not connect to broker-1:9092" in line for line in loud(caplog))
+
+
+@pytest.mark.rule("network.idle.quiet")
+def test_a_quiet_end_asks_for_metadata_and_connects_again_after_the_backoff() -> None:
+    machine = machine_with_topic(1, 2)
+    machine.network.cut(1)
+    machine.client.poll(0.0, machine.clock())
+
+    assert machine.metadata.due_at() <= machine.clock() + 0.12
+    assert machine.client.ready_at(1, machine.clock()) == pytest.approx(machine.clock() + 0.05)
+
+
+@pytest.mark.rule("network.idle.quiet")
+def test_an_answer_that_nothing_asked_for_is_no_quiet_end(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1)
+    caplog.clear()
+    machine.network._links[1].answers.append(b"\0\0\0\1")
+    until(machine, machine.clock() + 1.0)
+
+    assert any("nothing asked for" in line for line in loud(caplog))
+
+
+# What nobody answers
+
+
+@pytest.mark.rule("network.acks-0")
+def test_retiring_a_connection_with_acks_0_is_not_told_as_a_loss(caplog: pytest.LogCaptureFixture) -> None:
+    config = {"acks": 0, "connections.max.idle.ms": 700, "metadata.max.age.ms": 10**6}
+    with simulated(1, config=config) as world:
+        world.producer.send("t", b"value")
+        world.settle()
+        world.run_until(lambda: world.network.disconnected)
+
+        assert isinstance(world.network.disconnected[1], ConnectionRetired)
+        assert world.log() == [b"value"]
+        world.producer.close()
+    assert loud(caplog) == []
+
+
+@pytest.mark.rule("network.acks-0")
+@pytest.mark.parametrize(("seconds", "warned"), [(29.0, True), (31.0, False)])
+def test_what_was_written_may_be_lost_for_as_long_as_a_request_may_take(
+    seconds: float, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = machine_with_topic(1, acks=0, request_timeout=30.0)
+    deliver(machine, 0)
+    until(machine, machine.clock() + seconds)
+    caplog.clear()
+    machine.network._to_close[1] = ConnectionFailed("broker 1 closed the connection")
+    machine.round()
+
+    assert any("with acks=0 may be lost" in line for line in loud(caplog)) is warned
+
+
+@pytest.mark.rule("network.acks-0", "network.lost.wordless")
+def test_nobody_is_sent_to_look_for_a_login_after_records_were_written(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(2, acks=0)
+    for _ in range(100):
+        deliver(machine, 0)
+    machine.network.cut(2)
+    until(machine, machine.clock() + 1.0)
+
+    assert "may be lost: broker 2 closed the connection" in caplog.text
+    assert "login" not in caplog.text
+
+
+@pytest.mark.rule("network.lost.wordless")
+def test_a_listener_that_hangs_up_on_the_first_request_may_want_a_login(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine(SimulatedCluster.of(1))
+    broker = machine.cluster.brokers[1]
+    while not machine.client._accepted:
+        machine.round()
+    broker.silent = True
+    while broker.requests[-1][0] != "Metadata":
+        machine.round()
+    machine.network.cut(1)
+    machine.round()
+
+    assert "a listener that wants a login does that" in caplog.text
