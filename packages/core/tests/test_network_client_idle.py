@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from machine import Machine
-from ottla.errors import ConnectionFailed, ConnectionRetired
+from ottla.errors import ConnectionRetired
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import simulated
 
@@ -222,7 +222,7 @@ def test_a_quiet_end_asks_for_metadata_and_connects_again_after_the_backoff() ->
 def test_an_answer_that_nothing_asked_for_is_no_quiet_end(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
     caplog.clear()
-    machine.network._links[1].answers.append(b"\0\0\0\1")
+    machine.network.link(1).answer(b"\0\0\0\1")
     until(machine, machine.clock() + 1.0)
 
     assert any("nothing asked for" in line for line in loud(caplog))
@@ -254,7 +254,7 @@ def test_what_was_written_may_be_lost_for_as_long_as_a_request_may_take(
     deliver(machine, 0)
     until(machine, machine.clock() + seconds)
     caplog.clear()
-    machine.network._to_close[1] = ConnectionFailed("broker 1 closed the connection")
+    machine.network.cut(1)
     machine.round()
 
     assert any("with acks=0 may be lost" in line for line in loud(caplog)) is warned
