@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections import deque
+from contextlib import suppress
 
 import pytest
 
 from machine import Machine
-from ottla.errors import ErrorCode
+from ottla.buffer_pool import BufferPool
+from ottla.cluster import Topic
+from ottla.errors import BufferExhausted, ErrorCode
+from ottla.memory_log import MemoryLog
+from ottla.network_client.metadata_log import MetadataLog
+from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster
+from simulated_producer import Simulated
 
 LOUD = ("INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -131,3 +140,152 @@ def test_nothing_is_logged_while_nothing_fails(caplog: pytest.LogCaptureFixture)
         machine.run(1.0)
 
     assert lines(caplog) == []
+
+
+@pytest.mark.rule("metadata.log")
+def test_a_missing_topic_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+    log = MetadataLog(client_id="test")
+    missing = Topic(name="absent", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for tenth in range(400):
+        log.answered({"absent": missing}, tenth / 10)
+        log.write(tenth / 10)
+    log.answered({"absent": Topic(name="absent", leaders=(1,), epochs=(0,))}, 40.2)
+    log.write(40.2)
+
+    told = lines(caplog)
+    assert [level for level, _message in told] == ["WARNING", "WARNING", "INFO"]
+    assert told[0][1].startswith("test: records for topic 'absent' have to wait: UNKNOWN_TOPIC_OR_PARTITION (3): ")
+    assert "still have to wait, after 30.0 s and 300 more answers" in told[1][1]
+    assert told[2][1] == "test: topic 'absent' can be used again, after 40.2 s"
+
+
+@pytest.mark.rule("metadata.log")
+def test_a_missing_topic_that_is_given_up_has_a_last_line_too(caplog: pytest.LogCaptureFixture) -> None:
+    log = MetadataLog(client_id="test")
+    log.answered({"absent": Topic(name="absent", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}, 0.0)
+    log.write(0.0)
+
+    log.write(300.0)
+
+    assert lines(caplog)[-1] == (
+        "INFO",
+        "test: topic 'absent' is not asked for any more; it could not be used for 300.0 s",
+    )
+    assert not log
+
+
+@pytest.mark.rule("metadata.log")
+def test_partitions_without_a_leader_have_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1, 1, 1))
+    caplog.clear()
+    topic = machine.cluster.topics["t"]
+    topic.leaders[1] = topic.leaders[2] = -1
+    machine.metadata.request_update()
+    machine.run(3.0)
+    topic.leaders[1] = topic.leaders[2] = 1
+    machine.run(2.0)
+
+    told = lines(caplog)
+    assert [level for level, _message in told] == ["WARNING", "INFO"]
+    assert "records for topic 't' have to wait: 2 of 3 partitions have no leader (1, 2)" in told[0][1]
+
+
+@pytest.mark.rule("metadata.log")
+def test_hundreds_of_topics_without_a_leader_share_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    caplog.clear()
+    for number in range(200):
+        machine.cluster.create(f"t{number}", -1)
+        machine.metadata.use(f"t{number}", machine.clock())
+    machine.run(3.0)
+
+    [(level, message)] = lines(caplog)
+    assert level == "WARNING"
+    assert "records for 200 topics ('t" in message
+
+
+@pytest.mark.rule("metadata.log")
+def test_a_cluster_that_nobody_can_ask_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1)
+    machine.network.refusing.add("seed")
+    machine.send(b"a")
+    machine.run(20.0)
+    machine.network.refusing.clear()
+
+    machine.settle()
+
+    told = [message for _level, message in lines(caplog) if "metadata" in message]
+    assert len(told) == 2
+    assert "no broker can be asked; last error: could not connect to seed:9092" in told[0]
+    assert told[1].startswith("test: metadata arrives again, after 2")
+
+
+@pytest.mark.rule("pool.log")
+def test_memory_that_is_exhausted_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1, buffer_memory=20_000)
+    warm(machine)
+    machine.cluster.brokers[1].up = False
+    machine.network.cut(1)
+    caplog.clear()
+    with suppress(BufferExhausted):
+        while True:
+            machine.send(bytes(1_000))
+    machine.run(10.0)
+    machine.cluster.brokers[1].up = True
+    machine.settle()
+    machine.round()
+
+    told = [(level, message) for level, message in lines(caplog) if "buffer.memory" in message]
+    assert [level for level, _message in told] == ["WARNING", "INFO"]
+    assert "0 call(s) of send wait and 1 were refused: all 20000 bytes are held" in told[0][1]
+    assert "1 call(s) of send were refused" in told[1][1]
+
+
+@pytest.mark.rule("pool.log")
+def test_one_long_wait_for_memory_is_told_and_many_short_ones_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    pool = BufferPool(100, clock=clock)
+    log = MemoryLog(pool, client_id="test")
+    pool.reserve(100, timeout=0.0)
+
+    def wait() -> None:
+        threading.Thread(target=pool.reserve, args=(100,), kwargs={"timeout": 60.0}, daemon=True).start()
+
+    for _ in range(20):  # a wait each second, and each of them ends
+        before = pool.first_in_line
+        wait()
+        while pool.first_in_line is before:
+            pass
+        clock.advance(1.0)
+        log.look(clock())
+        pool.release(100)
+    assert lines(caplog) == []
+
+    wait()
+    while pool.first_in_line is None:
+        pass
+    for _ in range(7):
+        log.look(clock())
+        clock.advance(1.0)
+    pool.release(100)
+    log.look(clock())
+
+    assert [level for level, _message in lines(caplog)] == ["WARNING", "INFO"]
+    assert "buffer.memory is exhausted for 5.0 s, 1 call(s) of send wait" in lines(caplog)[0][1]
+
+
+@pytest.mark.rule("sender.log.coordinator")
+def test_a_coordinator_that_is_not_there_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+    world = Simulated(1, config={"transactional.id": "tx", "client.id": "me"})
+    refusals = deque([ErrorCode.COORDINATOR_NOT_AVAILABLE] * 30)
+    world.cluster.brokers[1].errand_codes["FindCoordinator"] = refusals
+
+    world.producer.init_transactions()
+    world.round(until=world.clock())
+
+    told = lines(caplog)
+    assert [level for level, _message in told] == ["WARNING", "INFO"]
+    assert "me: FindCoordinator requests fail for 1." in told[0][1]
+    assert "COORDINATOR_NOT_AVAILABLE" in told[0][1]
+    assert "me: FindCoordinator requests succeed again, after " in told[1][1]
+    world.producer.close()

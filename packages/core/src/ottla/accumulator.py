@@ -123,6 +123,11 @@ class RecordAccumulator:
         self._wake = wake
         self._clock = clock
 
+    @property
+    def pool(self) -> BufferPool:
+        """The memory of what is queued."""
+        return self._pool
+
     def on_failure(self, let_go: Callable[[], object]) -> None:
         """Have *let_go* called when a batch has failed; nothing but deliveries may keep such a batch."""
         self._settlement.on_failure = let_go

@@ -205,7 +205,9 @@ def _sender(
     coordination = (
         None
         if numbering.agenda is None
-        else Coordination(agenda=numbering.agenda, client=client, metadata=metadata, accumulator=accumulator)
+        else Coordination(
+            agenda=numbering.agenda, client=client, metadata=metadata, accumulator=accumulator, client_id=client_id
+        )
     )
     return Sender(
         accumulator=accumulator,

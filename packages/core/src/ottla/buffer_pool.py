@@ -45,6 +45,19 @@ class BufferPool:
         """How many threads wait for memory."""
         return len(self._waiters)
 
+    @property
+    def first_in_line(self) -> object | None:
+        """Stands for the longest wait: the same object until that wait ends; None: nobody waits."""
+        try:
+            return self._waiters[0]
+        except IndexError:
+            return None
+
+    @property
+    def refusals(self) -> int:
+        """How many calls got no memory in their time."""
+        return self._tallies.memory_refusals.count
+
     def try_reserve(self, size: int) -> bool:
         """Take *size* bytes if they are free and nobody waits; never blocks."""
         with self._lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from ottla.accumulator import RecordAccumulator
+from ottla.coordination_log import CoordinationLog
 from ottla.errors import AbortableError, ConnectionFailed, OttlaError, UnsupportedVersion
 from ottla.metadata import Metadata
 from ottla.network_client import Completion, NetworkClient, Request
@@ -18,12 +19,19 @@ class Coordination:
     """One errand at a time. For the I/O thread."""
 
     def __init__(
-        self, *, agenda: Agenda, client: NetworkClient, metadata: Metadata, accumulator: RecordAccumulator
+        self,
+        *,
+        agenda: Agenda,
+        client: NetworkClient,
+        metadata: Metadata,
+        accumulator: RecordAccumulator,
+        client_id: str = "",
     ) -> None:
         self._agenda = agenda
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
+        self._log = CoordinationLog(client_id=client_id)
 
     @property
     def idle(self) -> bool:
@@ -41,6 +49,8 @@ class Coordination:
     def run(self, now: float) -> float:
         """Ask what is to be asked now, judge what is queued; returns when to come again at the latest."""
         agenda = self._agenda
+        if self._log:
+            self._log.write(now)
         agenda.note_level(self._client.features.levels.get("transaction.version", 0))
         if self._metadata.hopeless is not None:
             agenda.lose_hope(self._metadata.hopeless)
@@ -48,7 +58,8 @@ class Coordination:
             self._judge_queued()  # an abort may be asked for as soon as nothing is left of its transaction
         errand = agenda.next_errand(now, settled=not self._accumulator.incomplete)
         self._judge_queued()  # what it found may have ended the transaction
-        return agenda.due_at() if errand is None else self._ask(errand, now)
+        due_at = agenda.due_at() if errand is None else self._ask(errand, now)
+        return min(due_at, self._log.due_at()) if self._log else due_at
 
     def _judge_queued(self) -> None:
         stance, cause = self._agenda.stance, self._agenda.cause
@@ -74,6 +85,7 @@ class Coordination:
                 return self._client.ready_at(node, now)
             self._metadata.request_update()
             self._agenda.lose(errand, ConnectionFailed(f"broker {node} cannot be reached"), now)
+            self._log.note(errand.message.name, self._agenda, now)
             return self._agenda.due_at()
         if self._client.offered(node, errand.message) is None:
             self._agenda.reject(
@@ -98,3 +110,4 @@ class Coordination:
             self._agenda.lose(errand, completion.error, completion.now)
         else:
             self._agenda.answer(errand, completion.answer, completion.now)
+        self._log.note(errand.message.name, self._agenda, completion.now)

@@ -124,10 +124,12 @@ class Outages(Generic[S, R]):
     """What fails, by subject (a partition, a broker, a topic) and grouped by reason. For one thread.
 
     False while nothing fails and nothing is left to log. Thousands of subjects that fail for one reason make one line,
-    and then one after each gap; a subject whose failure was logged is logged again when it works.
+    and then one after each gap; a subject whose failure was logged is logged again when it works. What is over within
+    *patience* seconds is not logged.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: float = 0.0) -> None:
+        self._patience = patience
         self._outages: dict[S, _Outage[S, R]] = {}
         self._groups: dict[R, _Group[S, R]] = {}
         self._recovered: _Ended[S] = _Ended()
@@ -143,17 +145,19 @@ class Outages(Generic[S, R]):
     def __len__(self) -> int:
         return len(self._outages)
 
-    def failed(self, subject: S, reason: R, error: object, now: float) -> None:
-        """Note a failure. Subjects with one *reason* share their lines."""
+    def failed(self, subject: S, reason: R, error: object, now: float, *, began: float | None = None) -> None:
+        """Note a failure. Subjects with one *reason* share their lines. *began*: when it was, if that is not now."""
         group = self._groups.get(reason)
         if group is None:
             group = self._groups[reason] = _Group(reason=reason)
         outage = self._outages.get(subject)
         if outage is None:
-            outage = self._outages[subject] = _Outage(group=group, began=now, failed_at=now)
+            outage = self._outages[subject] = _Outage(group=group, began=now if began is None else began, failed_at=now)
         if subject not in group.subjects:
             outage.group.subjects.pop(subject, None)
             outage.group = group
+            if not group.subjects:
+                group.next_at = max(group.next_at, outage.began + self._patience)
             group.subjects[subject] = None
             group.news = True
         outage.failed_at = now

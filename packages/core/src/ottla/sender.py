@@ -17,6 +17,7 @@ from ottla.delivery_log import DeliveryLog
 from ottla.departures import count_answer, count_request, count_retry
 from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, SecurityRefused, UnsupportedVersion
 from ottla.failures import expired, given_up, refused_records
+from ottla.memory_log import MemoryLog
 from ottla.metadata import Metadata
 from ottla.metrics import Tallies
 from ottla.network_client import Completion, NetworkClient
@@ -75,6 +76,7 @@ class Sender:
         self._transactions = transactions
         self._tallies = tallies or Tallies()
         self._log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
+        self._memory_log = MemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight: dict[ProducerBatch, None] = {}
         self._oldest_in_flight = FOREVER  # none was created before
         self.late_answers = 0
@@ -112,6 +114,7 @@ class Sender:
         if lost:
             until = min(until, lost.due_at())
         now = self._client.poll(until - now, now)
+        self._memory_log.look(now)
         if self._log:
             self._log.write(now)
         if lost:

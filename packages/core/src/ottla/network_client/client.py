@@ -211,6 +211,8 @@ class NetworkClient:
             if self._log:
                 self._log.write(now)
         self._run_completions()
+        if self._upkeep.log:
+            self._upkeep.log.write(now)
         return now
 
     def confirm(self, now: float) -> bool:
@@ -628,6 +630,8 @@ class NetworkClient:
         due = min((connection.next_deadline() for connection in self._connections), default=float("inf"))
         if self._log:
             due = min(due, self._log.due_at())
+        if self._upkeep.log:
+            due = min(due, self._upkeep.log.due_at())
         return min(due, self._upkeep.due_at(now))
 
 

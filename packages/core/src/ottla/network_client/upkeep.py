@@ -13,6 +13,7 @@ from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.metadata import Metadata
 from ottla.network_client.connection import Connection
 from ottla.network_client.connections import Connections
+from ottla.network_client.metadata_log import MetadataLog
 from ottla.network_client.metadata_wire import metadata_request, read_answer
 from ottla.network_client.request import Completion, Request
 
@@ -57,6 +58,7 @@ class Upkeep:
         self._asked = False
         self._told_of_loss = False  # since a broker was ready
         self.reached = False
+        self.log = MetadataLog(client_id=client_id)
 
     def note_ready(self, broker: Broker) -> None:
         """A broker takes requests, at the address that it advertises unless it is one of the bootstrap servers."""
@@ -89,6 +91,7 @@ class Upkeep:
         self._begin_again_if_lost(now)
         connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
         if connection is None or not self._transport.takes(connection, now):
+            self.log.wanted(self._metadata.last_error, now)
             return False
         wanted = self._metadata.begin(now)
         request = metadata_request(
@@ -113,8 +116,10 @@ class Upkeep:
 
     def _begin_again(self, why: str, now: float) -> None:
         # Once for each outage: where the bootstrap servers answer and no broker does, this happens every second.
-        level = logging.DEBUG if self._told_of_loss else logging.WARNING
-        logger.log(level, "%s: %s; asking bootstrap.servers again", self._client_id, why)
+        if self._told_of_loss:
+            logger.debug("%s: %s; asking bootstrap.servers again", self._client_id, why)
+        else:
+            logger.warning("%s: %s; asking bootstrap.servers again", self._client_id, why)
         self._told_of_loss = True
         self._metadata.begin_again(now)
         self._transport.forget_gone()
@@ -128,9 +133,11 @@ class Upkeep:
             brokers, topics = read_answer(completion.answer)
         except OttlaError as error:
             self._metadata.fail(error, completion.now)
+            self.log.failed(error, completion.now)
             refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
                 self._begin_again("a broker asked for it", completion.now)
             return
         self._metadata.update(brokers, topics, completion.now, partial=partial)
+        self.log.answered(topics, completion.now)
         self._transport.forget_gone()

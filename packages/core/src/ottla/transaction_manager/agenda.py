@@ -29,6 +29,10 @@ class Agenda(Protocol):
         """Why they are not sent."""
 
     @property
+    def obstacle(self) -> OttlaError | None:
+        """Why the last request has to be repeated; None: it has not."""
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is under way that an orderly end should wait for."""
 

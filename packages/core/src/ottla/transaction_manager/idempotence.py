@@ -37,6 +37,11 @@ class Idempotence:
         return Stance.SEND if self.cause is None else Stance.FAIL
 
     @property
+    def obstacle(self) -> OttlaError | None:
+        """Why there is no id yet."""
+        return self._sequences.obstacle
+
+    @property
     def idle(self) -> bool:
         """Always: without records nobody needs an id."""
         return True

@@ -205,6 +205,11 @@ class TransactionManager(Standing):
                 return Stance.SEND
 
     @property
+    def obstacle(self) -> OttlaError | None:
+        """Why the last request has to be repeated."""
+        return self._last_error
+
+    @property
     def idle(self) -> bool:
         """Whether no transaction is being ended."""
         return self.state not in (State.COMMITTING, State.ABORTING)

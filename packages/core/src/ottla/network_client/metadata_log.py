@@ -1,0 +1,115 @@
+"""Log lines about metadata: topics that cannot be used, partitions without a leader, and brokers that do not answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.cluster import NO_LEADER, Topic
+from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.outages import SHOWN, Failing, Outages, one_line
+
+logger = logging.getLogger(__name__)
+
+PATIENCE: Final = 5.0
+"""Metadata that is wanted for so many seconds, while no broker can be asked, is a line of its own."""
+
+_CLUSTER: Final = "the cluster"
+
+
+class MetadataLog:
+    """The topics that cannot be used now, and whether metadata arrives. For the I/O thread, without a lock.
+
+    False while all is well and nothing is left to log.
+    """
+
+    def __init__(self, *, client_id: str) -> None:
+        self._client_id = client_id
+        self._topics: Outages[str, str] = Outages()
+        self._cluster: Outages[str, str] = Outages()
+        self._wanted_since: float | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._topics or self._cluster)
+
+    def wanted(self, last_error: OttlaError | None, now: float) -> None:
+        """Note that metadata is due and no broker can be asked."""
+        if self._wanted_since is None:
+            self._wanted_since = now
+        elif now - self._wanted_since >= PATIENCE:
+            why = "no broker can be asked" + (f"; last error: {last_error}" if last_error is not None else "")
+            self._cluster.failed(_CLUSTER, "unasked", why, now, began=self._wanted_since)
+
+    def failed(self, error: OttlaError, now: float) -> None:
+        """Note an answer that cannot be used."""
+        kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
+        self._cluster.failed(_CLUSTER, kind, str(error).rstrip("."), now, began=self._wanted_since)
+
+    def answered(self, topics: Mapping[str, Topic], now: float) -> None:
+        """Note what an answer says of the topics that were asked for."""
+        self._wanted_since = None
+        self._cluster.recovered(_CLUSTER, now)
+        for name, topic in topics.items():
+            if topic.error is not ErrorCode.NONE:
+                self._topics.failed(name, topic.error.name, str(BrokerError(topic.error)).rstrip("."), now)
+            elif NO_LEADER in topic.leaders:
+                without = [partition for partition, leader in enumerate(topic.leaders) if leader == NO_LEADER]
+                some = ", ".join(map(str, without[:SHOWN])) + (", ..." if len(without) > SHOWN else "")
+                error = f"{len(without)} of {len(topic.leaders)} partitions have no leader ({some})"
+                self._topics.failed(name, "no leader", error, now)
+            elif name in self._topics:
+                self._topics.recovered(name, now)
+
+    def due_at(self) -> float:
+        """When a line is due if nothing happens."""
+        return min(self._topics.due_at(), self._cluster.due_at())
+
+    def write(self, now: float) -> None:
+        """Write the lines that are due."""
+        self._write_cluster(now)
+        self._write_topics(now)
+
+    def _write_cluster(self, now: float) -> None:
+        for line in self._cluster.take_lines(now):
+            if isinstance(line, Failing):
+                logger.warning(
+                    "%s: no metadata for %.1f s: %s; asking again until a broker answers",
+                    self._client_id,
+                    line.lasting,
+                    line.error,
+                )
+            elif line.recovered:
+                logger.info("%s: metadata arrives again, after %.1f s", self._client_id, line.lasting)
+
+    def _write_topics(self, now: float) -> None:
+        for line in self._topics.take_lines(now):
+            names = ", ".join(repr(one_line(name)) for name in line.shown)
+            which = f"topic {names}" if line.count == 1 else f"{line.count} topics ({names}, ...)"
+            if isinstance(line, Failing):
+                if line.first:
+                    logger.warning(
+                        "%s: records for %s have to wait: %s; asking for metadata again until it is mended, send waits "
+                        "up to max.block.ms for it",
+                        self._client_id,
+                        which,
+                        line.error,
+                    )
+                else:
+                    logger.warning(
+                        "%s: records for %s still have to wait, after %.1f s and %d more answers: %s",
+                        self._client_id,
+                        which,
+                        line.lasting,
+                        line.failures,
+                        line.error,
+                    )
+            elif line.recovered:
+                logger.info("%s: %s can be used again, after %.1f s", self._client_id, which, line.lasting)
+            else:
+                logger.info(
+                    "%s: %s is not asked for any more; it could not be used for %.1f s",
+                    self._client_id,
+                    which,
+                    line.lasting,
+                )
