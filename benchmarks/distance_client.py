@@ -1,0 +1,203 @@
+"""One client at a distance, in a process of its own: `python distance_client.py CLIENT SERVERS`.
+
+Each line on its stdin is one work (`Work.line`); it answers each with a line of JSON, a `Took`. The producer of the
+first work with its settings is kept for the next ones, so connections are made and metadata is known.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from statistics import quantiles
+from typing import Any, Final, Protocol
+
+import attrs
+
+PATIENCE: Final = 60.0
+
+
+@attrs.frozen(kw_only=True)
+class Work:
+    """So many records of so many bytes to a topic.
+
+    With an *interval*, in seconds, so many of a *bunch* leave in each, else all at once. They go to all partitions in
+    turn, or by key, or wherever the client wants.
+    """
+
+    topic: str
+    partitions: int
+    records: int
+    size: int
+    way: str
+    """`turns`, `keys` or `free`."""
+    interval: float
+    bunch: int
+    idempotent: bool
+
+    @property
+    def line(self) -> str:
+        """As a client gets it."""
+        return " ".join(str(value) for value in attrs.astuple(self))
+
+    @classmethod
+    def read(cls, line: str) -> Work:
+        """What `line` has written."""
+        topic, partitions, records, size, way, interval, bunch, idempotent = line.split()
+        return cls(
+            topic=topic,
+            partitions=int(partitions),
+            records=int(records),
+            size=int(size),
+            way=way,
+            interval=float(interval),
+            bunch=int(bunch),
+            idempotent=idempotent == "True",
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Took:
+    """Milliseconds from a record's `send` to its callback, and from the first `send` to the end of the flush."""
+
+    p50: float
+    p95: float
+    p99: float
+    all: float
+
+
+class Client(Protocol):
+    """A producer under test."""
+
+    def send(
+        self, topic: str, value: bytes, key: bytes | None, partition: int | None, done: Callable[[], object]
+    ) -> None:
+        """Send a record; *done* is called when it is acknowledged."""
+
+    def wait(self, until: float) -> None:
+        """Let time pass."""
+
+    def flush(self) -> None:
+        """Wait for all of them."""
+
+
+class OttlaClient:
+    """`send` with `on_delivery`."""
+
+    def __init__(self, servers: str, idempotent: bool, encoder: str) -> None:
+        from ottla import Producer
+
+        self._producer = Producer(
+            bootstrap_servers=servers, enable_idempotence=idempotent, linger_ms=5, record_encoder=encoder
+        )
+
+    def send(
+        self, topic: str, value: bytes, key: bytes | None, partition: int | None, done: Callable[[], object]
+    ) -> None:
+        """Send a record; *done* is called when it is acknowledged."""
+
+        def acknowledged(_metadata: object, error: Exception | None) -> None:
+            if error is None:
+                done()
+
+        self._producer.send(topic, value, key, partition=partition, on_delivery=acknowledged)
+
+    def wait(self, until: float) -> None:
+        """It has a thread of its own."""
+        time.sleep(max(0.0, until - time.perf_counter()))
+
+    def flush(self) -> None:
+        """Raises when a record failed."""
+        self._producer.flush(PATIENCE)
+
+
+class ConfluentClient:
+    """`produce`, and `poll` whenever there is time."""
+
+    def __init__(self, servers: str, idempotent: bool) -> None:
+        from confluent_kafka import Producer
+
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "acks": "all",
+                "enable.idempotence": idempotent,
+                "linger.ms": 5,
+                "max.in.flight.requests.per.connection": 5,
+                "partitioner": "murmur2_random",
+                "log_level": 0,
+            }
+        )
+
+    def send(
+        self, topic: str, value: bytes, key: bytes | None, partition: int | None, done: Callable[[], object]
+    ) -> None:
+        """Send a record; *done* is called when it is acknowledged."""
+
+        def acknowledged(error: object, _message: object) -> None:
+            if error is None:
+                done()
+
+        self._producer.produce(
+            topic, value, key, partition=-1 if partition is None else partition, on_delivery=acknowledged
+        )
+
+    def wait(self, until: float) -> None:
+        """Have the callbacks run that are due, when they are due."""
+        while (left := until - time.perf_counter()) > 0:
+            self._producer.poll(left)
+
+    def flush(self) -> None:
+        """Wait for all of them."""
+        self._producer.flush(PATIENCE)
+
+
+CLIENTS: Final[Mapping[str, Callable[[str, bool], Client]]] = {
+    "ottla": lambda servers, idempotent: OttlaClient(servers, idempotent, "native"),
+    "ottla-python": lambda servers, idempotent: OttlaClient(servers, idempotent, "python"),
+    "confluent-kafka": ConfluentClient,
+}
+
+
+def places(work: Work) -> Iterator[tuple[bytes | None, int | None]]:
+    """Key and partition of each record."""
+    for number in range(work.records):
+        if work.way == "turns":
+            yield None, number % work.partitions
+        else:
+            yield b"key-%d" % (number * 7_919 % 1_000) if work.way == "keys" else None, None
+
+
+def run(client: Client, work: Work) -> Took:
+    """Send, and say what it took. Raises when not every record was acknowledged."""
+    value, took, clock = b"v" * work.size, [], time.perf_counter
+
+    def timed(sent_at: float) -> Callable[[], object]:
+        return lambda: took.append(clock() - sent_at)
+
+    started = clock()
+    for number, (key, partition) in enumerate(places(work)):
+        if work.interval and number % work.bunch == 0:
+            client.wait(started + number // work.bunch * work.interval)
+        client.send(work.topic, value, key, partition, timed(clock()))
+    client.flush()
+    whole = clock() - started
+    if len(took) != work.records:
+        raise RuntimeError(f"{work.records} records were sent, {len(took)} were acknowledged")
+    parts = quantiles(took, n=100, method="inclusive")
+    return Took(p50=parts[49] * 1e3, p95=parts[94] * 1e3, p99=parts[98] * 1e3, all=whole * 1e3)
+
+
+def main(name: str, servers: str) -> None:
+    """Do what stdin says."""
+    clients: dict[bool, Any] = {}
+    for line in sys.stdin:
+        work = Work.read(line)
+        if work.idempotent not in clients:
+            clients[work.idempotent] = CLIENTS[name](servers, work.idempotent)
+        print(json.dumps(attrs.asdict(run(clients[work.idempotent], work))), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
