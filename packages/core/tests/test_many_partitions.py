@@ -333,8 +333,7 @@ def test_what_was_not_looked_at_leaves_when_it_has_lingered_though_nothing_is_an
     made.send(b"warm")
     made.settle()
     made.network.holding = True
-    made.send(b"first", partition=0)
-    made.clock.advance(0.05)
+    made.send(bytes(20_000), partition=0)  # a full batch, which leaves at once and takes nothing along
     second = made.send(b"second", partition=1)._batch
 
     def rounds(end: float) -> None:

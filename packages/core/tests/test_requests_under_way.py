@@ -9,8 +9,11 @@ from typing import Any
 import attrs
 import pytest
 
+from machine import Queues, cluster_of
+from ottla.accumulator import COMPANY
 from ottla.batch import ProducerBatch
 from ottla.delivery import Delivery
+from ottla.errors import NetworkError
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.section import Section
 from ottla_testkit.manual_clock import ManualClock
@@ -104,20 +107,20 @@ def test_each_of_two_brokers_has_as_many_requests_as_it_may() -> None:
 def test_a_batch_leaves_when_it_has_lingered_while_another_is_unanswered() -> None:
     with far_away(1, 1, linger_ms=10) as far:
         far.send(0)
-        far.world.clock.advance(0.004)
+        assert far.arrivals(0.011) == [0.010]
         far.send(1)
 
-        assert far.arrivals() == [0.006, 0.010]
+        assert far.arrivals() == [0.010]
 
 
 @pytest.mark.rule("sender.round.more", "accumulator.ready.linger")
 def test_keyed_records_leave_when_they_have_lingered_while_others_are_unanswered() -> None:
     with far_away(1, 1, linger_ms=10) as far:
         far.send(0)
-        far.world.clock.advance(0.004)
+        assert far.arrivals(0.011) == [0.010]
         far.send(key=b"key")
 
-        assert far.arrivals() == [0.006, 0.010]
+        assert far.arrivals() == [0.010]
 
 
 @pytest.mark.rule("sender.round.more", "producer.send.wakes")
@@ -158,6 +161,59 @@ def test_behind_a_batch_that_cannot_be_encoded_the_next_one_leaves_at_once() -> 
         far.world.accumulator._seal = broken_once
 
         assert far.arrivals() == [0.0]
+
+
+# Few requests for many partitions
+
+
+def lingering(queues: Queues, partitions: int) -> list[int]:
+    """A batch that has lingered and others that do; the partitions that leave in its request."""
+    queues.append(partition=0)
+    queues.clock.advance(0.004)
+    for partition in range(1, partitions):
+        queues.append(partition=partition)
+    queues.clock.advance(0.001)
+    return drained(queues, partitions)
+
+
+def drained(queues: Queues, partitions: int) -> list[int]:
+    leaders = cluster_of(*[1] * partitions)
+    taken = queues.accumulator.drain(leaders, (1,), max_size=1_000_000, now=queues.clock())
+    return [batch.partition for batches in taken.values() for batch in batches]
+
+
+@pytest.mark.rule("accumulator.drain.company")
+def test_a_batch_that_has_lingered_takes_others_along() -> None:
+    assert lingering(Queues(), partitions=8) == list(range(8))
+
+
+@pytest.mark.rule("accumulator.drain.company")
+def test_it_takes_no_more_along_than_make_a_small_request() -> None:
+    assert len(lingering(Queues(buffer_memory=10_000_000), partitions=3 * COMPANY)) == COMPANY
+
+
+@pytest.mark.rule("accumulator.drain.company")
+def test_a_request_that_has_many_batches_takes_none_along() -> None:
+    queues = Queues()
+    for partition in range(COMPANY):
+        queues.append(partition=partition)
+    queues.clock.advance(0.005)
+    queues.append(partition=COMPANY)
+
+    assert drained(queues, COMPANY + 1) == list(range(COMPANY))
+
+
+@pytest.mark.rule("accumulator.drain.company", "accumulator.ready.backoff")
+def test_what_waits_for_another_try_or_an_answer_is_not_taken_along() -> None:
+    queues = Queues()
+    failed, muted = queues.append(partition=1)._batch, queues.append(partition=2)._batch
+    queues.clock.advance(0.005)
+    drained(queues, 3)
+    queues.accumulator.put_back(failed, NetworkError("gone"), queues.clock())
+    queues.accumulator.mute(muted)
+    queues.append(partition=2)
+
+    assert lingering(queues, partitions=1) == [0]
 
 
 # And nobody pays for it who is alone

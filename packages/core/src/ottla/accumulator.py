@@ -47,6 +47,13 @@ and at the broker; and where their files are slow to write, a request of thousan
 """
 
 
+COMPANY: Final = 32
+"""A request of fewer batches, of which one has lingered, takes along such as still do, up to so many: it leaves anyhow.
+
+Each of them would else take a request of its own a moment later, and only five may be under way to a broker far away.
+"""
+
+
 def _none(_batch: ProducerBatch) -> None:
     """Nothing is known to be in the way."""
 
@@ -297,10 +304,15 @@ class RecordAccumulator:
     def _take_ready(
         self, cluster: Cluster, room: dict[int, int], now: float
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
-        """Remove and yield the ready heads, one per partition, while their broker's *room* lasts."""
+        """Remove and yield the ready heads, one per partition, while their broker's *room* lasts.
+
+        Then, where these are few and one has lingered, heads that still do.
+        """
         if not room:
             return
         growing = dict.fromkeys(room, GROWING_IN_A_REQUEST)
+        taken = dict.fromkeys(room, 0)
+        lingering: list[tuple[PartitionQueue, int]] = []
         with self._lock:
             line = list(self._backlog.waiting)
         urgent = self._urgent()
@@ -311,17 +323,32 @@ class RecordAccumulator:
                     return
                 continue
             with self._lock:
-                if not queue.batches or self._due(queue, queue.batches[0], cluster, urgent=urgent) > now:
+                if not queue.batches:
                     continue
-                if not self._may_leave(queue.batches[0]):
+                head = queue.batches[0]
+                if self._due(queue, head, cluster, urgent=urgent) > now:
+                    if len(lingering) < COMPANY * len(room) and _only_lingers(queue, head, now):
+                        lingering.append((queue, leader))
                     continue
-                grows = not (queue.batches[0].closed or queue.batches[0].full)
+                if not self._may_leave(head):
+                    continue
+                grows = not (head.closed or head.full)
                 batch = self._backlog.take(queue)
             yield queue, batch
+            taken[leader] += 1
             if grows:
                 growing[leader] -= 1
                 if not growing[leader]:
                     room[leader] = 0
+        for queue, leader in lingering:
+            if room[leader] <= 0 or growing[leader] == GROWING_IN_A_REQUEST or taken[leader] >= COMPANY:
+                continue
+            with self._lock:
+                if not (queue.batches and self._may_leave(queue.batches[0])):
+                    continue
+                batch = self._backlog.take(queue)
+            yield queue, batch
+            taken[leader] += 1
 
     def _seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
         try:
@@ -417,6 +444,11 @@ def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
     for part in parts[1:]:
         part.held_bytes = held * part.columns.memory() // occupied
     parts[0].held_bytes = held - sum(part.held_bytes for part in parts[1:])
+
+
+def _only_lingers(queue: PartitionQueue, head: ProducerBatch, now: float) -> bool:
+    """Whether nothing keeps a batch back but that it may take more records."""
+    return not (head.closed or head.full) and queue.muted_until <= now
 
 
 def _alike(one: ProducerBatch, other: ProducerBatch) -> bool:

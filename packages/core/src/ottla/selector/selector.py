@@ -21,6 +21,7 @@ from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.selectable import Address
 from ottla.selector.channel import Channel
 from ottla.selector.resolver import Resolver
+from ottla.selector.watch import Watch
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class Selector:
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
-        self._watch = selectors.DefaultSelector()
+        self._watch = Watch(clock)
         self._watch.register(self._wake_reader, selectors.EVENT_READ, None)
         self.connected: Sequence[int] = ()
         self.sent: Sequence[int] = ()

@@ -1,0 +1,56 @@
+"""Waiting for sockets without rounding the time up: Python's epoll takes whole milliseconds only.
+
+A record that lingers 5 ms would linger half a millisecond longer, which near a broker is a tenth of its way.
+"""
+
+from __future__ import annotations
+
+import select
+import selectors
+from collections.abc import Callable
+from typing import Final
+
+MILLISECOND: Final = 0.001
+
+LONG: Final = 0.1
+"""In a wait of so many seconds a millisecond makes no difference."""
+
+_SELECT_LIMIT: Final = 1_024
+"""FD_SETSIZE: `select` takes no higher descriptor."""
+
+
+class Watch:
+    """A `selectors.DefaultSelector` whose short waits end on time."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._selector = selectors.DefaultSelector()
+        self.register = self._selector.register
+        self.modify = self._selector.modify
+        self.unregister = self._selector.unregister
+        self.close = self._selector.close
+        self._descriptor = _descriptor(self._selector)
+
+    def select(self, timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
+        """What has happened, as soon as something has, or after *timeout* seconds."""
+        if self._descriptor is None or not 0 < timeout < LONG:
+            return self._selector.select(timeout)
+        end = self._clock() + timeout
+        whole = int(timeout / MILLISECOND)
+        if whole:
+            events = self._selector.select((whole - 0.5) * MILLISECOND)  # which is rounded up to whole ones
+            if events:
+                return events
+        rest = min(end - self._clock(), MILLISECOND)
+        if rest <= 0 or not select.select([self._descriptor], (), (), rest)[0]:
+            return []
+        return self._selector.select(0)
+
+
+def _descriptor(selector: selectors.BaseSelector) -> int | None:
+    """What becomes readable when something has happened, where the selector itself rounds; elsewhere None."""
+    epoll = getattr(selectors, "EpollSelector", None)  # kqueue takes nanoseconds
+    if epoll is None or not isinstance(selector, epoll):
+        return None
+    descriptor = int(selector.fileno())
+    return descriptor if descriptor < _SELECT_LIMIT else None
