@@ -14,7 +14,7 @@ from ottla.selector.watch import LONG, Watch
 
 @pytest.fixture
 def watch() -> Iterator[Watch]:
-    made = Watch(time.monotonic)
+    made = Watch()
     yield made
     made.close()
 

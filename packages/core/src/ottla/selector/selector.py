@@ -76,7 +76,7 @@ class Selector:
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
-        self._watch = Watch(clock)
+        self._watch = Watch()
         self._watch.register(self._wake_reader, selectors.EVENT_READ, None)
         self.connected: Sequence[int] = ()
         self.sent: Sequence[int] = ()

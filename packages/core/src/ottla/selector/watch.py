@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import select
 import selectors
-from collections.abc import Callable
+import time
 from typing import Final
 
 MILLISECOND: Final = 0.001
@@ -22,8 +22,7 @@ _SELECT_LIMIT: Final = 1_024
 class Watch:
     """A `selectors.DefaultSelector` whose short waits end on time."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self.register = self._selector.register
         self.modify = self._selector.modify
@@ -35,13 +34,13 @@ class Watch:
         """What has happened, as soon as something has, or after *timeout* seconds."""
         if self._descriptor is None or not 0 < timeout < LONG:
             return self._selector.select(timeout)
-        end = self._clock() + timeout
+        end = time.monotonic() + timeout
         whole = int(timeout / MILLISECOND)
         if whole:
             events = self._selector.select((whole - 0.5) * MILLISECOND)  # which is rounded up to whole ones
             if events:
                 return events
-        rest = min(end - self._clock(), MILLISECOND)
+        rest = min(end - time.monotonic(), MILLISECOND)
         if rest <= 0 or not select.select([self._descriptor], (), (), rest)[0]:
             return []
         return self._selector.select(0)
