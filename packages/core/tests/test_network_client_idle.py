@@ -196,6 +196,36 @@ def test_an_end_with_a_request_under_way_is_a_failure(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.rule("network.idle.quiet")
+def test_a_connection_that_never_carried_a_request_may_end_quietly_too(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1, 2, 2)
+    until(machine, machine.clock() + 1.0)
+    machine.network.cut(1)
+    while not machine.client.ready(1, machine.clock()):
+        machine.round()
+    until(machine, machine.clock() + 60.0)
+    caplog.clear()
+    machine.network.cut(1)
+    until(machine, machine.clock() + 1.0)
+
+    assert loud(caplog) == []
+
+
+@pytest.mark.rule("network.idle.quiet")
+def test_a_broker_that_greets_and_hangs_up_is_failing(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1, 2, 2)
+    machine.network.cut(1)
+    until(machine, machine.clock() + 1.0)
+    for failures in range(3):
+        while not machine.client.ready(1, machine.clock()):
+            machine.round()
+        assert machine.client._connections[1].failures == failures
+        machine.network.cut(1)
+        machine.round()
+
+    assert any("broker 1 closed the connection" in line for line in loud(caplog))
+
+
+@pytest.mark.rule("network.idle.quiet")
 def test_the_first_failure_after_a_quiet_end_is_logged_as_the_first(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, 2)
     caplog.clear()

@@ -284,7 +284,7 @@ class NetworkClient:
         if self._logins is not None:
             self._logins.abandon(connection)
         self._count_end(connection, error)
-        harmless = ended_unused(connection, error)
+        harmless = ended_unused(connection, error, since=now - self._request_timeout)
         unanswered = connection.lost()
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s", self._client_id, told(connection, error))
@@ -556,7 +556,7 @@ class NetworkClient:
             tallies = self._tallies.producer
             (tallies.renewals if connection.stage is Stage.RENEWING else tallies.logins).add(1)
         connection.stage = Stage.READY
-        connection.idle_at = now + self._max_idle
+        connection.ready_at, connection.idle_at = now, now + self._max_idle
         connection.refusal = None
         connection.heard = False
         self._accepted = connection.reached = True
@@ -578,7 +578,7 @@ class NetworkClient:
             return wordless(error)
         if self._logins is not None:
             return self._logins.end_of(connection, error, now)
-        return error if connection.heard or not connection.in_flight else unheard(error)
+        return error if connection.heard else unheard(error)
 
     def _greet_connected(self, now: float) -> None:
         for node in self._selector.connected:

@@ -60,6 +60,7 @@ class Connection:
     reached: bool = False  # it was ready once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
+    ready_at: float = float("-inf")  # when it last became ready
     idle_at: float = float("inf")  # when connections.max.idle.ms are over, if it has nothing to do until then
     host: str = ""  # the name that certificate or principal should have there
     login: Login | None = None

@@ -12,12 +12,16 @@ def told(connection: Connection, error: OttlaError) -> str:
     return text if text.startswith(broker) else f"{broker}: {text}"
 
 
-def ended_unused(connection: Connection, error: OttlaError) -> bool:
-    """Whether the peer has ended a connection on which nothing was under way: brokers do that to idle ones."""
+def ended_unused(connection: Connection, error: OttlaError, *, since: float) -> bool:
+    """Whether the peer has ended a connection on which nothing was under way: brokers do that to idle ones.
+
+    One that never answered a request must have been ready before *since*: a peer that greets and hangs up is failing.
+    """
     return (
         connection.stage is Stage.READY
         and not connection.in_flight
         and not connection.closing
+        and (connection.heard or connection.ready_at <= since)
         and type(error) in (ConnectionFailed, SessionExpired)
     )
 
