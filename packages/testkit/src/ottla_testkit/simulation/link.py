@@ -66,6 +66,8 @@ class Link:
     back_vanishes: bool = False
     channel: Channel = attrs.field(init=False)
     used_at: float = 0.0
+    _frozen: bool = False  # the broker reads nothing; the system takes what its buffers hold
+    _unread: list[bytes] = attrs.field(factory=list)
     _forgotten: bool = False  # the client has closed it, or it was cut
     _writable: bool = True
     _unacknowledged: int = 0
@@ -106,11 +108,26 @@ class Link:
         self.schedule.at(self._back_at, lambda: self._end(told))
         self.out_vanishes = True
 
+    def reset(self) -> None:
+        """The broker breaks it off: what the client had sent and it had not read is lost, what it sent arrives."""
+        self.hang_up(ConnectionFailed(f"the connection to broker {self.broker.id} was lost: reset by the peer"))
+
     def cut(self, error: OttlaError) -> None:
         """It breaks now: what is under way is lost in both directions, and what has arrived unread."""
         self.out_vanishes = self.back_vanishes = True
         self._at_client.clear()
         self.ended = error
+
+    def freeze(self) -> None:
+        """The broker stops reading, as a process that is stopped."""
+        self._frozen = True
+
+    def thaw(self) -> None:
+        """The broker goes on, with what was sent meanwhile."""
+        self._frozen = False
+        unread, self._unread = self._unread, []
+        for data in unread:
+            self._arrive_at_broker(data)
 
     def forget(self) -> None:
         """The client closes it. What the system had taken still arrives at the broker."""
@@ -185,6 +202,9 @@ class Link:
 
     def _arrive_at_broker(self, data: bytes) -> None:
         if self.out_vanishes or not self.broker.up:
+            return
+        if self._frozen:
+            self._unread.append(data)
             return
         self._at_broker += data
         self.schedule.later(self.wire.round_trip / 2, lambda: self._acknowledge(len(data)))

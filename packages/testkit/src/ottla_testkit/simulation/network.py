@@ -77,6 +77,18 @@ class SimulatedNetwork:
                 link.out_vanishes |= out
                 link.back_vanishes |= back
 
+    def freeze(self, broker: int) -> None:
+        """Have a broker read nothing on its connections until `thaw`; the system goes on taking bytes for it."""
+        for link in self._links.values():
+            if link.broker.id == broker:
+                link.freeze()
+
+    def thaw(self, broker: int) -> None:
+        """Have a frozen broker go on, with all that was sent to it meanwhile."""
+        for link in self._links.values():
+            if link.broker.id == broker:
+                link.thaw()
+
     def hang_up(self, broker: int) -> None:
         """Have a broker close its connections: what it sent before still arrives."""
         for link in self._links.values():
