@@ -20,7 +20,14 @@ def metadata_late(monkeypatch: pytest.MonkeyPatch, *, seconds: float, **config: 
     with simulated(1, 1, max_block_ms=BUDGET_MS, buffer_memory=20_000, linger_ms=3_600_000, **config) as world:
         world.producer.send("t", bytes(18_000), partition=0)
 
+        changed = world.metadata._changed
+
         def wait(_left: float) -> None:
+            changed.__exit__(None, None, None)  # as who waits lets go of it
+            bring_news()
+            changed.__enter__()
+
+        def bring_news() -> None:
             world.clock.advance(seconds)
             world.cluster.create("late", 1, 1)
             world.cluster.create("t", 1, 1, 1)
@@ -28,7 +35,7 @@ def metadata_late(monkeypatch: pytest.MonkeyPatch, *, seconds: float, **config: 
             world.metadata.request_update()
             world.pass_time(0.0)
 
-        monkeypatch.setattr(world.metadata._changed, "wait", wait)
+        monkeypatch.setattr(changed, "wait", wait)
         monkeypatch.setattr(world, "pass_time", lambda _seconds: None)
         yield world
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import InvalidRecord, UnsupportedVersion, WrongCall
+from ottla.errors import InvalidRecord, UnsupportedVersion
 from ottla.interfaces import ColumnsKind, Facts, Header
 from ottla.recordbatch import objects
 from ottla.recordbatch.callbacks import OnDelivery
@@ -487,17 +487,18 @@ def test_ctrl_c_right_behind_the_lock_leaves_it_free() -> None:
     assert is_free(columns)
 
 
-def test_a_send_in_the_middle_of_a_send_is_refused_and_the_other_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a signal handler, say."""
+def test_a_put_in_the_middle_of_a_put_closes_the_columns_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler sends to the batch that the interrupted code sends to: both records go to the next one."""
     columns = ObjectColumns(1 << 20)
+    assert columns.put(b"k", b"before", (), NOW, None) == 0
 
     def handled() -> int:
-        with pytest.raises(WrongCall, match="send inside a send of the same thread"):
-            columns.put(b"k", b"nested", (), NOW, None)
+        assert columns.put(b"k", b"nested", (), NOW, None) is None
         return NOW * 1_000_000
 
     monkeypatch.setattr(objects, "time_ns", handled)
 
-    assert columns.put(b"k", b"v", (), None, None) == 0
+    assert columns.put(b"k", b"v", (), None, None) is None
     assert len(columns) == 1
+    assert columns.put(b"k", b"after", (), NOW, None) is None
     assert is_free(columns)

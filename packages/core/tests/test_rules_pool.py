@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ottla.buffer_pool import BufferPool
 from ottla.errors import BufferExhausted, ProducerClosed
+from ottla.locks import Latch
 
 CAPACITY = 100
 HANG_GUARD = 30.0
@@ -55,11 +56,11 @@ class Waiter:
 def interrupted_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whoever waits on an event is interrupted, as by Control-C."""
 
-    def interrupt(_event: threading.Event, _timeout: float | None = None) -> bool:
+    def interrupt(_latch: Latch, _timeout: float | None = None) -> bool:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Event, "wait", interrupt)
+        patch.setattr(Latch, "wait", interrupt)
         yield
 
 
@@ -106,11 +107,11 @@ def test_the_error_says_how_long_was_waited() -> None:
 def test_memory_that_comes_just_when_time_runs_out_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = make_pool(held=100)
 
-    def served_too_late(_event: threading.Event, _timeout: float | None = None) -> bool:
+    def served_too_late(_latch: Latch, _timeout: float | None = None) -> bool:
         pool.release(100)
         return False
 
-    monkeypatch.setattr(threading.Event, "wait", served_too_late)
+    monkeypatch.setattr(Latch, "wait", served_too_late)
     pool.reserve(20, timeout=0)
 
     assert pool.free == 80

@@ -6,7 +6,6 @@ Holds records until a batch is full or has lingered; knows nothing of requests o
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -99,7 +98,7 @@ class RecordAccumulator:
         clock: Callable[[], float],
     ) -> None:
         self._backlog = Backlog()
-        self._lock = self._backlog.lock
+        self._lock, self._guard = self._backlog.lock, self._backlog.guard
         self._settlement = Settlement(
             backlog=self._backlog, pool=pool, sequences=sequences, tallies=tallies, helm=helm, clock=clock, wake=wake
         )
@@ -277,7 +276,7 @@ class RecordAccumulator:
 
     def close_open(self) -> None:
         """Let every queued batch leave; whatever is queued from now on comes after it."""
-        with self._lock:
+        with self._guard:
             self.intake.close_open()
         self._wake()
 
@@ -383,18 +382,18 @@ class RecordAccumulator:
     def flush(self, *, timeout: float | None) -> bool:
         """Make every queued batch leave, and wait for those of this moment; False: time ran out."""
         deadline = None if timeout is None else self._clock() + timeout
-        with self._lock:
+        with self._guard:
             self.intake.close_open()
             pending = list(self._backlog.incomplete)
         self._wake()
-        with self._lock:
+        with self._guard:
             while pending:
                 batch = pending.pop()
                 while batch in self._backlog.incomplete:
-                    left = None if deadline is None else min(deadline - self._clock(), threading.TIMEOUT_MAX)
+                    left = None if deadline is None else deadline - self._clock()
                     if left is not None and left <= 0:
                         return False
-                    self._backlog.completed.wait(left)
+                    self._guard.wait(left)
                 if isinstance(batch.outcome, Split | Dealt):
                     pending += batch.outcome.parts
         return True
@@ -402,7 +401,7 @@ class RecordAccumulator:
     def close(self, refusal: OttlaError) -> None:
         """Refuse new records with *refusal*, also those that wait for memory; let everything queued leave at once."""
         self.lost.hold()
-        with self._lock:
+        with self._guard:
             self.intake.refusal = refusal
             self.intake.close_open()
         self._pool.close(refusal)
@@ -413,7 +412,7 @@ class RecordAccumulator:
         *aside*: for another thread than the I/O thread, which is held up; callbacks run on threads of their own.
         """
         self.intake.fail_undealt()
-        with self._lock:
+        with self._guard:
             unsettled = self._backlog.in_order()
         for batch in unsettled:
             self._settlement.give_up(batch, cause, aside=aside)

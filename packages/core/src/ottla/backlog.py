@@ -5,11 +5,11 @@ Plain state; everything here happens under its lock, which is never held while w
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.locks import SignalSafeLock
 from ottla.queues import FOREVER, PartitionQueue, TopicQueues
 
 
@@ -17,9 +17,10 @@ class Backlog:
     """The queues by topic, and who is in them."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.completed = threading.Condition(self.lock)
-        """Told of each batch that is settled."""
+        self.guard = SignalSafeLock()
+        """The lock for the callers' threads; told of each batch that is settled."""
+        self.lock = self.guard.raw
+        """The same one for the I/O thread."""
         self._topics: dict[str, TopicQueues] = {}
         self.partitions = 0
         """How many there are queues for, of all topics."""
@@ -111,7 +112,7 @@ class Backlog:
         """They have their outcomes."""
         for batch in batches:
             self.incomplete.pop(batch, None)
-        self.completed.notify_all()
+        self.guard.notify_all()
 
     def in_order(self) -> list[ProducerBatch]:
         """Empty the queues: every batch that is not settled, first those that had left, then those that had not."""

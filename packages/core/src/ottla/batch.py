@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import count, repeat
 from operator import itemgetter
 from time import time_ns
 from typing import Any, Final, TypeAlias
 
-from ottla import io_threads
+from ottla import interrupts, io_threads
 from ottla.errors import DeliveryFailed, OttlaError, WrongCall
 from ottla.interfaces import Columns, Facts, Header
+from ottla.locks import Latch
 from ottla.lost_records import DropNotice, FailedRecords
 from ottla.outcomes import Acknowledged, Dealt, Failed, Outcome, Split
 from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
@@ -121,15 +123,15 @@ class ProducerBatch:
         self.outcome: Outcome | None = None
         self.awaited: Awaited | None = None  # is told when a thread comes to wait for it
         self._columns = columns
-        self._settled: tuple[threading.Lock, ...] = ()  # of each who waits one, released with the outcome
+        self._settled: tuple[Latch, ...] = ()  # of each who waits one
         self._callbacks: list[tuple[int, OnDelivery]] | None = None
-        self._lock: threading.Lock
+        self._lock: AbstractContextManager[Any]  # where handlers of signals may run it is an RLock, or code in C
         self.append: Append
         if hasattr(type(columns), "put"):  # not what only passes everything on to such columns
             guarded: Any = columns
             self._lock, self.append = guarded.lock, guarded.put
         else:
-            self._lock, self._callbacks = threading.Lock(), []
+            self._lock, self._callbacks = threading.RLock(), []
             self.append = partial(_append, columns, self._lock, self._callbacks)
         self._since = now  # it is queued, or in flight
         self._looked_at: set[int] | None = None
@@ -243,24 +245,24 @@ class ProducerBatch:
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until the batch has an outcome; False: time ran out."""
-        with self._lock:
+        if self.outcome is not None:
+            return True
+        if io_threads.here():
+            raise WrongCall("waiting for a delivery inside a delivery callback would never end; use a callback")
+        settled = Latch()
+        with interrupts.Deferred(), self._lock:
             if self.outcome is not None:
                 return True
-            if io_threads.here():
-                raise WrongCall("waiting for a delivery inside a delivery callback would never end; use a callback")
-            # No Event: Ctrl-C in its wait may release a lock that the I/O thread holds, and so break off a round.
-            settled = threading.Lock()
-            settled.acquire()
             self._settled = (*self._settled, settled)
-        in_time = settled.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        in_time = settled.wait(timeout)
         if not in_time:
-            with self._lock:
+            with interrupts.Deferred(), self._lock:
                 self._settled = tuple(other for other in self._settled if other is not settled)
         return in_time
 
     def call_when_settled(self, index: int, callback: OnDelivery) -> None:
         """Run *callback* for a record once it is settled; at once, on this thread, when it is."""
-        with self._lock:
+        with interrupts.Deferred(), self._lock:
             outcome = self.outcome
             if outcome is None:
                 if self._callbacks is None:
@@ -279,7 +281,7 @@ class ProducerBatch:
 
     def look_at(self, index: int) -> None:
         """Note that somebody has seen why this record failed."""
-        with self._lock:
+        with interrupts.Deferred(), self._lock:
             if self._looked_at is None:
                 self._looked_at = set()
             self._looked_at.add(index)
@@ -323,7 +325,7 @@ class ProducerBatch:
             settled, self._settled = self._settled, ()
         self.sealed = self.awaited = None  # a delivery that is kept does not keep the producer
         for waiting in settled:
-            waiting.release()
+            waiting.set()
         return callbacks
 
     def _tell(self, callbacks: Iterable[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
@@ -383,7 +385,7 @@ def _in_lists(facts: Facts) -> Facts:
 
 def _append(
     columns: Columns,
-    lock: threading.Lock,
+    lock: Any,
     callbacks: list[tuple[int, OnDelivery]],
     key: bytes | None,
     value: bytes | None,
@@ -394,11 +396,25 @@ def _append(
     """`ProducerBatch.append` to columns that do not guard themselves."""
     if timestamp_ms is None:
         timestamp_ms = time_ns() // 1_000_000
+    if lock._is_owned():
+        _refuse_inside(lock)
     with lock:
         index = columns.append(key, value, headers, timestamp_ms)
         if on_delivery is not None and index is not None:
             callbacks.append((index, on_delivery))
         return index
+
+
+def _refuse_inside(lock: Any) -> None:
+    """A handler, or __del__, waits for what an append to these columns holds: nothing is known of their insides."""
+    if lock._is_owned():
+        raise WrongCall(
+            "the producer was called in the middle of a send of the same thread, by a signal handler or __del__: set a "
+            "flag there, and call it from the main program"
+        )
+
+
+interrupts.may_be_broken_off(_append, lambda names: _refuse_inside(names["lock"]))
 
 
 def _metadata(batch: ProducerBatch, facts: Facts, index: int, outcome: Acknowledged) -> RecordMetadata:

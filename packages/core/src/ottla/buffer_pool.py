@@ -6,21 +6,28 @@ longest waiter first, even when a later one asks for less.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 
 import attrs
 
 from ottla.errors import BufferExhausted, OttlaError
+from ottla.locks import Latch, SignalSafeLock
 from ottla.metrics import Tallies
+
+
+@attrs.define(eq=False)
+class Claim:
+    """What a caller holds of the pool until it has given it to a batch: known also where the call is broken off."""
+
+    held: int = 0
 
 
 @attrs.define(eq=False)
 class _Waiter:
     size: int
     missing: int
-    served: threading.Event = attrs.field(factory=threading.Event)
+    served: Latch = attrs.field(factory=Latch)
 
 
 class BufferPool:
@@ -32,7 +39,8 @@ class BufferPool:
         self._clock = clock
         self._free = capacity
         self._waiters: deque[_Waiter] = deque()
-        self._lock = threading.Lock()
+        self._guard = SignalSafeLock()
+        self._lock = self._guard.raw  # where no handler can run
         self._refusal: OttlaError | None = None
 
     @property
@@ -59,7 +67,7 @@ class BufferPool:
         return self._tallies.memory_refusals.count
 
     def try_reserve(self, size: int) -> bool:
-        """Take *size* bytes if they are free and nobody waits; never blocks."""
+        """Take *size* bytes if they are free and nobody waits; never blocks. In a deferred block."""
         with self._lock:
             if self._waiters or size > self._free:
                 return False
@@ -67,7 +75,7 @@ class BufferPool:
             return True
 
     def reserve_some(self, *, least: int, most: int) -> int:
-        """Take what is free, from *least* to *most* bytes; how many: 0 also if anybody waits. Never blocks."""
+        """Take what is free, from *least* to *most* bytes; how many: 0 also if anybody waits. In a deferred block."""
         with self._lock:
             if self._waiters or self._free < least:
                 return 0
@@ -76,50 +84,58 @@ class BufferPool:
             return taken
 
     def reserve(
-        self, size: int, *, timeout: float, waited: float = 0.0, on_wait: Callable[[], object] = lambda: None
+        self,
+        size: int,
+        *,
+        timeout: float,
+        waited: float = 0.0,
+        on_wait: Callable[[], object] = lambda: None,
+        claim: Claim | None = None,
     ) -> None:
         """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called once in line.
 
         The same call may have *waited* before, so many seconds that are not part of the time-out: the error says so.
-        Raises BufferExhausted when time runs out, and what `close` was given when the pool is closed.
+        Raises BufferExhausted when time runs out, and what `close` was given when the pool is closed. What was taken is
+        noted in the *claim*; when anything else is raised, that says whether it was.
         """
-        with self._lock:
-            if self._refusal is not None:
-                raise self._refusal
-            if not self._waiters and size <= self._free:
-                self._free -= size
-                return
-            waiter = _Waiter(size=size, missing=size)
-            self._waiters.append(waiter)
-            self._serve()
+        claim = claim or Claim()
+        waiter = _Waiter(size=size, missing=size)
         try:
+            if self._take_or_stand_in_line(waiter, claim):
+                return
             on_wait()
             started = self._clock()
-            in_time = waiter.served.wait(timeout)
-            waited_here = self._clock() - started
-        except BaseException:  # interrupted: nobody is there to take what it would get
-            self._leave(waiter, keep=False)
+            waiter.served.wait(timeout)
+            self._end_wait(waiter, claim, waited=self._clock() - started, before=waited)
+        except BaseException:  # interrupted, perhaps: nobody is there to take what it would get
+            self._leave(waiter, claim)
             raise
-        with self._lock:
-            self._tallies.memory_waits.add(waited_here)
-        if not in_time:
-            self._give_up(waiter, waited=waited_here, before=waited)
-        if waiter.missing:
-            assert self._refusal is not None, "nothing else ends the wait of one who is not served"
-            raise self._refusal
+
+    def _take_or_stand_in_line(self, waiter: _Waiter, claim: Claim) -> bool:
+        with self._guard:
+            if self._refusal is not None:
+                raise self._refusal
+            if not self._waiters and waiter.size <= self._free:
+                self._free -= waiter.size
+                claim.held = waiter.size
+                return True
+            self._waiters.append(waiter)
+            self._serve()
+            return False
 
     def release(self, size: int) -> None:
-        """Give *size* bytes back."""
+        """Give *size* bytes back. In a deferred block."""
         with self._lock:
             self._free += size
             self._serve()
 
     def close(self, refusal: OttlaError) -> None:
         """Refuse with *refusal* from now on, those who wait included; what is held may still be released."""
-        with self._lock:
+        with self._guard:
             self._refusal = refusal
             for waiter in self._waiters:
                 self._free += waiter.size - waiter.missing
+                waiter.missing = waiter.size
                 waiter.served.set()
             self._waiters.clear()
 
@@ -133,30 +149,29 @@ class BufferPool:
                 self._waiters.popleft()
                 waiter.served.set()
 
-    def _give_up(self, waiter: _Waiter, *, waited: float, before: float) -> None:
-        """End a wait in vain, unless it was served, or refused, between the time-out and the lock."""
-        free = self._leave(waiter, keep=True)
-        if free is None:
-            return
-        with self._lock:
+    def _end_wait(self, waiter: _Waiter, claim: Claim, *, waited: float, before: float) -> None:
+        """Take what has come; else say why there is nothing."""
+        with self._guard:
+            self._tallies.memory_waits.add(waited)
+            if not waiter.missing:
+                claim.held = waiter.size
+                return
+            if self._refusal is not None:
+                raise self._refusal
             self._tallies.memory_refusals.add(1)
+            free = self._free
         earlier = f" after {before:.3f} s of other waits of this call" if before > 0 else ""
         raise BufferExhausted(
             f"no memory for {waiter.size} bytes within max.block.ms: waited {waited:.3f} s{earlier}, {free} of "
             f"buffer.memory={self.capacity} bytes free; the broker takes records slower than they are sent"
         )
 
-    def _leave(self, waiter: _Waiter, *, keep: bool) -> int | None:
-        """Leave the line and give back what was collected; the bytes that were free then, None if it was out of line.
-
-        With *keep* one who was served keeps what it got.
-        """
-        with self._lock:
-            free = self._free
+    def _leave(self, waiter: _Waiter, claim: Claim) -> None:
+        """Leave the line and give back what was collected, unless that is the claim's by now."""
+        with self._guard:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
-            elif keep or waiter.missing:
-                return None
-            self._free += waiter.size - waiter.missing
-            self._serve()
-            return free
+            if not claim.held:
+                self._free += waiter.size - waiter.missing
+                waiter.missing = waiter.size
+                self._serve()

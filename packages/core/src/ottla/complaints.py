@@ -17,7 +17,7 @@ class Complaints:
     def __init__(self, logger: logging.Logger, *, clock: Callable[[], float]) -> None:
         self._logger = logger
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
         self._silent: dict[Hashable, tuple[float, int]] = {}
 
     def about(self, who: Hashable, what: str, error: BaseException) -> None:

@@ -98,7 +98,7 @@ class Helm:
         elif not interrupts.here():
             self._steer(batch, timeout, None)
         elif interrupts.only_ctrl_c():
-            with interrupts.CtrlC(self._wake) as interrupt:
+            with interrupts.Deferred(self._wake) as interrupt:
                 self._steer(batch, timeout, interrupt)
         else:
             self._leave_it()
@@ -169,7 +169,7 @@ class Helm:
         self._in_a_row = 0
         self.call()
 
-    def _steer(self, batch: ProducerBatch, timeout: float | None, interrupt: interrupts.CtrlC | None) -> None:
+    def _steer(self, batch: ProducerBatch, timeout: float | None, interrupt: interrupts.Deferred | None) -> None:
         if not self._resting or not self._turn.acquire(blocking=False):
             return
         self.leader = threading.get_ident()

@@ -5,7 +5,8 @@ Whoever sends may also append to `PartitionQueue.open` directly; it comes here w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import attrs
 
@@ -13,7 +14,7 @@ from ottla import interrupts, io_threads
 from ottla.allowances import Allowances, Room
 from ottla.backlog import Backlog
 from ottla.batch import UNDECIDED, NewRecord, ProducerBatch
-from ottla.buffer_pool import BufferPool
+from ottla.buffer_pool import BufferPool, Claim
 from ottla.dealing import Dealer
 from ottla.errors import BufferExhausted, OttlaError, WrongCall
 from ottla.helm import Helm
@@ -47,7 +48,7 @@ class Intake:
         clock: Callable[[], float],
     ) -> None:
         self._backlog = backlog
-        self._lock = backlog.lock
+        self._lock = backlog.guard
         self._settlement = settlement
         self._allowances = allowances
         self._pool = pool
@@ -93,13 +94,14 @@ class Intake:
                 if queue.open is None and self._pool.try_reserve(reserved):
                     return self._append_to_new(queue, record, reserved)
             try:
-                waited += self._reserve(reserved, waited=waited)
+                with self._claim() as claim:
+                    waited += self._reserve(reserved, claim, waited=waited)
+                    placed = self._append_with(claim, queue, record, charge)
             except BufferExhausted:
                 with self._lock:
                     self._close_or_deal(queue)  # so that it leaves at once, and its memory comes back
                 self._wake()
                 raise
-            placed = self._append_with(reserved, queue, record, charge)
             if placed is not None:
                 return placed
 
@@ -120,29 +122,26 @@ class Intake:
         """
         # A codec may make a record a little larger than it was let in for.
         memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
-        self._reserve(memory, waited=waited)
-        batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
-        batch.close()
-        batch.sealed = sealed
-        batch.held_bytes, batch.full = memory, True
-        try:
+        with self._claim() as claim:
+            self._reserve(memory, claim, waited=waited)
             with self._lock:
                 self._check_open()
+                batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
+                batch.close()
+                batch.sealed, batch.full = sealed, True
                 queue = self._backlog.queue(topic, partition)
                 self._deal(queue.topic)
+                batch.held_bytes, claim.held = claim.held, 0
                 self._begin(queue, batch)
                 queue.close()
                 queue.topic.count(batch, memory)
-        except BaseException:  # closed meanwhile
-            if batch not in self._backlog.incomplete:
-                self._pool.release(memory)
-            raise
         return batch
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
         """Count records that could not be queued as failed; they hold no memory."""
         batch = ProducerBatch(topic=topic, partition=UNDECIDED, columns=columns, now=self._clock())
-        self._settlement.settle(batch, failed)
+        with interrupts.Deferred():
+            self._settlement.settle(batch, failed)
         return batch
 
     def deal(self, topic: TopicQueues) -> None:
@@ -157,34 +156,46 @@ class Intake:
         if self._admit is not None:
             self._admit()
 
-    def _reserve(self, memory: int, *, waited: float) -> float:
+    def _reserve(self, memory: int, claim: Claim, *, waited: float) -> float:
         """Take memory, waiting for what is left of `max.block.ms`; returns the seconds that this took."""
-        if self._pool.try_reserve(memory):
-            return 0.0
         # On an I/O thread nothing could free any.
         patience = 0.0 if io_threads.here() else max(self._max_block - waited, 0.0)
         began = self._clock()
-        self._pool.reserve(memory, timeout=patience, waited=waited, on_wait=self._wake)
+        self._pool.reserve(memory, timeout=patience, waited=waited, on_wait=self._wake, claim=claim)
         return self._clock() - began
 
+    @contextmanager
+    def _claim(self) -> Iterator[Claim]:
+        """What is held at the end of the block, which may be broken off anywhere, goes back to the pool."""
+        claim = Claim()
+        try:
+            try:
+                yield claim
+            finally:
+                self._give_back(claim)
+        finally:
+            self._give_back(claim)  # again: a handler may have raised as the first one began
+
+    def _give_back(self, claim: Claim) -> None:
+        if claim.held:
+            with interrupts.Deferred():
+                held, claim.held = claim.held, 0
+                self._pool.release(held)
+
     def _append_with(
-        self, reserved: int, queue: PartitionQueue, record: NewRecord, charge: int
+        self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int
     ) -> tuple[ProducerBatch, int] | None:
         """Put a record, for which memory was waited for, where it belongs by now; None: others have used it up."""
-        try:
-            with self._lock:
-                self._check_open()
-                placed = self._append_to_open(queue, record, charge)  # another thread has begun it, or made it room
-                if placed is not None:
-                    return placed
-                if queue.open is None:
-                    given, reserved = reserved, 0
-                    return self._append_to_new(queue, record, given)
-                queue.open.held_bytes += reserved  # it is what there was no memory for
-                reserved = 0
-                return self._append_to_open(queue, record, charge)
-        finally:
-            self._pool.release(reserved)
+        with self._lock:
+            self._check_open()
+            placed = self._append_to_open(queue, record, charge)  # another thread has begun it, or made it room
+            if placed is not None:
+                return placed
+            reserved, claim.held = claim.held, 0
+            if queue.open is None:
+                return self._append_to_new(queue, record, reserved)
+            queue.open.held_bytes += reserved  # it is what there was no memory for
+            return self._append_to_open(queue, record, charge)
 
     def _append_to_open(
         self, queue: PartitionQueue, record: NewRecord, charge: int
@@ -251,7 +262,7 @@ class Intake:
     def _deal(self, topic: TopicQueues, *, looking: bool = False) -> None:
         """Deal the topic's run; nobody need be told of new batches who is *looking* for them anyhow."""
         if topic.run.open is not None:
-            with interrupts.put_off():  # half of a run must not be lost, nor told as failed and written
+            with interrupts.Deferred():  # half of a run must not be lost, nor told as failed and written
                 self._deal_run(topic, looking=looking)
 
     def _deal_run(self, topic: TopicQueues, *, looking: bool) -> None:

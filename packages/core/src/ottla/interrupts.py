@@ -1,8 +1,9 @@
 """Signals while the main thread does what must not break off in the middle.
 
-Python runs a signal's handler on the main thread between any two steps of it. Ctrl-C alone, with the handler that
-raises KeyboardInterrupt, is put off until the end of the block; where a program has handlers of its own, which may do
-anything, the block is not to be entered at all.
+Python runs a signal's handler on the main thread between any two steps of it. What must be whole is therefore a
+*deferred* block: there the handlers of the program are replaced by one that takes a note, and run at its end. This
+protects from handlers that raise, as that of Ctrl-C does, and from handlers that call the producer: they would wait for
+a lock that the interrupted code below them holds.
 """
 
 from __future__ import annotations
@@ -10,21 +11,38 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps: the wrappers look for an enum, 4.5 us each time
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType, TracebackType
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, Self
 
 _handler_of: Final[Callable[[int], Any]] = _signal.getsignal
 _handle_by: Final[Callable[[int, Any], Any]] = _signal.signal
 _OTHERS: Final = tuple(int(number) for number in signal.valid_signals() if number != signal.SIGINT)
+_DEFERRED: Final = tuple(
+    int(number)
+    for number in signal.valid_signals()
+    if number not in (getattr(signal, "SIGKILL", None), getattr(signal, "SIGSTOP", None))
+    and number < getattr(signal, "SIGRTMIN", 64)  # each costs 20 ns
+)
+
+IMPATIENCE: Final = 1.0
+"""A block that is not at its end so many seconds after a signal hangs: then another one runs its handler at once."""
+
+_main: int | None = threading.main_thread().ident
+_depth = 0  # of blocks in blocks on the main thread
+_tell: Callable[[], object] | None = None
+_noted: dict[int, float] = {}  # the signals that came in the block, and when each came first
+_seen: list[Any] = []  # the handlers of all signals when they were last looked at,
+_functions: list[tuple[int, Any]] = []  # those of them that are functions of the program,
+_usual: dict[int, Any] = {}  # and the last such function of each signal
 
 
 def here() -> bool:
     """Whether this is the thread that handlers run on."""
-    return threading.get_ident() == threading.main_thread().ident
+    return threading.get_ident() == _main
 
 
 def only_ctrl_c() -> bool:
@@ -35,68 +53,144 @@ def only_ctrl_c() -> bool:
     return not any(map(callable, map(_handler_of, _OTHERS)))
 
 
-IMPATIENCE: Final = 1.0
-"""A block that is not at its end so many seconds after Ctrl-C hangs: then another one breaks it off."""
+def begin() -> None:
+    """A deferred block begins, if this is the main thread. What is raised from here has not begun one."""
+    global _depth
+    if threading.get_ident() != _main:
+        return
+    if not _depth:
+        try:
+            handlers = list(map(_handler_of, _DEFERRED))
+            if handlers != _seen:
+                _look_at(handlers)
+            for number, _handler in _functions:
+                _handle_by(number, _note)
+        except ValueError:  # a subinterpreter, where no handler ever runs
+            pass
+        except BaseException:
+            _put_back()
+            raise
+    _depth += 1  # from here on nothing interrupts
 
 
-_under_way: CtrlC | None = None
+def end() -> None:
+    """The block ends that was begun last on this thread. What was put off takes effect now, and may raise."""
+    global _depth
+    if threading.get_ident() != _main or not _depth:  # a forked child may end what its parent began
+        return
+    _depth -= 1
+    if _depth:
+        return
+    try:
+        _put_back()
+    except BaseException:  # of a handler: what comes from here on takes effect by itself
+        _put_back()
+        _handle()
+        raise
+    if _noted:
+        _handle()
 
 
-class CtrlC:
-    """A block on the main thread in which Ctrl-C is only `noted`, and *told*; it takes effect at the end."""
+def _look_at(handlers: list[Any]) -> None:
+    global _seen, _functions
+    _functions = [
+        (number, handler)
+        for number, handler in zip(_DEFERRED, handlers, strict=True)
+        if callable(handler) and handler is not _note
+    ]
+    _usual.update(_functions)
+    _seen = handlers
 
-    def __init__(self, tell: Callable[[], object]) -> None:
-        self._tell = tell
-        self._usual = _handler_of(signal.SIGINT)
-        self.noted = False
-        self._noted_at = 0.0
+
+def _put_back() -> None:
+    """Have the program's own handlers again, but for those that it has replaced itself. Harmless when repeated."""
+    for number, handler in _usual.items():
+        if _handler_of(number) is _note:
+            _handle_by(number, handler)
+
+
+def _handle() -> None:
+    """Run the handlers of all that was noted; one that raises keeps no other one back."""
+    while _noted:
+        number, _at = _noted.popitem()
+        handler = _handler_of(number)
+        try:
+            if callable(handler):
+                # Not by raise_signal: whoever watches signal.set_wakeup_fd, as asyncio does, knows of it already.
+                handler(number, sys._getframe(1))
+        finally:
+            _handle()
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """The handler of every signal in a block."""
+    now = time.monotonic()
+    if not _depth or now - _noted.get(number, now) >= IMPATIENCE:
+        _noted.pop(number, None)
+        _usual[number](number, frame)
+        return
+    _noted.setdefault(number, now)
+    if _tell is not None:
+        _tell()
+
+
+class Deferred:
+    """A block, on any thread, at whose end the signals of the main thread take effect; *tell* is called for each."""
+
+    def __init__(self, tell: Callable[[], object] | None = None) -> None:
+        self._told = tell
+        self._before: Callable[[], object] | None = None
+
+    @property
+    def noted(self) -> bool:
+        """Whether a handler is to run at the end."""
+        return bool(_noted)
 
     def __enter__(self) -> Self:
-        global _under_way
-        if callable(self._usual):
-            _under_way = self
-            try:
-                _handle_by(signal.SIGINT, self._note)
-            except ValueError:  # a subinterpreter, where no handler ever runs
-                self._usual = None
+        global _tell
+        begin()
+        if here():
+            self._before, _tell = _tell, self._told
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        global _under_way
-        if callable(self._usual):
-            _handle_by(signal.SIGINT, self._usual)  # what comes from here on takes effect by itself
-        _under_way = None
-        if self.noted and kind is None:
-            signal.raise_signal(signal.SIGINT)
-
-    def forget(self) -> None:
-        """This is a forked child, where the block has no end."""
-        if _handler_of(signal.SIGINT) == self._note:
-            _handle_by(signal.SIGINT, self._usual)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.noted and time.monotonic() - self._noted_at >= IMPATIENCE:
-            raise KeyboardInterrupt
-        if not self.noted:
-            self.noted, self._noted_at = True, time.monotonic()
-        self._tell()
+        global _tell
+        if here():
+            _tell = self._before
+        end()
 
 
-@contextmanager
-def put_off() -> Iterator[None]:
-    """A short block, on any thread, at whose end Ctrl-C takes effect; handlers of the program's own are not put off."""
-    if here() and only_ctrl_c():
-        with CtrlC(lambda: None):
-            yield
-    else:
-        yield
+# What a handler interrupts that is no deferred block, for it is done for every record
+
+_BREAKABLE: Final[dict[CodeType, Callable[[Mapping[str, Any]], object]]] = {}
+
+
+def may_be_broken_off(function: Callable[..., Any], break_off: Callable[[Mapping[str, Any]], object]) -> None:
+    """When a handler waits that has interrupted this *function*, *break_off* is called with its local names."""
+    _BREAKABLE[function.__code__] = break_off  # a function of Python has one
+
+
+def make_way() -> None:
+    """This thread is about to wait: have it hold nothing for which another thread waits.
+
+    Only a signal handler, or what the collector runs, can have interrupted such a method further out on this thread.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        break_off = _BREAKABLE.get(frame.f_code)
+        if break_off is not None:
+            break_off(frame.f_locals)
+        frame = frame.f_back
 
 
 def _forget_in_child() -> None:
-    if _under_way is not None:
-        _under_way.forget()
+    """A forked child: the block has no end there, and the thread that forked is the main one."""
+    global _main, _depth, _tell
+    _main, _depth, _tell = threading.get_ident(), 0, None
+    _noted.clear()
+    _put_back()
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable
 
-from ottla import io_threads
+from ottla import interrupts, io_threads
 from ottla.accumulator import RecordAccumulator
 from ottla.errors import OttlaError, ProducerClosed, ProducerFailed
 from ottla.helm import Helm
+from ottla.locks import Latch
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
 from ottla.sender import Sender
@@ -48,9 +49,7 @@ class IoThread:
         self.on_end: Callable[[], object] = lambda: None
         self._deadline: float | None = None  # of an orderly end, once one was asked for
         self._abandoned: float | None = None
-        self._over = False
-        self._ending = threading.Lock()  # free once it is over
-        self._ending.acquire()
+        self._over = Latch()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -81,11 +80,11 @@ class IoThread:
     def join(self, timeout: float) -> bool:
         """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
         # Not only Thread.join: a thread whose join was interrupted by Ctrl-C counts as ended from then on.
-        if not self._over and self._ending.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
-            self._ending.release()
-        if self._over:
-            self._thread.join()
-        return self._over
+        over = self._over.wait(timeout)
+        if over:
+            with interrupts.Deferred():  # its last steps; a handler in here that joins it, too, would wait for itself
+                self._thread.join()
+        return over
 
     def whereabouts(self) -> str:
         """Where in the code the rounds are at this moment."""
@@ -114,9 +113,7 @@ class IoThread:
             try:
                 self.on_end()
             finally:
-                if not self._over:
-                    self._over = True
-                    self._ending.release()
+                self._over.set()
 
     def _run_rounds(self) -> None:
         lost_in_a_row = 0

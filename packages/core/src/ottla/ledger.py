@@ -5,12 +5,12 @@ Bounded: of failed batches the last thousands are remembered one by one, older o
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, deque
 from collections.abc import Iterable
 
 from ottla.batch import ProducerBatch
 from ottla.errors import DeliveryFailed
+from ottla.locks import SignalSafeLock
 from ottla.lost_records import FailedRecords, LostRecords
 from ottla.metrics import Tallies
 from ottla.outcomes import Acknowledged, Failed
@@ -25,7 +25,7 @@ class DeliveryLedger:
     def __init__(self, *, tallies: Tallies | None = None, lost: LostRecords | None = None) -> None:
         self._tallies = tallies or Tallies()
         self._lost = LostRecords(wake=lambda: None) if lost is None else lost
-        self._lock = threading.Lock()
+        self._lock = SignalSafeLock()
         self._acknowledged: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._possibly_persisted: Counter[str] = Counter()

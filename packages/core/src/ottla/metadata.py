@@ -5,7 +5,6 @@ Callers wait here for a topic; the I/O thread brings the answers. It knows neith
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import attrs
@@ -13,6 +12,7 @@ import attrs
 from ottla.backoff import Backoff
 from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityRefused, TopicUnavailable
+from ottla.locks import SignalSafeLock
 
 _NEVER = float("-inf")
 
@@ -52,7 +52,7 @@ class Metadata:
         self._clock = clock
         self.on_change: Callable[[], object] = lambda: None
         """Called when the cluster has been replaced, with no lock held that a caller could want."""
-        self._changed = threading.Condition()
+        self._changed = SignalSafeLock()
         self._used_at: dict[str, float] = {}
         self._wanted = True
         self._new: set[str] = set()  # topics in use that no answer has told of

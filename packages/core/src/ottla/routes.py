@@ -33,7 +33,7 @@ class Route:
         self.run = topic.run
         self.stay: ProducerBatch | None = None
         self._counted = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
 
     def begin_stay(self, batch: ProducerBatch) -> None:
         """Records may go to this batch from now on."""

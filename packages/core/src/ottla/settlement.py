@@ -93,7 +93,7 @@ class Settlement:
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
-        with self._backlog.lock:
+        with self._backlog.guard:
             pending = list(self._backlog.incomplete)
         return self._ledger.close_account(pending)
 

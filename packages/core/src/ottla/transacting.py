@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ottla import io_threads
+from ottla import interrupts, io_threads
 from ottla.accumulator import RecordAccumulator
 from ottla.errors import TransactionError, TransactionTimeout, WrongCall
 from ottla.reports import DeliveryReport
@@ -46,8 +46,9 @@ class Transactions:
     def end(self, timeout: float | None, *, commit: bool) -> DeliveryReport:
         """End the transaction, and say what became of its records."""
         self._check("commit_transaction" if commit else "abort_transaction")
-        pending = self.manager.end(commit=commit)
-        self._cut()
+        with interrupts.Deferred():  # a call that moves the state also says that every record is queued
+            pending = self.manager.end(commit=commit)
+            self._cut()
         try:
             self._wait(pending, timeout)
         except TransactionTimeout:
@@ -61,8 +62,9 @@ class Transactions:
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         """Have everything written, and leave the end to somebody else."""
         self._check("prepare_transaction")
-        pending = self.manager.prepare()
-        self._cut()
+        with interrupts.Deferred():
+            pending = self.manager.prepare()
+            self._cut()
         self._wait(pending, timeout)
         prepared = self.manager.prepared
         assert prepared is not None, "that is what was waited for"
@@ -76,8 +78,9 @@ class Transactions:
     def leave(self, timeout: float | None) -> DeliveryReport:
         """Have everything written, and say what became of it; the transaction goes on."""
         self._check("leave_transaction")
-        pending = self.manager.leave()
-        self._cut()
+        with interrupts.Deferred():
+            pending = self.manager.leave()
+            self._cut()
         self._wait(pending, timeout)
         report, _unseen, _error = self.accumulator.report()  # what failed was raised
         return report

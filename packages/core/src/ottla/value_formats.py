@@ -6,7 +6,6 @@ is looked up and given its keys then.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -28,16 +27,14 @@ class ValueFormats:
     def __init__(self, make: Callable[[str], Serializer], *, named: tuple[str, Serializer] | None = None) -> None:
         self._make = make
         self._made = {} if named is None else {_plain(named[0]): named[1]}
-        self._lock = threading.Lock()
 
     def of(self, name: object) -> SerializeColumn:
         """What makes columns in this format. Raises InvalidRecord, or PluginError when there is none to be had."""
         if not isinstance(name, str):
             raise InvalidRecord(f"value_format={name!r}: the name of a serializer plugin is a str, such as 'json'")
-        with self._lock:
-            serializer = self._made.get(_plain(name))
-            if serializer is None:
-                serializer = self._made[_plain(name)] = self._make(name)
+        serializer = self._made.get(_plain(name))
+        if serializer is None:  # two threads may make one each, of which one is kept: no lock is held in a plugin
+            serializer = self._made.setdefault(_plain(name), self._make(name))
         ability: SerializeColumn | None = getattr(serializer, ABILITY, None)
         if ability is None:
             raise InvalidRecord(

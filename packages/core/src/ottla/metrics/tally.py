@@ -89,7 +89,7 @@ class Span:
     __slots__ = ("_lock", "total")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
         self.total = 0.0
 
     def add(self, seconds: float) -> None:

@@ -20,7 +20,7 @@ class CompressionRatios:
     """The estimations of one producer, by topic and codec; for any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
         self._ratios: dict[tuple[str, int], float] = {}
 
     def ratio(self, topic: str, *, codec_id: int) -> float:

@@ -8,7 +8,7 @@ the batch is sealed.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import accumulate
@@ -17,7 +17,8 @@ from threading import RLock
 from time import time_ns
 from typing import Any, Final, TypeVar
 
-from ottla.errors import InvalidRecord, WrongCall
+from ottla import interrupts
+from ottla.errors import InvalidRecord
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
@@ -73,6 +74,7 @@ class ObjectColumns:
         "_far_bytes",
         "_headers",
         "_high",
+        "_kept",
         "_keys",
         "_limit",
         "_low",
@@ -107,6 +109,7 @@ class ObjectColumns:
         self._nulls = False  # among the values, or among the keys if there are some
         self._plain = True  # no record has headers or a callback yet
         self._facts: Facts | None = None
+        self._kept: int | None = None  # how many records there were when a handler broke a put off
         self._count = 0  # once encoded
         self.lock = RLock()
         self._putting = False
@@ -133,13 +136,14 @@ class ObjectColumns:
         Without a timestamp it is now.
         """
         # A with statement would take 50 ns more for each record. Ctrl-C right behind `acquire` finds the lock taken and
-        # no `finally` yet: a lock that knows its owner can be given back all the same.
+        # no `finally` yet: a lock that knows its owner can be given back all the same. The value is put last: where a
+        # signal handler interrupts this, the record is on the batch if its value is.
         try:
             self._acquire()
-            if self._putting:
-                raise WrongCall(
-                    "send inside a send of the same thread, by a signal handler or __del__: do it after that"
-                )
+            if self._putting:  # this is a handler, or __del__, inside a put of the same thread
+                self._release()
+                self.break_off()
+                return None
             self._putting = True
             try:
                 values = self._values
@@ -153,9 +157,9 @@ class ObjectColumns:
                             used += len(key)
                         if used <= self._limit and self._since <= time_ns() < self._until:
                             self._used = used
-                            values.append(value)
                             if keys is not None:
                                 keys.append(key)
+                            values.append(value)
                             return index
                 now = 0
                 if timestamp_ms is None:
@@ -183,35 +187,79 @@ class ObjectColumns:
                     if now and self._moment is not None:
                         self._since = timestamp_ms * 1_000_000
                         self._until = self._since + 1_000_000
-                self._used = used
-                values.append(value)
-                if value is None:
-                    self._nulls = True
-                if self._keys is not None:
-                    self._keys.append(key)
-                    if key is None:
-                        self._nulls = True
-                elif key is not None:
-                    self._keys = [*[None] * index, key]
+                if self._closed:  # `break_off` by a handler that ran meanwhile
+                    return None
+                # No call from here to the first append, so no handler between that look and these columns.
+                keys, sections, callbacks = self._keys, self._headers, self._callbacks
+                if keys is None and key is not None:
+                    keys = self._keys = [None] * index
                     self._nulls = self._nulls or index > 0
-                if self._headers is not None:
-                    self._headers.append(section)
-                elif headers:
-                    self._headers = [*[_NO_HEADERS] * index, section]
+                if sections is None and headers:
+                    sections = self._headers = [_NO_HEADERS] * index
                     self._plain = False
-                if self._callbacks is not None:
-                    self._callbacks.append(on_delivery)
-                elif on_delivery is not None:
-                    self._callbacks = [*[None] * index, on_delivery]
+                if callbacks is None and on_delivery is not None:
+                    callbacks = self._callbacks = [None] * index
                     self._plain = False
+                if value is None or (key is None and keys is not None):
+                    self._nulls = True
+                self._used = used
+                if keys is not None:
+                    keys.append(key)
+                if sections is not None:
+                    sections.append(section)
+                if callbacks is not None:
+                    callbacks.append(on_delivery)
+                values.append(value)
                 return index
+            except BaseException as error:
+                if self.lock._is_owned():  # type: ignore[attr-defined]  # of every RLock: Condition needs it, too
+                    self._trim()
+                raised = error
+                raise
             finally:
                 self._putting = False
                 self._release()
-        except BaseException:
-            with suppress(RuntimeError):  # it is not ours any more
+        except BaseException as error:
+            if self.lock._is_owned():  # type: ignore[attr-defined]  # right behind `acquire`
                 self._release()
-            raise
+                raise
+            if self._kept is None or not isinstance(error, RuntimeError):
+                raise
+            # A handler has broken this off, and the lock is not ours any more.
+            with suppress(UnboundLocalError):
+                raise raised from None
+            try:
+                return index if index < self._kept else None
+            except UnboundLocalError:
+                return None
+
+    def break_off(self) -> None:
+        """Take no more records, for a handler on the thread that is in the middle of `put` will wait for this batch.
+
+        That `put` goes on with columns that nobody reads any more; without the lock it finds out what became of its
+        record.
+        """
+        if not self.lock._is_owned():  # type: ignore[attr-defined]
+            return
+        self._trim()
+        self._kept = len(self._values)
+        self._values, self._moments, self._starts = list(self._values), list(self._moments), list(self._starts)
+        self._keys = self._keys and list(self._keys)
+        self._headers = self._headers and list(self._headers)
+        self._callbacks = self._callbacks and list(self._callbacks)
+        self.close()
+        self._putting = False
+        self._release()
+
+    def _trim(self) -> None:
+        """Forget what is left of a record that was broken off: what is beyond the values."""
+        count = len(self._values)
+        for column in (self._keys, self._headers, self._callbacks):
+            if column is not None:
+                del column[count:]
+        turns = bisect_left(self._starts, count)
+        del self._moments[turns:], self._starts[turns:]
+        self._moment, self._until = None, 0  # the next record has its own
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
         """Append these records of other columns, and their callbacks; how many, for the rest has no room.
@@ -352,7 +400,11 @@ class ObjectColumns:
             self._far_bytes += _FAR_COST * (stop - start - 1)
 
     def _timestamps(self) -> Timestamps:
-        return Timestamps(self._moments, self._starts, len(self._values))
+        count = len(self._values)
+        if self._kept is not None:  # a put that was broken off may have gone on
+            turns = bisect_left(self._starts, count)
+            return Timestamps(self._moments[:turns], self._starts[:turns], count)
+        return Timestamps(self._moments, self._starts, count)
 
     def _let_go(self) -> None:
         self._keys, self._values, self._headers = None, [], None
@@ -375,6 +427,9 @@ class ObjectColumns:
         for index, section in enumerate(self._headers or ()):
             if section != _NO_HEADERS:
                 raise no_headers(magic, index=index)
+
+
+interrupts.may_be_broken_off(ObjectColumns.put, lambda names: names["self"].break_off())
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:

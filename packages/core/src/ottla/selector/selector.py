@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 
+from ottla import interrupts
 from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.selectable import Address
@@ -164,10 +165,19 @@ class Selector:
 
     def wakeup(self) -> None:
         """End the current or next wait at once; cheap when called again before that."""
-        if not self._wakeup_pending:
+        if self._wakeup_pending:
+            return
+        interrupts.begin()  # a handler between the flag and the byte would wait for a round that nothing begins
+        try:
             self._wakeup_pending = True
-            with contextlib.suppress(BlockingIOError, OSError):  # full, or closed: nobody waits any more
-                self._wake_writer.send(b"\0")
+            self._wake_writer.send(b"\0")
+        except OSError:  # full: there are bytes; or closed: nobody waits any more
+            pass
+        except BaseException:  # the byte was perhaps not written, and without it the flag would keep all others back
+            self._wakeup_pending = False
+            raise
+        finally:
+            interrupts.end()
 
     def shutdown(self) -> None:
         """Close every connection and the selector itself."""

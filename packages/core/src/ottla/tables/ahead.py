@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import attrs
 
+from ottla import interrupts
 from ottla.interfaces import Columns
+from ottla.locks import Latch
 from ottla.recordbatch.section import Section
 
 MOST_THREADS: Final = 4
@@ -48,7 +50,7 @@ class Ahead:
         self._threads = threads
         self._most = threads + 1 if seal is not None else 0
         self._pool: ThreadPoolExecutor | None = None
-        self._pending: deque[tuple[Piece, Future[Section] | None]] = deque()
+        self._pending: deque[tuple[Piece, _Work | None]] = deque()
 
     def put(self, piece: Piece) -> Iterator[Sealed]:
         """Begin with one more; gives those that are ready, and waits for the first one when there are many."""
@@ -64,35 +66,38 @@ class Ahead:
 
     def close(self) -> Sequence[Piece]:
         """End the threads; the pieces that were not given."""
-        pieces = [piece for piece, _future in self._pending]
+        pieces = [piece for piece, _work in self._pending]
         self._pending.clear()
         if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+            # What waits in these pools are Conditions of Python, which handlers that raise leave taken for good.
+            with interrupts.Deferred():
+                self._pool.shutdown(cancel_futures=True)
         return pieces
 
-    def _begun(self, columns: Columns) -> Future[Section] | None:
+    def _begun(self, columns: Columns) -> _Work | None:
         if self._seal is None or not self._threads:
             return None
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="ottla-table")
-        future: Future[Section] = Future()  # not the pool's own: it may take a piece, and say that it has no thread
-        try:
-            self._pool.submit(_seal_into, future, self._seal, columns)
-        except RuntimeError:  # the system gives no more threads, or the interpreter, which ends
-            if future.cancel():
-                return None
-        return future
+        work = _Work(self._seal, columns)  # no Future: to wait for one is no more proof against handlers
+        with interrupts.Deferred():
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="ottla-table")
+            try:
+                self._pool.submit(work.run)
+            except RuntimeError:  # the system gives no more threads, or the interpreter, which ends
+                if work.take():  # else a thread has it, although it was said that there is none
+                    return None
+        return work
 
     def _next(self) -> Sealed:
         sealed = self._sealed(*self._pending[0])
         self._pending.popleft()  # only now: the wait may be interrupted
         return sealed
 
-    def _sealed(self, piece: Piece, future: Future[Section] | None) -> Sealed:
+    def _sealed(self, piece: Piece, work: _Work | None) -> Sealed:
         if self._seal is None:
             return Sealed(piece)
         try:
-            return Sealed(piece, self._seal(piece.columns) if future is None else future.result())
+            return Sealed(piece, self._seal(piece.columns) if work is None else work.result())
         except Exception as error:  # of a codec, perhaps somebody else's
             return Sealed(piece, error=error)
 
@@ -103,14 +108,47 @@ def threads() -> int:
     return min(count, MOST_THREADS) if count > 1 else 0
 
 
-def _seal_into(future: Future[Section], seal: Callable[[Columns], Section], columns: Columns) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(seal(columns))
-    except BaseException as error:  # raised again where the result is taken
-        future.set_exception(error)
+class _Work:
+    """One piece to be sealed, once, by whoever takes it first."""
+
+    def __init__(self, seal: Callable[[Columns], Section], columns: Columns) -> None:
+        self._seal = seal
+        self._columns = columns
+        self._untaken = [True]
+        self._result: Section | BaseException | None = None
+        self._done = Latch()
+
+    @property
+    def done(self) -> bool:
+        """Whether there is a result."""
+        return self._done.is_set
+
+    def take(self) -> bool:
+        """Whether nobody has taken it before."""
+        try:
+            return self._untaken.pop()
+        except IndexError:
+            return False
+
+    def run(self) -> None:
+        """Seal it, unless it was taken."""
+        if not self.take():
+            return
+        try:
+            self._result = self._seal(self._columns)
+        except BaseException as error:  # raised again where the result is taken
+            self._result = error
+        self._done.set()
+
+    def result(self) -> Section:
+        """Wait for it. Raises what sealing raised."""
+        self._done.wait(None)
+        result = self._result
+        if isinstance(result, BaseException):
+            raise result
+        assert result is not None, "it is done"
+        return result
 
 
-def _is_ready(future: Future[Section] | None) -> bool:
-    return future is not None and future.done()
+def _is_ready(work: _Work | None) -> bool:
+    return work is not None and work.done

@@ -7,7 +7,6 @@ one whose answer was lost, or refused for now, is asked again without being queu
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Any, assert_never
 
 from ottla.backoff import Backoff
@@ -65,7 +64,6 @@ class TransactionManager(Standing):
         self._timeout_ms = timeout_ms
         self._sequences = sequences
         self._backoff = backoff
-        self._lock = threading.Lock()
         self._keep_prepared = False
         self._may_end = False
         self._sendings = Sendings()
@@ -325,7 +323,14 @@ class TransactionManager(Standing):
         """Nobody is asked any more."""
         with self._lock:
             if not self.idle:
-                logger.warning("%s: closed while %r was %s", self._client_id, self.transactional_id, self.state.value)
+                self._lock.log(
+                    logger,
+                    logging.WARNING,
+                    "%s: closed while %r was %s",
+                    self._client_id,
+                    self.transactional_id,
+                    self.state.value,
+                )
             self._end_pending(error)
             self._sendings.drop(error)
 
@@ -463,7 +468,9 @@ class TransactionManager(Standing):
         self._level = _UNUSED
         if self.state is not State.INITIALIZING:
             return
-        logger.debug("%s: %s for %r", self._client_id, self._sequences.owner, self.transactional_id)
+        self._lock.log(
+            logger, logging.DEBUG, "%s: %s for %r", self._client_id, self._sequences.owner, self.transactional_id
+        )
         self._sequences.begin_transaction()
         if answer.ongoing_txn_producer_id >= 0:
             self._started = True
@@ -508,7 +515,9 @@ class TransactionManager(Standing):
         self._last_error = self._sequences.obstacle = error
         self._failures += 1
         self._retry_at = self._due_at = now + delay
-        logger.debug("%s: will ask again for %r: %s", self._client_id, self.transactional_id, error)
+        self._lock.log(
+            logger, logging.DEBUG, "%s: will ask again for %r: %s", self._client_id, self.transactional_id, error
+        )
 
     # How things end
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 from ottla.errors import OttlaError
+from ottla.locks import Latch
 
 
 class Pending:
@@ -19,22 +18,22 @@ class Pending:
         self.what = what
         self.error: OttlaError | None = None
         self.unclaimed = True
-        self._ended = threading.Event()
+        self._ended = Latch()
 
     @property
     def ended(self) -> bool:
         """Whether it has ended."""
-        return self._ended.is_set()
+        return self._ended.is_set
 
     def end(self, error: OttlaError | None = None) -> None:
         """It is done, or came to nothing because of *error*."""
-        if not self._ended.is_set():
+        if not self._ended.is_set:
             self.error = error
             self._ended.set()
 
     def wait(self, timeout: float) -> bool:
         """Wait for its end, at most *timeout* seconds; False: time ran out. Raises what it came to nothing with."""
-        if not self._ended.wait(min(timeout, threading.TIMEOUT_MAX)):
+        if not self._ended.wait(timeout):
             return False
         self.unclaimed = False
         if self.error is not None:

@@ -17,6 +17,7 @@ from ottla.errors import (
     TransactionFailed,
     WrongCall,
 )
+from ottla.locks import LoggingLock
 from ottla.transaction_manager.pending import Pending
 from ottla.transaction_manager.states import MOVES, NEXT_STEPS, State
 
@@ -31,6 +32,7 @@ class Standing:
         self.state = State.UNINITIALIZED
         self.cause: OttlaError | None = None
         self._client_id = client_id
+        self._lock = LoggingLock()
         self._pending: Pending | None = None  # of the last change of state that was asked for
 
     def _let_go(self, error: OttlaError) -> None:
@@ -98,7 +100,7 @@ class Standing:
         error.__cause__ = cause
         self.cause = error
         self._move(State.ABORTABLE_ERROR)
-        logger.warning("%s: %s", self._client_id, error)
+        self._lock.log(logger, logging.WARNING, "%s: %s", self._client_id, error)
         self._end_pending(error)
         self._let_go(error)
 
@@ -123,7 +125,7 @@ class Standing:
         error.__cause__ = cause
         self.cause = error
         self._move(State.FATAL_ERROR)
-        logger.error("%s: %s", self._client_id, error)
+        self._lock.log(logger, logging.ERROR, "%s: %s", self._client_id, error)
         self._end_pending(error)
         self._let_go(error)
 
