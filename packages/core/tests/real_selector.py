@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 import struct
 import time
@@ -46,6 +47,26 @@ class Events:
         while not happened():
             assert time.monotonic() < deadline, "it never happened"
             self.poll()
+
+
+class Waits:
+    """Each wait of a selector from now on: how long it might have taken, and whether something ended it.
+
+    A selector that waits in vain is noticed by this, and not by a slower test.
+    """
+
+    def __init__(self, selector: Selector) -> None:
+        self.given: list[float] = []
+        self.ended: list[bool] = []
+        select = selector._watch.select
+
+        def noted(timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
+            events = select(timeout)
+            self.given.append(timeout)
+            self.ended.append(bool(events))
+            return events
+
+        selector._watch.select = noted  # type: ignore[method-assign]  # to look on
 
 
 class Shutdown:

@@ -12,6 +12,7 @@ from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.errors import BrokerError, ConnectionFailed, ErrorCode, ProducerClosed, TopicUnavailable
 from ottla.metadata import Metadata
 from ottla_testkit.manual_clock import ManualClock
+from simulated_producer import simulated
 
 HANG_GUARD = 20.0
 BROKERS = {1: Broker(id=1, host="one", port=9092), 2: Broker(id=2, host="two", port=9092)}
@@ -420,3 +421,16 @@ def test_a_topic_that_is_in_use_already_is_not_new() -> None:
     world.metadata.use("t", world.clock())
 
     assert world.due_in == pytest.approx(300.0)
+
+
+@pytest.mark.rule("metadata.idle")
+def test_a_topic_that_records_are_sent_to_stays_in_use() -> None:
+    with simulated(1, config={"metadata.max.idle.ms": 30_000, "metadata.max.age.ms": 20_000}) as world:
+        for _ in range(20):
+            world.producer.send("t", b"value")  # its route is remembered: only the sender meets the metadata
+            world.settle()
+            world.pass_time(10.0)
+            assert "t" in world.metadata.topics
+
+        world.pass_time(60.0)
+        assert "t" not in world.metadata.topics

@@ -276,6 +276,21 @@ def test_retiring_a_connection_with_acks_0_is_not_told_as_a_loss(caplog: pytest.
 
 
 @pytest.mark.rule("network.acks-0")
+def test_close_with_acks_0_waits_for_the_answer_to_a_last_question() -> None:
+    with simulated(1, config={"acks": 0}) as world:
+        world.producer.send("t", b"value")
+        world.settle()
+        asked = len(world.cluster.brokers[1].requests)
+        world.network.held.add(1)
+        world.network.later(2.0, world.network.held.clear)
+        closed_at = world.clock()
+        world.producer.close(timeout=10.0)
+
+        assert world.cluster.brokers[1].requests[asked:] == [("ApiVersions", 0)]
+        assert world.clock() - closed_at == pytest.approx(2.0)
+
+
+@pytest.mark.rule("network.acks-0")
 @pytest.mark.parametrize(("seconds", "warned"), [(29.0, True), (31.0, False)])
 def test_what_was_written_may_be_lost_for_as_long_as_a_request_may_take(
     seconds: float, warned: bool, caplog: pytest.LogCaptureFixture

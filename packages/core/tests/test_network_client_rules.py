@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import attrs
 import pytest
 
 from machine import Machine
@@ -27,6 +29,7 @@ from ottla.network_client.metadata_wire import read_answer
 from ottla.protocol import (
     METADATA,
     PRODUCE,
+    FinalizedFeatureKey,
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
@@ -351,6 +354,25 @@ def test_an_answer_to_the_first_request_before_it_is_written_is_a_hostile_peer()
     assert machine.client._connections[-1].closing
 
 
+@pytest.mark.rule("network.version.features")
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_features_of_an_older_agreement_change_nothing(order: tuple[int, int]) -> None:
+    machine = machine_of(1, 2, 3)
+    answers = {node: (epoch, level) for node, (epoch, level) in zip(order, ((7, 1), (8, 2)), strict=True)}
+    for node, (epoch, level) in answers.items():
+        broker = machine.cluster.brokers[node]
+        answer = broker._api_versions()
+        levels = [FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)]
+        told = attrs.evolve(answer, finalized_features_epoch=epoch, finalized_features=levels)
+        broker._api_versions = functools.partial(lambda each: each, told)  # type: ignore[method-assign]
+    machine.cluster.seed = 3
+    machine.cluster.features_epoch = 1
+    ready(machine, 1)
+    ready(machine, 2)
+
+    assert (machine.client.features.epoch, machine.client.features.levels) == (8, {"transaction.version": 2})
+
+
 # In flight
 
 
@@ -523,6 +545,34 @@ def test_when_the_connection_is_lost_that_metadata_was_asked_on_another_is_asked
     until(machine, lambda: asked_for_metadata(machine, other))
 
     assert machine.clock() - lost_at < 1.0  # and not after the request's time-out
+
+
+@pytest.mark.rule("network.metadata.lost", "metadata.backoff")
+def test_a_lost_metadata_request_counts_as_failed() -> None:
+    machine = ready(machine_of(1, 2, 3, 4), 1, 2, 3, 4)
+    machine.network.holding = True
+    pauses = []
+    for _ in range(3):
+        machine.metadata.request_update()
+        until(machine, lambda: machine.client.in_flight() == 1)
+        [asked] = [node for node in (1, 2, 3, 4) if machine.client._connections[node].in_flight]
+        machine.clock.advance(5.0)
+        machine.network.cut(asked)
+        machine.client.poll(0.0, machine.clock())
+        pauses.append(round(machine.metadata.due_at() - machine.clock(), 3))
+
+    assert pauses == [0.1, 0.2, 0.4]  # the retry backoff, doubled each time
+
+
+@pytest.mark.rule("network.metadata.lost")
+def test_a_metadata_request_that_no_version_fits_is_tried_again_and_reported() -> None:
+    machine = machine_of(1)
+    machine.cluster.brokers[1].versions[METADATA.key] = (0, 0)
+    machine.metadata.use("t", machine.clock())
+    machine.run(1.0)
+
+    assert isinstance(machine.metadata.last_error, UnsupportedVersion)
+    assert machine.metadata.due_at() <= machine.clock() + 1.2
 
 
 @pytest.mark.rule("network.metadata.due")

@@ -136,6 +136,25 @@ def test_an_answer_to_apiversions_throttles_as_any_other(monkeypatch: pytest.Mon
     assert machine.clock() >= 2.0
 
 
+# The oldest request
+
+
+@pytest.mark.rule("network.flight.timeout")
+def test_a_connection_times_out_with_its_oldest_request() -> None:
+    machine = machine_with_topic(1, 1, 1, request_timeout=4.0)
+    machine.network.held.add(1)
+    first_sent_at = machine.clock()
+    for partition in range(3):
+        machine.send(b"record", partition=partition)
+        run(machine, 1.0)
+    connection = machine.client._connections[1]
+    assert len(connection.in_flight) == 3
+    while connection.last_failure is None:
+        machine.round()
+
+    assert machine.clock() - first_sent_at == pytest.approx(4.0)
+
+
 # What has arrived
 
 

@@ -14,7 +14,7 @@ from ottla.errors import ConnectionFailed, NameResolutionFailed, OttlaError, Wro
 from ottla.interfaces import Buffer, Target, TransportLayer
 from ottla.selector import Selector
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
-from real_selector import HANG_GUARD, Events, Shutdown, connect, framed, make_selector, reset
+from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, make_selector, reset
 
 
 @pytest.fixture
@@ -70,11 +70,12 @@ def test_a_connection_whose_write_failed_ends_without_waiting_for_its_socket(lis
     with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
         events.send(1, [b"request"])
-        events.poll(HANG_GUARD)
+        waits = Waits(selector)
         events.poll(HANG_GUARD)
         peer.close()
 
     assert list(events.disconnected) == [1]
+    assert waits.given == [0.0]
 
 
 def ended_after(
@@ -148,7 +149,10 @@ def test_closing_at_our_wish_takes_effect_with_the_next_poll_and_does_not_wait(
     _events, peer = connect(selector, listener)
     peer.sendall(framed(b"too late"))
     selector.close(1, ConnectionFailed("first"))
+    waits = Waits(selector)
     selector.poll(HANG_GUARD)
+
+    assert waits.given == [0.0]
 
     assert [str(error) for error in selector.disconnected.values()] == ["first"]
     assert selector.received == []

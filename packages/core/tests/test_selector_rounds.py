@@ -18,7 +18,7 @@ import pytest
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
 from ottla.selector import Selector
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
-from real_selector import HANG_GUARD, Events, Shutdown, connect, framed, make_selector
+from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, make_selector
 
 
 @pytest.fixture
@@ -85,10 +85,12 @@ def test_a_connection_that_completes_at_once_is_told_by_the_next_poll_without_a_
         server.bind(path)
         server.listen()
         selector.connect(1, Target(socket.AF_UNIX, path), "broker", 9092)  # a Unix socket connects at once
+        waits = Waits(selector)
 
         selector.poll(HANG_GUARD)
 
         assert selector.connected == [1]
+        assert waits.given == [0.0]
         peer, _address = server.accept()
         selector.poll(0.0)
         assert selector.connected == []
@@ -98,6 +100,10 @@ def test_a_connection_that_completes_at_once_is_told_by_the_next_poll_without_a_
 
 @pytest.mark.rule("selector.connect.options")
 def test_sockets_have_keep_alive_no_delay_and_the_buffers_of_the_settings(listener: socket.socket) -> None:
+    with socket.socket() as like_it:  # the system rounds and doubles what it is told
+        like_it.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 40_000)
+        like_it.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 50_000)
+        buffers = [like_it.getsockopt(socket.SOL_SOCKET, which) for which in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
     selector = make_selector(send_buffer=40_000, receive_buffer=50_000)
     with contextlib.closing(Shutdown(selector)):
         _events, peer = connect(selector, listener)
@@ -106,8 +112,7 @@ def test_sockets_have_keep_alive_no_delay_and_the_buffers_of_the_settings(listen
         assert not sock.getblocking()
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 40_000
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= 50_000
+        assert [sock.getsockopt(socket.SOL_SOCKET, w) for w in (socket.SO_SNDBUF, socket.SO_RCVBUF)] == buffers
         peer.close()
 
 
@@ -396,6 +401,7 @@ def test_what_the_transport_holds_is_handed_out_one_answer_a_round_without_waiti
         peer.sendall(b"".join(map(framed, (b"one", b"two", b"three"))))
         events.until(lambda: events.received)
         rounds = [list(events.received)]
+        waits = Waits(selector)
         for _ in range(2):
             events.received.clear()
             events.poll(HANG_GUARD)
@@ -403,6 +409,7 @@ def test_what_the_transport_holds_is_handed_out_one_answer_a_round_without_waiti
         peer.close()
 
     assert rounds == [[(1, b"one")], [(1, b"two")], [(1, b"three")]]
+    assert waits.given == [0.0, 0.0]
 
 
 @pytest.mark.rule("selector.poll.stalled")
@@ -418,8 +425,12 @@ def test_a_transport_that_may_read_and_gives_nothing_is_asked_again_only_after_i
             events.poll(0.0)
         assert layer.calls == []
 
-        peer.sendall(framed(b"answer"))
+        peer.sendall(framed(b"answer") + framed(b"held"))
         events.until(lambda: events.received)
+        waits = Waits(selector)
+        events.poll(HANG_GUARD)
+        assert waits.given == [0.0]  # it gave something, so its word counts again
+        assert events.received == [(1, b"answer"), (1, b"held")]
         peer.close()
 
 
@@ -454,8 +465,10 @@ def test_wakeups_of_many_threads_end_one_wait_and_leave_nothing_behind(selector:
 
     with pytest.raises(BlockingIOError):
         selector._wake_reader.recv(1)
+    waits = Waits(selector)
     selector.wakeup()
     selector.poll(HANG_GUARD)
+    assert waits.ended == [True]
 
 
 def test_a_wait_without_end_is_cut_to_what_the_system_takes(selector: Selector) -> None:
