@@ -8,13 +8,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import attrs
 import pytest
 
 from ottla.delivery import Delivery
 from ottla.errors import DeliveryFailed
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, StormyNetwork, Weather
+from ottla_testkit.simulation.refusals import ANY
 from simulated_producer import Simulated, simulated
 
 SEED = int(os.environ.get("OTTLA_SEED", "1"))
@@ -61,30 +64,46 @@ def judge(world: Simulated, deliveries: Sequence[tuple[int, int, Delivery]]) -> 
                 assert log[delivery.result(0).offset] == number
 
 
-@pytest.mark.parametrize("delivery_timeout_ms", [120_000, 2_000], ids=["patient", "expiring"])
-def test_records_are_written_once_and_in_order_in_any_weather(delivery_timeout_ms: int) -> None:
+ONE_BY_ONE = {"batch_size": 1, "batch_growth_enable": False, "linger_ms": 0}
+"""Each record is a batch."""
+TOGETHER = {"linger_ms": 50, "batch_size": 2_000}
+"""Several records are a batch, which may be split."""
+HARSH = Weather(refused=0.2, refusals=ANY)
+
+
+@attrs.frozen(kw_only=True)
+class Story:
+    """What a history is about; `everything`: every record arrives."""
+
+    settings: dict[str, Any]
+    weather: Weather
+    everything: bool = False
+
+
+STORIES = {
+    "patient": Story(settings={**ONE_BY_ONE, "delivery_timeout_ms": 120_000}, weather=Weather(), everything=True),
+    "expiring": Story(settings={**ONE_BY_ONE, "delivery_timeout_ms": 2_000}, weather=Weather()),
+    "refused": Story(settings={**ONE_BY_ONE, "retries": 2}, weather=HARSH),
+    "refused and split": Story(settings={**TOGETHER, "retries": 3}, weather=HARSH),
+}
+
+
+@pytest.mark.rule("sender.retry.corrects", "sender.retry.stamp", "batch.possibly")
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_records_are_written_once_and_in_order_in_any_weather(story: Story) -> None:
     for seed in range(SEED, SEED + HISTORIES):
         try:
-            history(seed, delivery_timeout_ms)
+            history(seed, story)
         except BaseException as error:
             error.add_note(f"OTTLA_SEED={seed} OTTLA_HISTORIES=1")
             raise
 
 
-def history(seed: int, delivery_timeout_ms: int) -> None:
-    with simulated(
-        1,
-        2,
-        3,
-        network=stormy(seed),
-        delivery_timeout_ms=delivery_timeout_ms,
-        request_timeout_ms=1_000,
-        batch_size=1,
-        batch_growth_enable=False,
-    ) as world:
+def history(seed: int, story: Story) -> None:
+    with simulated(1, 2, 3, network=stormy(seed), request_timeout_ms=1_000, **story.settings) as world:
         network = world.network
         assert isinstance(network, StormyNetwork)
-        network.weather = Weather()
+        network.weather = story.weather
         deliveries = []
         for number in range(RECORDS):
             partition = network.random.randrange(PARTITIONS)
@@ -98,5 +117,5 @@ def history(seed: int, delivery_timeout_ms: int) -> None:
         assert world.clock() < MOST_SECONDS, "it waited for nothing"
         world.pass_time(3.0)  # for what comes late
         judge(world, deliveries)
-        if delivery_timeout_ms == 120_000:
+        if story.everything:
             assert all(delivery.exception(0) is None for _, _, delivery in deliveries)

@@ -8,12 +8,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from typing import Any
 
+import attrs
 import pytest
 
-from ottla.errors import AbortableError, TransactionTimeout
+from ottla.errors import AbortableError, TransactionFailed, TransactionTimeout
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, StormyNetwork, Weather
+from ottla_testkit.simulation.refusals import ANY_THAT_ABORTS
 from simulated_producer import simulated
 
 SEED = int(os.environ.get("OTTLA_SEED", "1"))
@@ -51,34 +55,66 @@ def until_it_is_known(end: object) -> None:
     raise AssertionError("a hundred times, and the outcome is not known")
 
 
-@pytest.mark.parametrize("delivery_timeout_ms", [120_000, 1_500], ids=["patient", "expiring"])
+@attrs.frozen(kw_only=True)
+class Story:
+    """What a history is about. `everything`: no transaction fails; `old`: brokers give no new epoch (KIP-360)."""
+
+    settings: dict[str, Any]
+    weather: Weather
+    everything: bool = False
+    old: bool = False
+
+
+STORIES = {
+    "patient": Story(settings={"delivery_timeout_ms": 120_000}, weather=Weather(), everything=True),
+    "expiring": Story(settings={"delivery_timeout_ms": 1_500}, weather=Weather()),
+    "refused": Story(settings={"retries": 2}, weather=Weather(refused=0.1, refusals=ANY_THAT_ABORTS)),
+}
+
+
+OLD = Story(settings={"retries": 2}, weather=Weather(refused=0.1, refusals=ANY_THAT_ABORTS), old=True)
+
+
+@pytest.mark.rule("sender.retry.corrects")
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_transactions_are_there_wholly_or_not_at_all(version: int, delivery_timeout_ms: int) -> None:
+def test_transactions_are_there_wholly_or_not_at_all(version: int, story: Story) -> None:
+    histories(version, story)
+
+
+@pytest.mark.rule("sender.retry.corrects")
+def test_a_producer_that_fails_for_good_leaves_no_transaction_in_part() -> None:
+    histories(0, OLD)
+
+
+def histories(version: int, story: Story) -> None:
     for seed in range(SEED, SEED + HISTORIES):
         try:
-            history(seed, version, delivery_timeout_ms)
+            history(seed, version, story)
         except BaseException as error:
             error.add_note(f"OTTLA_SEED={seed} OTTLA_HISTORIES=1")
             raise
 
 
-def history(seed: int, version: int, delivery_timeout_ms: int) -> None:
+def history(seed: int, version: int, story: Story) -> None:
     cluster = SimulatedCluster.of(1, 2, 3)
     cluster.create("t", 1, 2, 3)
     cluster.transaction_version = version
+    for broker in cluster.brokers.values() if story.old else ():
+        broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
     with simulated(
         cluster=cluster,
         network=stormy(seed),
         transactional_id="tx",
-        delivery_timeout_ms=delivery_timeout_ms,
         request_timeout_ms=1_000,
         max_block_ms=MAX_BLOCK_MS,
         batch_size=1,
         batch_growth_enable=False,
+        **story.settings,
     ) as world:
         network = world.network
         assert isinstance(network, StormyNetwork)
-        network.weather = Weather()
+        network.weather = story.weather
         until_it_is_known(world.producer.init_transactions)
         expected: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
         offsets = 0
@@ -105,8 +141,12 @@ def history(seed: int, version: int, delivery_timeout_ms: int) -> None:
                     offsets = turn if moves else offsets
             except AbortableError:
                 wants_commit = False
-                if delivery_timeout_ms == 120_000:
+                if story.everything:
                     raise
+            except TransactionFailed:
+                if not story.old:
+                    raise
+                break
             if not wants_commit:
                 until_it_is_known(world.producer.abort_transaction)
         network.calm()

@@ -1,13 +1,15 @@
 """A simulated network in bad weather: from one seed, the same delays, losses, late requests, crashes and moves.
 
 A request may be lost before its broker sees it or its answer after; a request of a lost connection may still reach its
-broker later; brokers crash and come back; leaders and the coordinator move. Nothing is written twice or forgotten by
-the brokers themselves: whatever is wrong in a log in the end, the producer did.
+broker later; brokers refuse requests with any code, before they append a batch or after it; they crash and come back;
+leaders and the coordinator move. Nothing is written twice or forgotten by the brokers themselves: whatever is wrong in
+a log in the end, the producer did.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import attrs
 
@@ -16,17 +18,12 @@ from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.brokers import Scripted, SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.network import SimulatedNetwork
+from ottla_testkit.simulation.refusals import PASSING
 from ottla_testkit.simulation.transactions import NEW_GENERATION
 
-PRODUCE_REFUSALS = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-)
 ERRAND_REFUSALS = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -44,6 +41,7 @@ class Weather:
     lost_answer: float = 0.02
     late_request: float = 0.3  # of those lost
     refused: float = 0.05
+    refusals: Sequence[Scripted] = PASSING  # of Produce requests
     delay: float = 0.3
     longest_delay: float = 0.5
     crash: float = 0.002
@@ -85,7 +83,7 @@ class StormyNetwork(SimulatedNetwork):
                 self.later(seconds, lambda: broker.up and broker.answer(frame))  # to nobody
             return None
         if self.random.random() < weather.refused:
-            self._refuse(broker)
+            self._refuse(broker, weather)
         answer = super().take(link, frame)
         broker.codes.clear()
         broker.errand_codes.clear()
@@ -107,8 +105,8 @@ class StormyNetwork(SimulatedNetwork):
         old = self.cluster.transaction_version < NEW_GENERATION
         return key == INIT_PRODUCER_ID.key or (old and key in (END_TXN.key, TXN_OFFSET_COMMIT.key))
 
-    def _refuse(self, broker: SimulatedBroker) -> None:
-        broker.codes.append(self.random.choice(PRODUCE_REFUSALS))
+    def _refuse(self, broker: SimulatedBroker, weather: Weather) -> None:
+        broker.codes.append(self.random.choice(weather.refusals))
         for errand in ERRANDS:
             broker.errand_codes.setdefault(errand, deque()).append(self.random.choice(ERRAND_REFUSALS))
 

@@ -1,0 +1,107 @@
+"""A leader that appended a record and lost its partition before the answer: no later record is lost for it.
+
+The old leader answers NOT_LEADER_OR_FOLLOWER, the new one has the record and cannot be reached until it is given up.
+`OTTLA_SOAK` runs each story twenty times, and those of more versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from moving_leaders import FROM, TO, MovingLeaders, until
+
+from ottla import Delivery, DeliveryFailed, Producer
+from ottla.errors import OttlaError
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.jars import KAFKA_VERSION
+from ottla_testkit.pytest_plugin import go_without
+from transactions_kit import LONG, WAIT, new_id, read
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMES = 20 if LONG else 1
+VERSIONS = [KAFKA_VERSION, "3.9.1"] if LONG else ["3.9.1"]
+UNCOMMITTED = "read_uncommitted"
+HASTY = {"linger.ms": 0, "delivery.timeout.ms": 7_000, "request.timeout.ms": 6_500, "reconnect.backoff.max.ms": 300}
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def brokers(request: pytest.FixtureRequest) -> Iterator[MovingLeaders]:
+    """Three brokers with a topic for each time that each story is told."""
+    cluster = MovingLeaders(version=request.param)
+    try:
+        cluster.__enter__()
+    except KafkaUnavailable as error:
+        go_without(error)
+    with closing(cluster):
+        cluster.create_topics([f"{story}-{time}" for story in ("plain", "transactions") for time in range(TIMES)])
+        yield cluster
+
+
+def give_up_after_the_append(brokers: MovingLeaders, producer: Producer, topic: str) -> Delivery:
+    """Send a record that the old leader appends and refuses, the new one has, and the producer gives up."""
+    sizes = {node: brokers.size(topic, node) for node in (FROM, TO)}
+    with brokers.lagging():
+        doubtful = producer.send(topic, b"doubtful")
+        until(lambda: all(brokers.size(topic, node) > size for node, size in sizes.items()))
+        assert not doubtful.done()
+        brokers.move_leader(topic)
+        error = doubtful.exception(WAIT)
+    assert isinstance(error, DeliveryFailed)
+    assert "NOT_LEADER_OR_FOLLOWER" in str(error)
+    assert error.possibly_persisted
+    return doubtful
+
+
+def acknowledged(deliveries: dict[bytes, Delivery]) -> list[bytes]:
+    return [value for value, delivery in deliveries.items() if delivery.exception(WAIT) is None]
+
+
+@pytest.mark.rule("sender.retry.corrects")
+@pytest.mark.parametrize("time", range(TIMES))
+def test_a_record_after_one_in_doubt_is_where_its_delivery_says(brokers: MovingLeaders, time: int) -> None:
+    topic = f"plain-{time}"
+    with Producer({"bootstrap.servers": brokers.client_servers, **HASTY}) as producer:
+        sent = {b"before": producer.send(topic, b"before")}
+        sent[b"before"].result(WAIT)
+        give_up_after_the_append(brokers, producer, topic)
+        for value in (b"next", b"last"):
+            sent[value] = producer.send(topic, value)
+            sent[value].exception(WAIT)
+    [log] = read(brokers.near_servers, topic, isolation=UNCOMMITTED, settled=False)
+
+    assert acknowledged(sent) == [b"before", b"next", b"last"]
+    assert log == [b"before", b"doubtful", b"next", b"last"]
+    assert [log[delivery.result(0).offset] for delivery in sent.values()] == [b"before", b"next", b"last"]
+
+
+@pytest.mark.rule("sender.retry.corrects")
+@pytest.mark.parametrize("time", range(TIMES))
+def test_a_transaction_after_one_in_doubt_keeps_its_records(brokers: MovingLeaders, time: int) -> None:
+    topic = f"transactions-{time}"
+    settings = {"bootstrap.servers": brokers.client_servers, "transactional.id": new_id(), "max.block.ms": 60_000}
+    with Producer({**settings, **HASTY}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"before").result(WAIT)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        producer.send(topic, b"aborted").result(WAIT)
+        give_up_after_the_append(brokers, producer, topic)
+        producer.abort_transaction()
+        committed = [b"before"]
+        for value in (b"next", b"last"):
+            producer.begin_transaction()
+            producer.send(topic, value)
+            try:
+                producer.commit_transaction()
+            except OttlaError:
+                producer.abort_transaction()
+            else:
+                committed.append(value)
+    [log] = read(brokers.near_servers, topic)
+
+    assert committed == [b"before", b"next", b"last"]
+    assert log == committed
