@@ -249,21 +249,19 @@ def test_one_long_wait_for_memory_is_told_and_many_short_ones_are_not(caplog: py
     pool.reserve(100, timeout=0.0)
 
     def wait() -> None:
-        threading.Thread(target=pool.reserve, args=(100,), kwargs={"timeout": 60.0}, daemon=True).start()
+        in_line = threading.Event()
+        options = {"timeout": 60.0, "on_wait": in_line.set}
+        threading.Thread(target=pool.reserve, args=(100,), kwargs=options, daemon=True).start()
+        assert in_line.wait(10.0)
 
     for _ in range(20):  # a wait each second, and each of them ends
-        before = pool.first_in_line
         wait()
-        while pool.first_in_line is before:
-            pass
         clock.advance(1.0)
         log.look(clock())
         pool.release(100)
     assert lines(caplog) == []
 
     wait()
-    while pool.first_in_line is None:
-        pass
     for _ in range(7):
         log.look(clock())
         clock.advance(1.0)
@@ -289,3 +287,20 @@ def test_a_coordinator_that_is_not_there_has_a_first_and_a_last_line(caplog: pyt
     assert "COORDINATOR_NOT_AVAILABLE" in told[0][1]
     assert "me: FindCoordinator requests succeed again, after " in told[1][1]
     world.producer.close()
+
+
+@pytest.mark.rule("metadata.log")
+def test_brokers_that_leave_and_join_the_cluster_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1, 2, 1))
+    caplog.clear()
+    machine.cluster.unlisted.add(2)
+    machine.metadata.request_update()
+    machine.run(1.0)
+    machine.cluster.unlisted.clear()
+    machine.metadata.request_update()
+    machine.run(1.0)
+
+    assert lines(caplog) == [
+        ("INFO", "test: broker 2 at broker-2:9092 has left the cluster; brokers now: 1"),
+        ("INFO", "test: broker 2 at broker-2:9092 has joined the cluster; brokers now: 2"),
+    ]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.cluster import NO_LEADER, Topic
+from ottla.cluster import NO_LEADER, Broker, Topic
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.outages import SHOWN, Failing, Outages, one_line
 
@@ -29,6 +29,7 @@ class MetadataLog:
         self._topics: Outages[str, str] = Outages()
         self._cluster: Outages[str, str] = Outages()
         self._wanted_since: float | None = None
+        self._brokers: Mapping[int, Broker] = {}
 
     def __bool__(self) -> bool:
         return bool(self._topics or self._cluster)
@@ -60,6 +61,16 @@ class MetadataLog:
                 self._topics.failed(name, "no leader", error, now)
             elif name in self._topics:
                 self._topics.recovered(name, now)
+
+    def cluster_is(self, brokers: Mapping[int, Broker]) -> None:
+        """Log which brokers have left the cluster, or joined it, since the last answer."""
+        before, self._brokers = self._brokers, brokers
+        if not before or before.keys() == brokers.keys():
+            return
+        for node in before.keys() - brokers.keys():
+            logger.info("%s: %s has left the cluster; brokers now: %d", self._client_id, before[node], len(brokers))
+        for node in brokers.keys() - before.keys():
+            logger.info("%s: %s has joined the cluster; brokers now: %d", self._client_id, brokers[node], len(brokers))
 
     def due_at(self) -> float:
         """When a line is due if nothing happens."""

@@ -140,4 +140,5 @@ class Upkeep:
             return
         self._metadata.update(brokers, topics, completion.now, partial=partial)
         self.log.answered(topics, completion.now)
+        self.log.cluster_is(brokers)
         self._transport.forget_gone()

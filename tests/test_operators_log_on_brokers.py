@@ -1,0 +1,150 @@
+"""What an operator reads while three real brokers restart, lose replicas, lose records, and lack a topic.
+
+Each story has a line when it begins and one when it ends, and they say what happened, to what, and for how long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ottla import Producer, UndeliveredError
+from ottla_testkit.kafka_cluster import KafkaCluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+SOON_MISSED = {"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 500}
+HANG_GUARD = 60.0
+PARTITIONS = 6
+
+
+@pytest.fixture(scope="module")
+def trio() -> Iterator[KafkaCluster]:
+    """Three nodes that miss one another soon; a test brings back what it took away."""
+    with KafkaCluster(nodes=3, config={**SOON_MISSED, "auto.create.topics.enable": False}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def everything(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="ottla")
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
+
+
+def wait_for(happened: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + HANG_GUARD
+    while not happened():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def wait_for_line(caplog: pytest.LogCaptureFixture, *parts: str) -> str:
+    found: list[str] = []
+
+    def look() -> list[str]:
+        found[:] = [line for line in lines(caplog) if all(part in line for part in parts)]
+        return found
+
+    wait_for(look, f"no line has {parts}: {lines(caplog)}")
+    return found[0]
+
+
+def follower(cluster: KafkaCluster, topic: str) -> int:
+    leader = cluster.leader(topic)
+    return next(node for node in cluster.nodes if node != leader)
+
+
+def test_a_rolling_restart_is_told_broker_by_broker(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+    trio.create_topic("rolling", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
+    over = threading.Event()
+    with Producer(bootstrap_servers=trio.bootstrap_servers, client_id="shop", metadata_max_age_ms=1_000) as producer:
+
+        def send() -> None:
+            while not over.wait(0.01):
+                producer.send("rolling", b"x")
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        try:
+            for node in trio.nodes:
+                trio.stop(node)
+                wait_for_line(caplog, f"INFO shop: broker {node} at ", " has left the cluster; brokers now: 2")
+                trio.start(node)
+                trio.wait_in_sync("rolling")
+                wait_for_line(caplog, f"INFO shop: broker {node} at ", " has joined the cluster; brokers now: 3")
+        finally:
+            over.set()
+            sending.join(HANG_GUARD)
+        report = producer.flush()
+
+    assert report.failed == 0
+    warned = [line for line in lines(caplog) if line.startswith("WARNING")]
+    assert len(warned) <= 12
+    if any("did not take records" in line for line in warned):
+        wait_for_line(caplog, "INFO shop: records for ", " are acknowledged again, after ")
+
+
+def test_a_partition_without_enough_replicas_is_told_from_its_beginning_to_its_end(
+    trio: KafkaCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    trio.create_topic("replicas", replication=3, config={"min.insync.replicas": 3})
+    with Producer(bootstrap_servers=trio.bootstrap_servers, client_id="shop") as producer:
+        producer.send("replicas", b"1").result(HANG_GUARD)
+        node = follower(trio, "replicas")
+        trio.kill(node)
+        try:
+            delivery = producer.send("replicas", b"2")
+            begun = wait_for_line(caplog, "WARNING shop: broker ", " did not take records for partition replicas-0: ")
+        finally:
+            trio.start(node)
+        delivery.result(HANG_GUARD)
+        trio.wait_in_sync("replicas")
+
+        ended = wait_for_line(caplog, "INFO shop: records for partition replicas-0 are acknowledged again, after ")
+    assert "NOT_ENOUGH_REPLICAS" in begun
+    assert begun.endswith("; retrying until delivery.timeout.ms (120 s) has passed")
+    assert ended.endswith(" failed attempts")
+
+
+def test_a_lost_record_is_told_although_nobody_asks(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+    trio.create_topic("lost", replication=1)
+    leader = trio.leader("lost")
+    producer = Producer(
+        bootstrap_servers=trio.bootstrap_servers, client_id="shop", delivery_timeout_ms=4_000, request_timeout_ms=2_000
+    )
+    producer.send("lost", b"1").result(HANG_GUARD)
+    trio.kill(leader)
+    try:
+        producer.send("lost", b"2")
+
+        lost = wait_for_line(caplog, "ERROR shop: 1 record(s) failed, and no delivery or callback is left to report")
+        wait_for_line(caplog, f"WARNING shop: broker {leader} at ")
+        wait_for_line(caplog, "WARNING shop: records for topic 'lost' have to wait: 1 of 1 partitions have no leader")
+    finally:
+        trio.start(leader)
+    wait_for_line(caplog, "INFO shop: topic 'lost' can be used again, after ")
+    producer.send("lost", b"3").result(HANG_GUARD)
+    with pytest.raises(UndeliveredError):
+        producer.close()
+
+    assert "for topic 'lost', partition 0 were not delivered within delivery.timeout.ms: 4.0" in lost
+
+
+def test_a_missing_topic_is_told_until_it_is_there(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+    with Producer(bootstrap_servers=trio.bootstrap_servers, client_id="shop", max_block_ms=60_000) as producer:
+        maker = threading.Timer(3.0, trio.create_topic, args=("later",), kwargs={"replication": 1})
+        maker.start()
+        producer.send("later", b"1").result(HANG_GUARD)
+        maker.join()
+
+    told = [line for line in lines(caplog) if "topic 'later'" in line]
+    assert len(told) == 2
+    assert told[0].startswith("WARNING shop: records for topic 'later' have to wait: UNKNOWN_TOPIC_OR_PARTITION (3): ")
+    assert told[1].startswith("INFO shop: topic 'later' can be used again, after ")
