@@ -158,7 +158,7 @@ def test_the_rights_that_the_page_names_are_enough(query: Query, caplog: pytest.
     assert query.write() is Status.DONE
     assert committed(query.kafka, query.topic) == [[b"alice's"]] * 3
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert any("transaction.max.timeout.ms of 1 cannot be looked at" in line for line in told)
+    assert any("transaction.max.timeout.ms of 1 cannot be read" in line for line in told)
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ def test_a_secret_that_would_go_unencrypted_through_a_network_is_warned_of(caplo
     endpoint("http://idp.example.com/token")
 
     assert caplog.messages == [
-        "the token endpoint http://idp.example.com/token gets the client's secret without encryption; use https"
+        "the token endpoint http://idp.example.com/token receives the client's secret without encryption; use https"
     ]
 
 

@@ -122,7 +122,7 @@ def test_one_that_fails_is_told_of_and_skipped(caplog: pytest.LogCaptureFixture)
         world.producer.send("t", "value", partition=0)
 
         assert settle(world) == [b"value13"]
-    assert "the interceptor 1 failed in on_send; the record goes on without it: LookupError" in caplog.messages
+    assert "the interceptor 1 failed in on_send; the record is sent without its change: LookupError" in caplog.messages
     assert "the interceptor 1 failed in on_acknowledgement: LookupError" in caplog.messages
     assert "the interceptor 1 failed to close" in caplog.messages
     assert len(last.told) == last.closed == 1
@@ -138,7 +138,9 @@ def test_one_that_returns_anything_else_is_skipped(made: Any, caplog: pytest.Log
         world.producer.send("t", "value", partition=0)
 
         assert settle(world) == [b"value"]
-    assert any("failed in on_send; the record goes on without it: TypeError" in line for line in caplog.messages)
+    assert any(
+        "failed in on_send; the record is sent without its change: TypeError" in line for line in caplog.messages
+    )
 
 
 @pytest.mark.rule("producer.send.interceptors")

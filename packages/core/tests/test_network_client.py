@@ -470,7 +470,7 @@ def test_a_connection_that_is_lost_before_it_confirmed_is_told_of(caplog: pytest
     rounds(machine, 2)
 
     assert not machine.client.confirm(machine.clock())
-    assert "what was sent to broker 1 at broker-1:9092 with acks=0 may be lost" in caplog.text
+    assert "records that were sent to broker 1 at broker-1:9092 with acks=0 may be lost" in caplog.text
 
 
 # Beginning again

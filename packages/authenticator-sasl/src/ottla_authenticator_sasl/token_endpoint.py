@@ -122,7 +122,7 @@ class TokenEndpoint:
         self._clock = clock
         self.source = f"the token endpoint {address}"
         if not address.secure and address.host not in LOOPBACK:
-            _log.warning("%s gets the client's secret without encryption; use https", self.source)
+            _log.warning("%s receives the client's secret without encryption; use https", self.source)
 
     def fetch(self) -> Token:
         """A new token."""

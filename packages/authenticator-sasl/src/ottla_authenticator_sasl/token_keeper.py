@@ -187,5 +187,5 @@ class TokenKeeper:
             tell("the token of %s could not be renewed, which is tried again: %s", self._source, error)
             return False
         if failures:
-            _log.info("the token of %s is renewed, after %d failures", self._source, failures)
+            _log.info("the token of %s is renewed, after %d failed attempts", self._source, failures)
         return True

@@ -1,4 +1,4 @@
-"""Log lines about somebody who may fail for every record: the first time, and then now and again with a count."""
+"""Rate-limited logging of errors that may occur for every record."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 SILENCE_SECONDS: Final = 30.0
-"""For so long nothing more is said of the same fault."""
+"""Seconds without another line about the same fault."""
 
 
 class Complaints:
-    """Says what failed, at most once in a while for each *who*. For any thread."""
+    """Logs what failed, at most once in `SILENCE_SECONDS` for each key. For any thread."""
 
     def __init__(self, logger: logging.Logger, *, clock: Callable[[], float]) -> None:
         self._logger = logger
@@ -20,14 +20,14 @@ class Complaints:
         self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
         self._silent: dict[Hashable, tuple[float, int]] = {}
 
-    def about(self, who: Hashable, what: str, error: BaseException) -> None:
-        """Log *what* with the error and where it was raised, unless *who* was complained of a short while ago."""
+    def about(self, key: Hashable, line: str, *arguments: object, error: BaseException) -> None:
+        """Log a line with the error and its traceback, unless there was one about *key* a short while ago."""
         now = self._clock()
         with self._lock:
-            until, unsaid = self._silent.get(who, (now, 0))
+            until, unsaid = self._silent.get(key, (now, 0))
             if now < until:
-                self._silent[who] = (until, unsaid + 1)
+                self._silent[key] = (until, unsaid + 1)
                 return
-            self._silent[who] = (now + SILENCE_SECONDS, 0)
+            self._silent[key] = (now + SILENCE_SECONDS, 0)
         more = f"; {unsaid} more failures since the last line" if unsaid else ""
-        self._logger.error("%s: %s%s", what, type(error).__name__, more, exc_info=error)
+        self._logger.error(f"{line}: %s%s", *arguments, type(error).__name__, more, exc_info=error)

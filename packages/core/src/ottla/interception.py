@@ -77,7 +77,9 @@ class Interception:
             try:
                 interceptor.on_acknowledgement(metadata, error)
             except Exception as cause:
-                self._complaints.about((name, "on_acknowledgement"), f"the {name} failed in on_acknowledgement", cause)
+                self._complaints.about(
+                    (name, "on_acknowledgement"), "the %s failed in on_acknowledgement", name, error=cause
+                )
 
     def close(self) -> None:
         """Tell every interceptor that wants to know that the producer has closed; once."""
@@ -99,7 +101,10 @@ class Interception:
                 record = _record(interceptor.on_send(topic, *record))
             except Exception as cause:
                 self._complaints.about(
-                    (name, "on_send"), f"the {name} failed in on_send; the record goes on without it", cause
+                    (name, "on_send"),
+                    "the %s failed in on_send; the record is sent without its change",
+                    name,
+                    error=cause,
                 )
         return record
 

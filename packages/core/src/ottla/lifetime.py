@@ -86,7 +86,7 @@ class Lifetime:
     def _leave_behind(self) -> None:
         """The thread does not come back, from a callback for instance: fail what is left without it."""
         where = self._io_thread.whereabouts()
-        logger.error("the producer is closed, but its I/O thread is held up at %s", where)
+        logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
         self._accumulator.abort(
             ProducerClosed(f"the producer was closed while its I/O thread was held up at {where}"), aside=True
         )

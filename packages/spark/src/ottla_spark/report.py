@@ -34,7 +34,7 @@ def tell(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: b
     """Log what the tasks of a write have told, and where a report is wanted, publish it."""
     settle_in()
     report = WriteReport.of(what, messages)
-    _log.info("%s", report.line())
+    _log.info("records were written: %s", report.line())
     if wanted:
         report.publish()
 

@@ -60,4 +60,4 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _warn(what: str) -> None:
-    _log.warning("%s failed; records that its tasks had sent until then are in Kafka and stay there", what)
+    _log.warning("%s failed; the records that its tasks had sent by then stay in Kafka", what)

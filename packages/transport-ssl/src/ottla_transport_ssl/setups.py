@@ -44,7 +44,7 @@ class Setups:
             try:
                 self._setup = make_setup(self._settings)
             except (ConfigError, PluginMissing) as error:
-                logger.warning("the TLS files have changed, and the old ones stay in use: %s", error)
+                logger.warning("the TLS files have changed and cannot be used, so the old ones stay in use: %s", error)
             else:
                 logger.info("the TLS files have changed; new connections use them")
         self._tell_of_ends()

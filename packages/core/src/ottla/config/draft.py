@@ -128,4 +128,7 @@ class ConfigDraft:
         for note in self._reading.notes:
             _log.info("%s", note)
         if unused:
-            _log.warning("these keys are known, but nothing here uses them: %s", ", ".join(sorted(unused)))
+            _log.warning(
+                "these configuration keys have no effect, because no part or plugin in use reads them: %s",
+                ", ".join(sorted(unused)),
+            )

@@ -276,7 +276,7 @@ class NetworkClient:
         if connection.unconfirmed is not None and now < connection.unconfirmed.deadline:
             # Later than that the peer has had its time to serve or refuse it: the end says nothing about it any more.
             logger.warning(
-                "%s: what was sent to %s with acks=0 may be lost: %s",
+                "%s: records that were sent to %s with acks=0 may be lost: %s",
                 self._client_id,
                 connection.broker,
                 error,

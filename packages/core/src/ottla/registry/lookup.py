@@ -53,7 +53,7 @@ class Registry:
             try:
                 usable.append(self._loaded(info))
             except PluginError as error:
-                _log.warning("left out: %s", error)
+                _log.warning("a plugin is left out: %s", error)
         return tuple(usable)
 
     def create_encoders(self, configured: Iterable[tuple[Plugin, PluginConfig]]) -> tuple[RecordEncoder, ...]:
@@ -66,7 +66,7 @@ class Registry:
             try:
                 made.append(plugin.create(config))
             except PluginError as error:
-                _log.warning("left out: %s", error)
+                _log.warning("a plugin is left out: %s", error)
         if not made:
             raise PluginMissing(_missing(KINDS["encoder"], "python", self._infos["encoder"]))
         return tuple(sorted(made, key=lambda encoder: -encoder.priority))

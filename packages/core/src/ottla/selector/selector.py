@@ -93,7 +93,7 @@ class Selector:
         except NetworkError:
             raise
         except Exception as cause:
-            logger.exception("the transport failed to say where %s is", host)
+            logger.exception("the transport failed to resolve %s", host)
             raise NameResolutionFailed(f"the transport failed to say where {host!r} is: {cause!r}") from cause
         if targets is None:
             return self._resolver.resolve(host, port, canonical=canonical)

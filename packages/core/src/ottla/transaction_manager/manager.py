@@ -326,7 +326,7 @@ class TransactionManager(Standing):
                 self._lock.log(
                     logger,
                     logging.WARNING,
-                    "%s: closed while %r was %s",
+                    "%s: the producer was closed while transactional.id %r was %s",
                     self._client_id,
                     self.transactional_id,
                     self.state.value,

@@ -100,7 +100,7 @@ class Standing:
         error.__cause__ = cause
         self.cause = error
         self._move(State.ABORTABLE_ERROR)
-        self._lock.log(logger, logging.WARNING, "%s: %s", self._client_id, error)
+        self._lock.log(logger, logging.WARNING, "%s: a transaction failed: %s", self._client_id, error)
         self._end_pending(error)
         self._let_go(error)
 
@@ -125,7 +125,7 @@ class Standing:
         error.__cause__ = cause
         self.cause = error
         self._move(State.FATAL_ERROR)
-        self._lock.log(logger, logging.ERROR, "%s: %s", self._client_id, error)
+        self._lock.log(logger, logging.ERROR, "%s: the producer failed for good: %s", self._client_id, error)
         self._end_pending(error)
         self._let_go(error)
 

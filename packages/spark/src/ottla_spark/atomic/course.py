@@ -115,13 +115,15 @@ class Course:
                 self._give_up(shared, error)
                 if not rows.worth_another_try(error):
                     raise
-                logger.warning("batch %d: attempt %d failed and is aborted: %s", batch, len(failures) + 1, error)
+                logger.warning(
+                    "batch %d: attempt %d failed, its transaction is aborted: %s", batch, len(failures) + 1, error
+                )
                 failures.append(error)
                 continue
             problem = self._commit(shared, asked)
             if problem is None:
                 return BatchWritten(batch=batch, records=written, attempts=len(failures) + 1)
-            logger.warning("batch %d: %s", batch, problem)
+            logger.warning("batch %d: the commit failed: %s", batch, problem)
             failures.append(problem)
         if written is not None and self._is_in_kafka(asked):
             return BatchWritten(batch=batch, records=written, attempts=len(failures))

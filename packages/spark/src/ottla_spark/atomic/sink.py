@@ -127,7 +127,7 @@ class AtomicSink:
             counts=self._owner.partitions(self._topics),
         )
         written = self._course.write(batch_id, rows)
-        logger.info("%s", written)
+        logger.info("a batch was written: %s", written)
         if self._on_batch is not None:
             self._on_batch(written)
 

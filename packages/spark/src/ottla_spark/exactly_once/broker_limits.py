@@ -37,7 +37,7 @@ def setting(asked: Asking, node: int | None, *, kind: int, of: str, name: str) -
     found = asked.until_answered("", one, lambda result: error_code(result.error_code))
     code = error_code(found.error_code)
     if code in _REFUSED:
-        _log.warning("%s of %s cannot be looked at: %s", name, of, BrokerError(code))
+        _log.warning("%s of %s cannot be read: %s", name, of, BrokerError(code))
         return None
     if code is not ErrorCode.NONE:
         raise TransactionError(f"{name} of {of} could not be looked at: {BrokerError(code)}") from BrokerError(code)

@@ -155,7 +155,7 @@ class Brokers:
                 "exactly-once needs brokers of 3.0 or later, which tell of their transactions"
             ) from error
         except TransactionTimeout as error:
-            _log.warning("what is open at broker %d is not looked for: %s", node, error)
+            _log.warning("the open transactions of broker %d cannot be listed: %s", node, error)
             return ()
 
     def _allowed_by(self, node: int) -> int | None:
@@ -163,7 +163,7 @@ class Brokers:
         try:
             return longest_timeout_ms(self._briefly(), node)
         except TransactionTimeout as error:
-            _log.warning("how long broker %d lets a transaction last is not known: %s", node, error)
+            _log.warning("transaction.max.timeout.ms of broker %d cannot be read: %s", node, error)
             return None
 
     def _check_two_phase(self) -> None:

@@ -125,5 +125,5 @@ def _note_done(cluster: Cluster, lease: Lease, entry: Entry) -> None:
         cluster.append(lease, entry.with_status(Status.DONE))
     except OttlaError as error:
         _log.warning(
-            "batch %d of %r is visible; that it is done could not be noted: %s", entry.batch, lease.name, error
+            "batch %d of %r is visible, but its completion could not be recorded: %s", entry.batch, lease.name, error
         )

@@ -48,7 +48,7 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
     given, settings = _read(options, job_id)
     done = _done(settings)
     if done is not None:
-        _log.info("job %r has written its %d records before; nothing is done", job_id, _records(done))
+        _log.info("job %r wrote its %d records in an earlier run; nothing is left to do", job_id, _records(done))
         return JobOutcome(job_id=job_id, written=False, records=_records(done))
     problems: list[str] = []
     find_columns(frame.schema, topic=given.topic, problems=problems, value_format=given.value_format)

@@ -95,4 +95,4 @@ class LedgerTopic:
                 f"the ledger topic {self.name!r} could not be made: {error}{told}{right}. Or make it yourself, with "
                 f"cleanup.policy=compact, or set the options ledger.topic and ledger.replication.factor"
             ) from error
-        _log.info("made the ledger topic %r", self.name)
+        _log.info("created the ledger topic %r", self.name)

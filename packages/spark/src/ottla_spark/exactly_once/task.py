@@ -135,7 +135,7 @@ class _OwnTransaction:
             try:
                 self._producer.abort_transaction(timeout=_ABORT_WITHIN)
             except OttlaError as error:
-                _log.warning("a transaction of a failed task is left to be aborted by the driver: %s", error)
+                _log.warning("a task failed, and the driver has to abort its transaction: %s", error)
 
 
 @attrs.frozen(kw_only=True, eq=False)
