@@ -1,0 +1,99 @@
+"""docs/logging.md and the source agree: every line at INFO or above, by logger, level and format string."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+PAGE: Final = ROOT / "docs" / "logging.md"
+LOGGERS: Final = ("logger", "_log", "_logger")
+LEVELS: Final = {
+    "info": "INFO",
+    "warning": "WARNING",
+    "error": "ERROR",
+    "exception": "ERROR",
+    "critical": "CRITICAL",
+}
+UNWANTED: Final = (
+    "told", "somebody", "nobody", "whoever", "whom", "anew", "in vain", "for want of", "hope", "look", "fares",
+    "beside", "comes to nothing", "is said",
+)  # fmt: skip
+
+
+@attrs.frozen(order=True)
+class Line:
+    """One line that may be logged."""
+
+    logger: str
+    level: str
+    format: str
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    """Each module of what is shipped for programs, which the testkit is not."""
+    for folder in sorted(ROOT.glob("packages/*/src")):
+        if folder.parent.name != "testkit":
+            for file in sorted(folder.rglob("*.py")):
+                name = ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+                yield name, ast.parse(file.read_text(encoding="utf-8"))
+
+
+def calls(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Each call that logs: the method, and what stands where the format string should."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+            if name in LOGGERS and node.func.attr in (*LEVELS, "debug", "log"):
+                yield node.func.attr, node.args[0]
+            elif name == "_complaints" and node.func.attr == "about":
+                yield "error", node.args[1]
+
+
+def in_the_source() -> list[Line]:
+    return sorted(
+        {
+            Line(module, LEVELS[method], line.value)
+            for module, tree in sources()
+            for method, line in calls(tree)
+            if method in LEVELS and isinstance(line, ast.Constant) and isinstance(line.value, str)
+        }
+    )
+
+
+def on_the_page() -> list[Line]:
+    found: list[Line] = []
+    module = ""
+    for text in PAGE.read_text(encoding="utf-8").splitlines():
+        if heading := re.fullmatch(r"### `(\S+)`", text):
+            module = heading[1]
+        elif row := re.fullmatch(r"\| ([A-Z]+) \| `(.+?)` \| .+ \|", text):
+            found.append(Line(module, row[1], row[2]))
+    return found
+
+
+def test_every_line_of_the_log_is_on_its_page() -> None:
+    assert in_the_source() == sorted(on_the_page())
+
+
+def test_every_log_line_has_a_format_string_that_can_be_looked_up() -> None:
+    """No level or format that is known only when it is logged; the rate limiter passes on what others gave it."""
+    for module, tree in sources():
+        for method, line in calls(tree):
+            if module != "ottla.complaints":
+                assert method != "log", module
+                assert isinstance(line, ast.Constant), module
+
+
+@pytest.mark.parametrize("line", in_the_source(), ids=lambda line: f"{line.logger}-{line.format[:30]}")
+def test_log_lines_are_plain_english(line: Line) -> None:
+    words = re.sub(r"[^a-z ]", " ", line.format.lower())
+
+    assert [word for word in UNWANTED if re.search(rf"\b{word}(s|ed|ing)?\b", words)] == []
