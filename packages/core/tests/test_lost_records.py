@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -206,15 +206,12 @@ def test_a_finalizer_takes_no_lock_and_logs_nothing_itself(world: Simulated, cap
     delivery = world.producer.send("t", b"a", partition=0)
     settle(world)
     accumulator = world.accumulator
-    locks = [accumulator._lock, accumulator._settlement._ledger._lock, world.pool._lock, delivery._batch._lock]
-    for lock in locks:
-        assert lock.acquire(timeout=1)
-    try:
-        del delivery
-        assert lost(caplog) == []
-    finally:
+    locks = [accumulator._guard, accumulator._settlement._ledger._lock, world.pool._guard, delivery._batch._lock]
+    with ExitStack() as held:
         for lock in locks:
-            lock.release()
+            held.enter_context(lock)
+        del delivery, lock
+        assert lost(caplog) == []
 
     world.round(until=world.clock())
 
