@@ -19,7 +19,10 @@ import zstandard
 MB = 1 << 20
 GB_OF_MB = 1024
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the peak of memory")
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the peak of memory"),
+    pytest.mark.unmeasured,
+]
 
 UNPACK = """
 import sys

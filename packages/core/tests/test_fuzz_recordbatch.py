@@ -10,6 +10,8 @@ from fuzzing import SEED, Bounds, Target, fuzz, inputs, spoiled
 
 from ottla.errors import CorruptBatch
 
+pytestmark = pytest.mark.unmeasured
+
 INPUTS = inputs(200_000)
 CHECKSUM_AT = (12, 12, 17)
 

@@ -20,6 +20,8 @@ from ottla_testkit.simulation import SimulatedCluster, StormyNetwork, Weather
 from ottla_testkit.simulation.refusals import ANY
 from simulated_producer import Simulated, simulated
 
+pytestmark = pytest.mark.unmeasured
+
 SEED = int(os.environ.get("OTTLA_SEED", "1"))
 HISTORIES = int(os.environ.get("OTTLA_HISTORIES", "150"))
 PARTITIONS = 3

@@ -11,6 +11,8 @@ from fuzzing import SEED, fuzz
 from ottla.protocol import Message
 from ottla.protocol.catalogue import MESSAGES
 
+pytestmark = pytest.mark.unmeasured
+
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
 def test_hostile_bytes_are_read_or_refused_within_bounds(message: Message[Any, Any]) -> None:

@@ -21,6 +21,8 @@ from ottla.protocol import (
     read_response_header,
 )
 
+pytestmark = pytest.mark.unmeasured
+
 GENUINE = [
     pytest.param(case.codec, body, id=f"{case.label}{mark}")
     for case in all_cases()

@@ -24,6 +24,8 @@ from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
 from ottla.recordbatch.v2 import batch_header
 
+pytestmark = pytest.mark.unmeasured
+
 
 @pytest.fixture(scope="module")
 def compressors() -> dict[int, Compressor]:

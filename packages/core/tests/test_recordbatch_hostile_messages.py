@@ -24,6 +24,8 @@ from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
 from ottla.recordbatch.section import finish
 
+pytestmark = pytest.mark.unmeasured
+
 COMPRESSORS: dict[int, Compressor] = {
     1: Gzip(-1),
     2: Snappy(cramjam),

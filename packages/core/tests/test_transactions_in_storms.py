@@ -20,6 +20,8 @@ from ottla_testkit.simulation import SimulatedCluster, StormyNetwork, Weather
 from ottla_testkit.simulation.refusals import ANY_THAT_ABORTS
 from simulated_producer import simulated
 
+pytestmark = pytest.mark.unmeasured
+
 SEED = int(os.environ.get("OTTLA_SEED", "1"))
 HISTORIES = int(os.environ.get("OTTLA_HISTORIES", "60"))
 PARTITIONS = 3

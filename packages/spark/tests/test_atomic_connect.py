@@ -17,6 +17,7 @@ pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pys
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif("OTTLA_SOAK" not in os.environ, reason="the long form; set OTTLA_SOAK=1"),
+    pytest.mark.spark,
 ]
 
 WITHIN = 600.0  # seconds

@@ -28,7 +28,7 @@ from transactions_kit import read
 
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]'")
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark]
 
 HERE = Path(__file__).parent
 WITHIN = 600.0  # seconds

@@ -13,6 +13,8 @@ from ottla_accel.json_rows import objects as compiled
 from ottla_spark.compiled_json import json_rows
 from spark_kit import local_spark
 
+pytestmark = pytest.mark.spark
+
 OF_ALL_TYPES = """
     select case when id % 3 != 0 then id end as id, cast(id as tinyint) as small, id / 7 as ratio,
         cast(id / 7 as float) as single, cast('NaN' as double) as nan, cast(id / 7 as decimal(20, 3)) as price,

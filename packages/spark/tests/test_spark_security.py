@@ -16,7 +16,7 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.security import Security
 from spark_kit import WITHIN, arrived, local_spark, values
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 SECRET = "hunter2"
 LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{SECRET}";'

@@ -17,6 +17,8 @@ from ottla_spark import worker_memory
 from ottla_spark.worker_memory import DAEMON, settle_in
 from spark_kit import local_spark
 
+pytestmark = pytest.mark.spark
+
 
 def running(module: str | None) -> ModuleType:
     """The program of a process that was started with `python -m` and this module; None: from a file."""

@@ -17,7 +17,7 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, Arrived, Write, arrived, local_spark, values, writing_to
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
