@@ -1,0 +1,157 @@
+"""Runs groups of commands side by side and prints each group's output whole, when the group has ended.
+
+`python tools/side_by_side.py COMMAND [--then COMMAND]... [--beside COMMAND [--then COMMAND]...]...`. Within a group a
+command starts when the one before it has succeeded. The exit code is 0 when every command succeeded. The groups do not
+stop each other; Ctrl-C and SIGTERM end all of them with every process that they started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Final
+
+import attrs
+import psutil
+
+THEN: Final = "--then"
+BESIDE: Final = "--beside"
+IN_ORDER_WITHIN: Final = 20.0  # seconds that a command has to clear up when it is interrupted
+
+
+@attrs.define
+class Group:
+    """Commands one after another, in a thread; `code` is the first exit code that is not 0."""
+
+    commands: Sequence[Sequence[str]]
+    output: IO[bytes] = attrs.field(factory=tempfile.TemporaryFile)
+    code: int = 0
+    stopped: bool = False
+    process: subprocess.Popen[bytes] | None = None
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def run(self) -> None:
+        """Run the commands until one fails."""
+        for command in self.commands:
+            started = time.monotonic()
+            self._say(f"$ {shlex.join(command)}\n")
+            self.code = self._run(command)
+            self._say(f"exit code {self.code} after {time.monotonic() - started:.0f} s\n")
+            if self.code:
+                return
+
+    def stop(self) -> None:
+        """Interrupt the running command, as Ctrl-C does; end what is left of its processes after a while."""
+        with self._lock:
+            self.stopped = True
+            process = self.process
+        if process is None or process.poll() is not None:
+            return
+        tree = _tree(process.pid)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(IN_ORDER_WITHIN)
+        tree |= _tree(process.pid)
+        for each in tree:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        process.wait()
+
+    def _run(self, command: Sequence[str]) -> int:
+        with self._lock:
+            if self.stopped:
+                return 1
+            try:
+                self.process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self.output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # a terminal's Ctrl-C comes to this program, which passes it on once
+                )
+            except OSError as error:
+                self._say(f"{error}\n")
+                return 127
+        return self.process.wait()
+
+    def _say(self, line: str) -> None:
+        self.output.seek(0, 2)
+        self.output.write(line.encode())
+        self.output.flush()
+
+
+def groups(arguments: Sequence[str]) -> Iterator[Group]:
+    """The groups that the arguments describe."""
+    for group in _split(arguments, BESIDE):
+        yield Group([command for command in _split(group, THEN) if command])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the groups; the exit code of the first that failed, in the order of the arguments."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    running = [group for group in groups(arguments) if group.commands]
+    ended: queue.SimpleQueue[Group] = queue.SimpleQueue()
+
+    def run(group: Group) -> None:
+        try:
+            group.run()
+        except BaseException:
+            group.code = 1
+            raise
+        finally:
+            ended.put(group)
+
+    for group in running:
+        threading.Thread(target=run, args=(group,), daemon=True).start()
+    try:
+        for _ in running:
+            _print(ended.get())
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is under way ends it
+        stopping = [threading.Thread(target=group.stop) for group in running]
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join()
+        for group in running:
+            _print(group)
+        return 130
+    return next((group.code for group in running if group.code), 0)
+
+
+def _split(arguments: Sequence[str], word: str) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for argument in arguments:
+        if argument == word:
+            parts.append([])
+        else:
+            parts[-1].append(argument)
+    return parts
+
+
+def _print(group: Group) -> None:
+    group.output.seek(0)
+    while data := group.output.read(1 << 16):
+        sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _tree(pid: int) -> set[psutil.Process]:
+    """A process with all that it started, by id."""
+    try:
+        top = psutil.Process(pid)
+        return {top, *top.children(recursive=True)}
+    except psutil.NoSuchProcess:
+        return set()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
