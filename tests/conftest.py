@@ -9,57 +9,35 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator
 
-import attrs
 import pytest
 
+from distance_kit import Clusters, Generation, choose_distances, started
 from ottla.errors import OttlaError
 from ottla_testkit.errors import KafkaUnavailable
 from ottla_testkit.features import TRANSACTION_VERSION, set_feature
-from ottla_testkit.jars import KAFKA_VERSION
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import go_without
 from printed_secrets import ERRORS, key_lines, leaked
 from secure_broker import SecureBroker, secure_broker
-from transactions_kit import LONG, new_id
+from transactions_kit import new_id
 
-TIMED_OUT_LOOK_MS = 200
-
-
-@attrs.frozen
-class Generation:
-    """A version of the broker, and the level of transaction.version where it knows the feature."""
-
-    version: str
-    level: int | None = None
-
-    def __str__(self) -> str:
-        return self.version if self.level is None else f"{self.version} at {self.level}"
-
-
-TODAYS = [Generation(KAFKA_VERSION, level) for level in (2, 1, 0)]
-OLD = [Generation(version) for version in ("3.9.1", "2.8.2", *(("2.0.1", "1.1.1", "0.11.0.3") if LONG else ()))]
+pytest_generate_tests = choose_distances
 
 
 @pytest.fixture(scope="session")
-def clusters() -> Iterator[dict[str, KafkaCluster]]:
-    """The brokers that were needed so far, by version."""
-    running: dict[str, KafkaCluster] = {}
+def clusters() -> Iterator[Clusters]:
+    """The brokers that were needed so far, by version and distance."""
+    running: Clusters = {}
     yield running
     for cluster in running.values():
         cluster.close()
 
 
-@pytest.fixture(params=[*TODAYS, *OLD], ids=str)
-def broker(request: pytest.FixtureRequest, clusters: dict[str, KafkaCluster]) -> KafkaCluster:
+@pytest.fixture
+def broker(request: pytest.FixtureRequest, clusters: Clusters) -> KafkaCluster:
     """A broker of each generation, which looks often whether a transaction has lasted too long."""
     generation: Generation = request.param
-    if generation.version not in clusters:
-        config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": TIMED_OUT_LOOK_MS}
-        try:
-            clusters[generation.version] = KafkaCluster(version=generation.version, config=config).__enter__()
-        except KafkaUnavailable as error:
-            go_without(error)
-    kafka = clusters[generation.version]
+    kafka = started(clusters, generation.version, distant=generation.distant)
     if generation.level is not None:
         set_feature(kafka.address(1), TRANSACTION_VERSION, generation.level)
     return kafka

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from distance_kit import near_or_distant
 from ottla import BrokerError, Delivery, ErrorCode, OttlaError, Producer, ProducerClosed, RecordMetadata
 from ottla.errors import WrongCall
 from ottla.protocol import PRODUCE
@@ -15,6 +16,8 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
+
+kafka = near_or_distant
 
 WAIT = 60.0
 
@@ -48,6 +51,7 @@ def test_a_callback_is_told_why_its_record_failed(kafka: KafkaCluster, make_topi
     assert error.__cause__.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.distance
 @pytest.mark.rule("producer.callback.order")
 @pytest.mark.kafka
 def test_callbacks_come_in_the_order_of_each_partition(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
@@ -127,6 +131,7 @@ def test_an_exception_in_a_callback_is_logged_and_harmless(
     assert "out of the callback" in caplog.text
 
 
+@pytest.mark.distance
 @pytest.mark.rule("producer.close.callback")
 @pytest.mark.kafka
 def test_a_producer_can_be_closed_by_its_own_callback(kafka: KafkaCluster, make_topic: MakeTopic) -> None:

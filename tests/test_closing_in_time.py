@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import pytest
 
+from distance_kit import near_or_distant
 from ottla import (
     Delivery,
     DeliveryFailed,
@@ -23,6 +24,8 @@ from ottla import (
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
+
+kafka = near_or_distant
 
 WAIT = 60.0
 MINUTES = 600_000
@@ -88,6 +91,7 @@ def test_with_answers_that_take_a_minute(mock_cluster: MockCluster, timeout: flo
     _close_in_time(producer, pending, timeout)
 
 
+@pytest.mark.distance
 @pytest.mark.kafka
 @pytest.mark.parametrize("timeout", TIMEOUTS)
 def test_with_the_broker_paused(kafka: KafkaCluster, make_topic: MakeTopic, timeout: float) -> None:

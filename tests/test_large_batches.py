@@ -6,11 +6,14 @@ import random
 
 import pytest
 
+from distance_kit import near_or_distant
 from ottla import DeliveryFailed, ErrorCode, Producer, RecordMetadata
 from ottla.errors import BrokerError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
+
+kafka = near_or_distant
 
 pytestmark = pytest.mark.kafka
 
@@ -24,6 +27,7 @@ def held(producer: Producer) -> int:
     return pool.capacity - pool.free
 
 
+@pytest.mark.distance
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
 @pytest.mark.parametrize("batch_size", [16_384, 60_000, 500_000])
 def test_too_large_batches_are_split_and_nothing_else_changes(

@@ -11,6 +11,8 @@ import pytest
 
 from ottla import Delivery, Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import ROUND_TRIP
+from transactions_kit import LONG
 
 THREADS = 16
 PARTITIONS = 200
@@ -23,8 +25,9 @@ HANG_GUARD = 300.0
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.rule("pool.balance")
-def test_sixteen_threads_into_two_hundred_partitions_lose_no_delivery_and_no_memory() -> None:
-    with KafkaCluster(heap="512m") as kafka:
+@pytest.mark.parametrize("round_trip", [None, *([ROUND_TRIP] if LONG else [])])
+def test_sixteen_threads_into_two_hundred_partitions_lose_no_delivery_and_no_memory(round_trip: float | None) -> None:
+    with KafkaCluster(heap="512m", round_trip=round_trip) as kafka:
         kafka.create_topic("t", partitions=PARTITIONS)
         with Producer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=BUFFER_MEMORY) as producer:
             producer.send("t", b"first").result(HANG_GUARD)

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from distance_kit import near_or_distant
 from ottla import MetricName, Producer, RecordTooLarge
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
+
+kafka = near_or_distant
 
 pytestmark = pytest.mark.kafka
 

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from distance_kit import near_or_distant
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
+
+kafka = near_or_distant
 
 HANG_GUARD = 300.0
 
@@ -73,6 +76,7 @@ def without_brokers(mock_cluster: MockCluster, *parts: str) -> tuple[str, str, i
     return out, log, child.returncode
 
 
+@pytest.mark.distance
 @pytest.mark.kafka
 @pytest.mark.parametrize("last_words", ["raise ValueError('on purpose')", "sys.exit(3)"])
 def test_a_program_that_ends_in_an_error_delivers_what_it_had(

@@ -11,6 +11,7 @@ import time
 import pytest
 from confluent_kafka import Producer as Librdkafka
 
+from distance_kit import near_or_distant
 from ottla import (
     BrokerError,
     DeliveryFailed,
@@ -26,6 +27,8 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 
+kafka = near_or_distant
+
 pytestmark = pytest.mark.kafka
 WAIT = 60.0
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -34,6 +37,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 # What is in them
 
 
+@pytest.mark.distance
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read_by_others_and_named_by_the_log(
     kafka: KafkaCluster, make_topic: MakeTopic, codec: str
@@ -66,6 +70,7 @@ def test_a_lone_record_of_any_size_survives_every_codec(
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [value]
 
 
+@pytest.mark.distance
 def test_null_and_empty_are_told_apart_in_keys_and_values(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
     sent: list[tuple[bytes | None, bytes | None]] = [(None, b"v"), (b"", b"v"), (b"k", None), (b"k", b""), (None, None)]
@@ -142,6 +147,7 @@ def test_where_the_topic_wants_it_the_brokers_time_is_told_and_kept(kafka: Kafka
 # Where they go
 
 
+@pytest.mark.distance
 @pytest.mark.rule("partitioner.keyed")
 def test_keys_go_where_librdkafkas_java_compatible_partitioner_puts_them(
     kafka: KafkaCluster, make_topic: MakeTopic
@@ -177,6 +183,7 @@ def test_an_explicit_partition_wins_over_the_key(kafka: KafkaCluster, make_topic
 # What is said of them
 
 
+@pytest.mark.distance
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_however_acknowledged_everything_is_there_and_without_acks_no_offset_is_known(
     kafka: KafkaCluster, make_topic: MakeTopic, acks: object
@@ -199,6 +206,7 @@ def test_however_acknowledged_everything_is_there_and_without_acks_no_offset_is_
     assert len(found) == count
 
 
+@pytest.mark.distance
 @pytest.mark.rule("producer.callback.send")
 def test_callbacks_come_in_order_and_may_send(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic, echo = make_topic(), make_topic()
@@ -221,6 +229,7 @@ def test_callbacks_come_in_order_and_may_send(kafka: KafkaCluster, make_topic: M
     assert len(read_back(kafka.bootstrap_servers, echo)) == 501
 
 
+@pytest.mark.distance
 @pytest.mark.rule("producer.report.unseen", "producer.report.looked-at")
 def test_a_failure_that_nobody_looked_at_is_raised_and_one_looked_at_is_not(
     kafka: KafkaCluster, make_topic: MakeTopic
@@ -240,6 +249,7 @@ def test_a_failure_that_nobody_looked_at_is_raised_and_one_looked_at_is_not(
         assert producer.flush(WAIT).failed == 1
 
 
+@pytest.mark.distance
 def test_many_threads_share_a_producer(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=12)
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -290,6 +300,7 @@ def test_a_name_that_no_topic_can_have_is_refused_without_asking_the_broker(kafk
         producer.send("größe", b"v")
 
 
+@pytest.mark.distance
 def test_a_bad_record_fails_alone_and_not_with_its_neighbours(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
 
@@ -321,6 +332,7 @@ def test_what_the_topic_finds_too_large_names_the_remedy_and_the_rest_goes_on(
     assert after.offset == 0
 
 
+@pytest.mark.distance
 @pytest.mark.rule("batch.record-errors")
 def test_what_a_topic_finds_wrong_with_a_record_is_told_in_the_brokers_words(
     kafka: KafkaCluster, make_topic: MakeTopic

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from distance_kit import near_or_distant
 from ottla import (
     BufferExhausted,
     Delivery,
@@ -22,10 +23,13 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 
+kafka = near_or_distant
+
 WAIT = 60.0
 MINUTES = 600_000
 
 
+@pytest.mark.distance
 @pytest.mark.kafka
 def test_a_flush_counts_every_topic_exactly_and_once(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     many, few, refusing = make_topic(partitions=3), make_topic(), make_topic(max_message_bytes=1_000)

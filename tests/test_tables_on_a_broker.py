@@ -7,10 +7,13 @@ import json
 import pyarrow as pa
 import pytest
 
+from distance_kit import near_or_distant
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
+
+kafka = near_or_distant
 
 pytestmark = pytest.mark.kafka
 WAIT = 60.0

@@ -33,6 +33,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 MANY = 60
 
 
+@pytest.mark.distance
 def test_what_is_committed_is_there_from_the_commit_on_and_only_then(broker: KafkaCluster, topic: str) -> None:
     servers = broker.bootstrap_servers
     with transactional(broker) as producer:
@@ -49,6 +50,7 @@ def test_what_is_committed_is_there_from_the_commit_on_and_only_then(broker: Kaf
             assert open_ones == after == [numbered(range(10 * round_ + 10))] * 3
 
 
+@pytest.mark.distance
 def test_what_is_aborted_is_never_there_for_who_reads_what_is_committed(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker) as producer:
         producer.init_transactions()
@@ -114,6 +116,7 @@ def test_empty_transactions_end_either_way(broker: KafkaCluster, topic: str) -> 
     assert committed(broker, topic) == [numbered(range(3))] * 3
 
 
+@pytest.mark.distance
 def test_many_partitions_are_committed_together_and_aborted_together(broker: KafkaCluster) -> None:
     topic = new_id()
     broker.create_topic(topic, partitions=MANY)
@@ -131,6 +134,7 @@ def test_many_partitions_are_committed_together_and_aborted_together(broker: Kaf
     assert read(broker.bootstrap_servers, topic, partitions=MANY) == [numbered([0, 1, 3])] * MANY
 
 
+@pytest.mark.distance
 def test_offsets_are_committed_with_the_records_and_aborted_with_them(broker: KafkaCluster, topic: str) -> None:
     group = new_id()
     seen = []
@@ -197,6 +201,7 @@ KILLED_IN_THE_MIDDLE = """
 """
 
 
+@pytest.mark.distance
 def test_what_a_killed_program_had_not_committed_is_gone_once_its_successor_begins(
     broker: KafkaCluster, topic: str
 ) -> None:
@@ -213,6 +218,7 @@ def test_what_a_killed_program_had_not_committed_is_gone_once_its_successor_begi
     assert read(broker.bootstrap_servers, topic, partitions=3, isolation=UNCOMMITTED) == [[b"lost", b"kept"]] * 3
 
 
+@pytest.mark.distance
 def test_a_second_producer_of_an_id_fences_the_first_for_good(broker: KafkaCluster, topic: str) -> None:
     name = new_id()
     with transactional(broker, name) as first, transactional(broker, name) as second:

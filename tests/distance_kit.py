@@ -1,0 +1,74 @@
+"""Brokers near and at a distance, for tests that are run with both.
+
+Tests with the marker `distance` run twice in the gate: near, and with a round trip of 30 ms. With `OTTLA_SOAK` all
+tests that take `broker` do so, and those that take `kafka` in a module with the line `kafka = near_or_distant`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+import pytest
+
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.jars import KAFKA_VERSION
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import ROUND_TRIP, go_without
+from transactions_kit import LONG
+
+TIMED_OUT_LOOK_MS: Final = 200
+NEAR: Final = "near"
+DISTANT: Final = f"{ROUND_TRIP * 1000:.0f} ms"
+
+
+@attrs.frozen
+class Generation:
+    """A version of the broker, and the level of transaction.version where it knows the feature."""
+
+    version: str
+    level: int | None = None
+    distant: bool = False
+
+    def __str__(self) -> str:
+        name = self.version if self.level is None else f"{self.version} at {self.level}"
+        return f"{name}, {DISTANT}" if self.distant else name
+
+
+TODAYS: Final = [Generation(KAFKA_VERSION, level) for level in (2, 1, 0)]
+OLD: Final = [Generation(version) for version in ("3.9.1", "2.8.2", *(("2.0.1", "1.1.1", "0.11.0.3") if LONG else ()))]
+DISTANT_ONES: Final = [attrs.evolve(each, distant=True) for each in [*TODAYS, *OLD][: None if LONG else 1]]
+
+Clusters = dict[tuple[str, bool], KafkaCluster]
+
+
+def started(clusters: Clusters, version: str, *, distant: bool) -> KafkaCluster:
+    """A cluster of *clusters*, started by its first user; brokers look often whether a transaction lasts too long."""
+    if (version, distant) not in clusters:
+        config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": TIMED_OUT_LOOK_MS}
+        cluster = KafkaCluster(version=version, config=config, round_trip=ROUND_TRIP if distant else None)
+        try:
+            clusters[version, distant] = cluster.__enter__()
+        except KafkaUnavailable as error:
+            go_without(error)
+    return clusters[version, distant]
+
+
+@pytest.fixture(name="kafka")
+def near_or_distant(request: pytest.FixtureRequest) -> KafkaCluster:
+    """The session's Kafka, or one with the same version at a distance."""
+    if getattr(request, "param", NEAR) == NEAR:
+        kafka: KafkaCluster = request.getfixturevalue("kafka")
+        return kafka
+    clusters: Clusters = request.getfixturevalue("clusters")
+    return started(clusters, KAFKA_VERSION, distant=True)
+
+
+def choose_distances(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a test by the generations, and by the distances that it is run with."""
+    distant = LONG or metafunc.definition.get_closest_marker("distance") is not None
+    if "broker" in metafunc.fixturenames:
+        generations = [*TODAYS, *OLD, *(DISTANT_ONES if distant else ())]
+        metafunc.parametrize("broker", generations, ids=str, indirect=True)
+    elif distant and getattr(metafunc.module, "kafka", None) is near_or_distant and "kafka" in metafunc.fixturenames:
+        metafunc.parametrize("kafka", [NEAR, DISTANT], indirect=True)
