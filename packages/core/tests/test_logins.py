@@ -864,9 +864,10 @@ def test_a_renewal_does_not_cut_off_the_requests_before_it() -> None:
     assert machine.network.connects == connects
 
 
-@pytest.mark.rule("security.session.setup")
-def test_a_renewal_has_its_time_from_the_last_answer_before_it() -> None:
-    machine, early, _late = renewing_behind_a_slow_request()
+@pytest.mark.rule("security.session.setup", "network.throttle.time-out")
+@pytest.mark.parametrize("throttle_ms", [0, 7_000])
+def test_a_renewal_has_its_time_from_the_last_answer_before_it(throttle_ms: int) -> None:
+    machine, early, _late = renewing_behind_a_slow_request(throttle_ms)
     login_of(machine).silent = True
     pass_time(machine, 12.0)
     machine.network.held.clear()
@@ -876,17 +877,32 @@ def test_a_renewal_has_its_time_from_the_last_answer_before_it() -> None:
     while machine.client._connections[1].last_failure is None:
         machine.round()
 
-    assert machine.clock() - answered_at == pytest.approx(10.0)
+    assert machine.clock() - answered_at == pytest.approx(10.0 + throttle_ms / 1000)
     assert "(logging in again)" in str(machine.client._connections[1].last_failure)
 
 
-def renewing_behind_a_slow_request() -> tuple[Machine, Delivery, Delivery]:
+@pytest.mark.rule("security.sasl.setup", "network.throttle.time-out")
+def test_throttle_time_does_not_count_against_the_time_for_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = secured(setup_timeout=10.0)
+    broker = machine.cluster.brokers[1]
+    answer = broker._api_versions
+    monkeypatch.setattr(broker, "_api_versions", lambda: attrs.evolve(answer(), throttle_time_ms=7_000))
+    login_of(machine).silent = True
+    machine.metadata.use("t", machine.clock())
+    while machine.metadata.last_error is None:
+        machine.round()
+
+    assert machine.clock() == pytest.approx(17.0)
+
+
+def renewing_behind_a_slow_request(throttle_ms: int = 0) -> tuple[Machine, Delivery, Delivery]:
     """A session is renewed while one request has no answer yet; two records, the second waits for the renewal."""
     machine = secured(login={"lifetime": 60.0}, request_timeout=30.0, setup_timeout=10.0)
     learn(machine)
     delivered(machine, b"one")
     pass_time(machine, 52.0)
     machine.network.held.add(1)
+    machine.cluster.brokers[1].throttle_ms = throttle_ms
     early = machine.send(b"early")
     pass_time(machine, 3.0)
     late = machine.send(b"late")

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from machine import Machine
-from ottla.errors import ConnectionRetired
-from ottla_testkit.simulation import SimulatedCluster
+from ottla.errors import ConnectionRetired, TlsFailed
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from simulated_producer import simulated
 
 
@@ -113,6 +113,18 @@ def test_a_connection_with_a_request_under_way_is_not_idle() -> None:
     assert machine.network.connects == connects
 
 
+@pytest.mark.rule("network.idle.served")
+def test_a_connection_that_records_are_written_to_with_acks_0_is_not_idle() -> None:
+    machine = machine_with_topic(1, acks=0, max_idle=60.0)
+    connects = machine.network.connects
+    for _ in range(4):
+        until(machine, machine.clock() + 50.0)
+        deliver(machine, 0)
+
+    assert machine.network.connects == connects
+    assert ends(machine, 61.0) == [[1]]
+
+
 @pytest.mark.rule("network.idle.oldest")
 def test_a_retired_connection_is_made_again_at_once_when_it_is_needed() -> None:
     machine = machine_with_topic(1, max_idle=60.0)
@@ -197,17 +209,29 @@ def test_an_end_with_a_request_under_way_is_a_failure(caplog: pytest.LogCaptureF
 
 @pytest.mark.rule("network.idle.quiet")
 def test_a_connection_that_never_carried_a_request_may_end_quietly_too(caplog: pytest.LogCaptureFixture) -> None:
-    machine = machine_with_topic(1, 2, 2)
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[2] = SimulatedBroker(cluster=machine.cluster, id=2)
+    machine.metadata.request_update()
     until(machine, machine.clock() + 1.0)
-    machine.network.cut(1)
-    while not machine.client.ready(1, machine.clock()):
+    while not machine.client.ready(2, machine.clock()):
         machine.round()
     until(machine, machine.clock() + 60.0)
+    assert not machine.client._connections[2].heard
     caplog.clear()
-    machine.network.cut(1)
+    machine.network.cut(2)
     until(machine, machine.clock() + 1.0)
 
     assert loud(caplog) == []
+
+
+@pytest.mark.rule("network.idle.quiet")
+def test_a_security_alert_is_a_failure_though_nothing_was_under_way(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1)
+    caplog.clear()
+    machine.network.retire(1, TlsFailed("the broker does not trust us any more"))
+    until(machine, machine.clock() + 1.0)
+
+    assert any("does not trust us any more" in line for line in loud(caplog))
 
 
 @pytest.mark.rule("network.idle.quiet")

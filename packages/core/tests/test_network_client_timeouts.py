@@ -127,7 +127,7 @@ def test_an_answer_to_apiversions_throttles_as_any_other(monkeypatch: pytest.Mon
     broker = cluster.brokers[1]
     answer = broker._api_versions
     monkeypatch.setattr(broker, "_api_versions", lambda: attrs.evolve(answer(), throttle_time_ms=2_000))
-    machine = Machine(cluster)
+    machine = Machine(cluster, setup_timeout=1.0)
     machine.client.poll(0.0, machine.clock())
     while not any(name == "Metadata" for name, _version in broker.requests):
         machine.client.poll(60.0, machine.clock())

@@ -421,7 +421,6 @@ class NetworkClient:
             )
         )
         connection.writing = True
-        connection.idle_at = now + self._max_idle
         if self._selector.send(connection.broker.id, [size.to_bytes(4, "big") + header, *body]):
             if request.answered:
                 connection.writing = False
