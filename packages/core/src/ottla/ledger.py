@@ -30,14 +30,17 @@ class DeliveryLedger:
         self._failed: Counter[str] = Counter()
         self._possibly_persisted: Counter[str] = Counter()
         self._failures: deque[FailedRecords] = deque()  # not the batches: their end is what `lost` waits for
+        self._entered_failures = 0
         self._forgotten_unseen = 0
         self._first_error: DeliveryFailed | None = None
 
-    def enter(self, batches: Iterable[ProducerBatch]) -> None:
-        """Count batches that have just been settled."""
+    def enter(self, batches: Iterable[ProducerBatch]) -> bool:
+        """Count batches that have just been settled; True: one of them failed."""
         with self._lock:
+            before = self._entered_failures
             for batch in batches:
                 self._enter(batch)
+            return self._entered_failures > before
 
     def close_account(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
         """The report since the last one, how many failures nobody has looked at, and the first of their causes.
@@ -76,6 +79,7 @@ class DeliveryLedger:
                 self._tallies.topic(batch.topic).errors.add(batch.count)
                 if error.possibly_persisted:
                     self._possibly_persisted[batch.topic] += batch.count
+                self._entered_failures += 1
                 failed = batch.watch(error, self._lost.drop)
                 failed.reports = self._lost.reports or 0
                 self._failures.append(failed)

@@ -120,7 +120,7 @@ class Settlement:
     def _account_for(self, batches: Sequence[ProducerBatch]) -> None:
         if not batches:
             return
-        self._ledger.enter(batches)
+        failed = self._ledger.enter(batches)
         held = 0
         for batch in batches:
             held += batch.held_bytes
@@ -128,5 +128,5 @@ class Settlement:
         self._pool.release(held)
         with self._backlog.lock:
             self._backlog.settled(batches)
-        if any(isinstance(batch.outcome, Failed) for batch in batches):
+        if failed:
             self.on_failure()
