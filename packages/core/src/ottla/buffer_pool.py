@@ -42,6 +42,8 @@ class BufferPool:
         self._guard = SignalSafeLock()
         self._lock = self._guard.raw  # where no handler can run
         self._refusal: OttlaError | None = None
+        self.short = False
+        """Whether a call has had to wait; the I/O thread resets it when that is over and logged."""
 
     @property
     def free(self) -> int:
@@ -120,6 +122,7 @@ class BufferPool:
                 claim.held = waiter.size
                 return True
             self._waiters.append(waiter)
+            self.short = True
             self._serve()
             return False
 

@@ -49,7 +49,7 @@ class Coordination:
     def run(self, now: float) -> float:
         """Ask what is to be asked now, judge what is queued; returns when to come again at the latest."""
         agenda = self._agenda
-        if self._log:
+        if self._log.active:
             self._log.write(now)
         agenda.note_level(self._client.features.levels.get("transaction.version", 0))
         if self._metadata.hopeless is not None:
@@ -59,7 +59,7 @@ class Coordination:
         errand = agenda.next_errand(now, settled=not self._accumulator.incomplete)
         self._judge_queued()  # what it found may have ended the transaction
         due_at = agenda.due_at() if errand is None else self._ask(errand, now)
-        return min(due_at, self._log.due_at()) if self._log else due_at
+        return min(due_at, self._log.due_at()) if self._log.active else due_at
 
     def _judge_queued(self) -> None:
         stance, cause = self._agenda.stance, self._agenda.cause

@@ -16,14 +16,13 @@ PATIENCE: Final = 1.0
 
 
 class CoordinationLog:
-    """The requests that fail now, by name. For the I/O thread, without a lock. False while there are none."""
+    """The requests that fail now, by name. For the I/O thread, without a lock."""
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
         self._outages: Outages[str, str] = Outages(patience=PATIENCE)
-
-    def __bool__(self) -> bool:
-        return bool(self._outages)
+        self.active = False
+        """Whether any fails, or is left to log."""
 
     def note(self, request: str, agenda: Agenda, now: float) -> None:
         """Note what became of a request: it will be repeated, or its answer was taken."""
@@ -32,6 +31,7 @@ class CoordinationLog:
             self._outages.recovered(request, now)
         else:
             kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
+            self.active = True
             self._outages.failed(request, f"{request} {kind}", str(error).rstrip("."), now)
 
     def due_at(self) -> float:
@@ -68,3 +68,4 @@ class CoordinationLog:
                     line.failures,
                     line.lasting,
                 )
+        self.active = bool(self._outages)

@@ -20,22 +20,19 @@ _Reason: TypeAlias = tuple[int | None, str]
 
 
 class DeliveryLog:
-    """The partitions of one producer that fail now. For the I/O thread, without a lock.
-
-    False while nothing fails: then nothing has to be noted, and nothing is left to log.
-    """
+    """The partitions of one producer that fail now. For the I/O thread, without a lock."""
 
     def __init__(self, *, client_id: str, retries: int, delivery_timeout: float) -> None:
         self._client_id = client_id
         attempts = "" if retries >= _UNLIMITED else f" up to {retries} times (retries), and"
         self._next = f"retrying{attempts} until delivery.timeout.ms ({delivery_timeout:g} s) has passed"
         self._outages: Outages[_Partition, _Reason] = Outages()
-
-    def __bool__(self) -> bool:
-        return bool(self._outages)
+        self.active = False
+        """Whether anything fails, or is left to log; else nothing has to be noted."""
 
     def will_retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
         """Note an attempt that failed and will be repeated."""
+        self.active = True
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
         self._outages.failed((batch.topic, batch.partition), (batch.last_node, kind), str(error).rstrip("."), now)
 
@@ -92,6 +89,7 @@ class DeliveryLog:
                     line.failures,
                     line.lasting,
                 )
+        self.active = bool(self._outages)
 
 
 def partitions(shown: Sequence[tuple[str, int]], count: int) -> str:

@@ -58,12 +58,14 @@ class DropNotice:
 class LostRecords:
     """Collects what finalizers hand over, and logs it. `drop` is for any thread, `write` for the I/O thread.
 
-    False while there is nothing to log. What a `flush` or `close` that is under way will report is not logged.
+    What a `flush` or `close` that is under way will report is not logged.
     """
 
     def __init__(self, *, wake: Callable[[], object]) -> None:
         self.reports: int | None = 0
         """How many delivery reports there were; what came before the last one was reported. None: log nothing."""
+        self.active = False
+        """Whether something was dropped that is not logged yet."""
         self._wake = wake
         self._dropped: deque[FailedRecords] = deque()
         self._reporting: set[object] = set()
@@ -75,13 +77,11 @@ class LostRecords:
         self._logged_at = float("-inf")
         self._next_at = float("-inf")
 
-    def __bool__(self) -> bool:
-        return bool((self._dropped and not self._reporting) or self._records)
-
     def drop(self, failed: FailedRecords) -> None:
         """Take what a finalizer found. No lock, no log line."""
         if failed.reports == self.reports:
             self._dropped.append(failed)
+            self.active = True
             self._wake()
 
     @contextmanager
@@ -107,12 +107,15 @@ class LostRecords:
         self._records = 0
 
     def due_at(self) -> float:
-        """When to write what was counted since the last line."""
-        return self._next_at
+        """When to write what was dropped or counted since the last line."""
+        held = self._reporting or not self._dropped
+        return float("inf") if held and not self._records else self._next_at
 
     def write(self, client_id: str, now: float, *, final: bool = False) -> None:
         """Log what was dropped: at once, then, while it goes on, with counts and ever longer gaps."""
+        self.active = False  # before the look: a finalizer may run at any moment
         self._count_dropped()
+        self.active |= bool(self._dropped or self._records)
         if not self._records or (now < self._next_at and not final):
             return
         if now >= self._logged_at + 2 * LONGEST_GAP:
@@ -138,6 +141,7 @@ class LostRecords:
                 self._error,
             )
         self._records = self._batches = 0
+        self.active = bool(self._dropped)
         self._partitions.clear()
         self._logged_at, self._next_at = now, now + self._gap
         self._gap = min(2 * self._gap, LONGEST_GAP)

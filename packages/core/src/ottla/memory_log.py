@@ -29,10 +29,8 @@ class MemoryLog:
         self._refusals_before = 0
 
     def look(self, now: float) -> None:
-        """Note how things are, and write the lines that are due."""
+        """Note how things are, and write the lines that are due; for as long as the pool says that it is short."""
         first, refusals = self._pool.first_in_line, self._pool.refusals
-        if first is None and refusals == self._refusals and not self._outages:
-            return
         if first is not self._first:
             self._first, self._waits_since = first, now
         refused, self._refusals = refusals - self._refusals, refusals
@@ -44,6 +42,9 @@ class MemoryLog:
         elif first is None or (self._outages and now - self._waits_since < PATIENCE):
             self._outages.recovered(_MEMORY, now)
         self._write(now)
+        if first is None and not self._outages:
+            self._pool.short = False
+            self._pool.short = self._pool.waiting > 0  # one may have come to wait in between
 
     def _write(self, now: float) -> None:
         for line in self._outages.take_lines(now):

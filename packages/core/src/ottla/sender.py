@@ -76,6 +76,8 @@ class Sender:
         self._transactions = transactions
         self._tallies = tallies or Tallies()
         self._log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
+        self._lost = accumulator.lost
+        self._pool = accumulator.pool
         self._memory_log = MemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight: dict[ProducerBatch, None] = {}
         self._oldest_in_flight = FOREVER  # none was created before
@@ -108,16 +110,17 @@ class Sender:
             if any(self._client.ready(node, now) for node in ready.nodes):
                 until = now
         until = min(until, self._look_again_at(ready, now))
-        if self._log:
-            until = min(until, self._log.due_at())
-        lost = self._accumulator.lost
-        if lost:
+        log, lost = self._log, self._lost
+        if log.active:
+            until = min(until, log.due_at())
+        if lost.active:
             until = min(until, lost.due_at())
         now = self._client.poll(until - now, now)
-        self._memory_log.look(now)
-        if self._log:
-            self._log.write(now)
-        if lost:
+        if self._pool.short:
+            self._memory_log.look(now)
+        if log.active:
+            log.write(now)
+        if lost.active:
             lost.write(self._client_id, now)
 
     @property
@@ -132,7 +135,7 @@ class Sender:
 
     def end(self, error: OttlaError) -> None:
         """No round will follow: whoever waits for one learns of *error*."""
-        self._accumulator.lost.write(self._client_id, 0.0, final=True)
+        self._lost.write(self._client_id, 0.0, final=True)
         if self._coordination is not None:
             self._coordination.shut(error)
 
@@ -212,7 +215,7 @@ class Sender:
             count_answer(self._tallies, completion.node, completion.now - sent_at)
             answers = read_answer(completion.answer, batches, topic_ids)
         self._accumulator.settle_all(self._settled(batches, answers, completion))
-        if self._log:
+        if self._log.active:
             self._log.answered(batches, completion.now)
 
     def _settled(

@@ -208,10 +208,10 @@ class NetworkClient:
             if self._logins is not None:
                 self._logins.go_on(self._connections, now)
             self._time_out(now)
-            if self._log:
+            if self._log.active:
                 self._log.write(now)
         self._run_completions()
-        if self._upkeep.log:
+        if self._upkeep.log.active:
             self._upkeep.log.write(now)
         return now
 
@@ -627,9 +627,9 @@ class NetworkClient:
     def _due_at(self, now: float) -> float:
         """When the client itself has something to do again."""
         due = min((connection.next_deadline() for connection in self._connections), default=float("inf"))
-        if self._log:
+        if self._log.active:
             due = min(due, self._log.due_at())
-        if self._upkeep.log:
+        if self._upkeep.log.active:
             due = min(due, self._upkeep.log.due_at())
         return min(due, self._upkeep.due_at(now))
 

@@ -19,19 +19,18 @@ _Reason: TypeAlias = tuple[Broker, type[OttlaError] | None]
 class ConnectionLog:
     """The brokers of one client that cannot be reached now. For the I/O thread, without a lock.
 
-    False while there are none, and nothing is left to log. A refused login or certificate is a reason of its own, so it
-    is logged also in the middle of another outage.
+    A refused login or certificate is a reason of its own, so it is logged also in the middle of another outage.
     """
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
         self._outages: Outages[Broker, _Reason] = Outages()
-
-    def __bool__(self) -> bool:
-        return bool(self._outages)
+        self.active = False
+        """Whether any cannot be reached, or is left to log."""
 
     def failed(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Note a connection that was lost, or could not be made."""
+        self.active = True
         kind = type(error) if isinstance(error, SecurityRefused) else None
         broker = connection.broker
         self._outages.failed(broker, (broker, kind), told(connection, error), now)
@@ -85,3 +84,4 @@ class ConnectionLog:
                     line.failures,
                     line.lasting,
                 )
+        self.active = bool(self._outages)

@@ -19,10 +19,7 @@ _CLUSTER: Final = "the cluster"
 
 
 class MetadataLog:
-    """The topics that cannot be used now, and whether metadata arrives. For the I/O thread, without a lock.
-
-    False while all is well and nothing is left to log.
-    """
+    """The topics that cannot be used now, and whether metadata arrives. For the I/O thread, without a lock."""
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
@@ -30,9 +27,8 @@ class MetadataLog:
         self._cluster: Outages[str, str] = Outages()
         self._wanted_since: float | None = None
         self._brokers: Mapping[int, Broker] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._topics or self._cluster)
+        self.active = False
+        """Whether anything is amiss, or left to log."""
 
     def wanted(self, last_error: OttlaError | None, now: float) -> None:
         """Note that metadata is due and no broker can be asked."""
@@ -40,11 +36,13 @@ class MetadataLog:
             self._wanted_since = now
         elif now - self._wanted_since >= PATIENCE:
             why = "no broker can be asked" + (f"; last error: {last_error}" if last_error is not None else "")
+            self.active = True
             self._cluster.failed(_CLUSTER, "unasked", why, now, began=self._wanted_since)
 
     def failed(self, error: OttlaError, now: float) -> None:
         """Note an answer that cannot be used."""
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
+        self.active = True
         self._cluster.failed(_CLUSTER, kind, str(error).rstrip("."), now, began=self._wanted_since)
 
     def answered(self, topics: Mapping[str, Topic], now: float) -> None:
@@ -53,11 +51,13 @@ class MetadataLog:
         self._cluster.recovered(_CLUSTER, now)
         for name, topic in topics.items():
             if topic.error is not ErrorCode.NONE:
+                self.active = True
                 self._topics.failed(name, topic.error.name, str(BrokerError(topic.error)).rstrip("."), now)
             elif NO_LEADER in topic.leaders:
                 without = [partition for partition, leader in enumerate(topic.leaders) if leader == NO_LEADER]
                 some = ", ".join(map(str, without[:SHOWN])) + (", ..." if len(without) > SHOWN else "")
                 error = f"{len(without)} of {len(topic.leaders)} partitions have no leader ({some})"
+                self.active = True
                 self._topics.failed(name, "no leader", error, now)
             elif name in self._topics:
                 self._topics.recovered(name, now)
@@ -80,6 +80,7 @@ class MetadataLog:
         """Write the lines that are due."""
         self._write_cluster(now)
         self._write_topics(now)
+        self.active = bool(self._topics or self._cluster)
 
     def _write_cluster(self, now: float) -> None:
         for line in self._cluster.take_lines(now):
