@@ -123,8 +123,8 @@ class Producer:
         a transaction, and AbortableError or TransactionFailed when it has failed. Whatever happens later is told by
         the delivery.
 
-        For any thread, but not for signal handlers or `__del__`: those may run in the middle of a `send` of the same
-        thread, which holds locks.
+        For any thread, and for signal handlers, as every method: what must be whole is finished before they run. Only
+        with a `record.encoder` of a stranger, and in `__del__`, WrongCall may say that it interrupted another call.
         """
         checked = _checked(headers) if headers else ()  # first: they may be readable only once
         if type(value) is not bytes or self._value_serializer is not None:

@@ -241,6 +241,7 @@ class ObjectColumns:
         """
         if not self.lock._is_owned():  # type: ignore[attr-defined]
             return
+        self._putting = False
         self._trim()
         self._kept = len(self._values)
         self._values, self._moments, self._starts = list(self._values), list(self._moments), list(self._starts)
@@ -248,7 +249,6 @@ class ObjectColumns:
         self._headers = self._headers and list(self._headers)
         self._callbacks = self._callbacks and list(self._callbacks)
         self.close()
-        self._putting = False
         self._release()
 
     def _trim(self) -> None:
@@ -304,11 +304,15 @@ class ObjectColumns:
 
     def allow(self, memory: int) -> None:
         """From now on there is room while the records occupy no more than *memory* bytes."""
+        if self._putting:
+            self.break_off()
         if not self._closed:
             self._limit = memory
 
     def close(self) -> None:
         """Take no more records."""
+        if self._putting:  # in a handler: with the lock held, it can only be a put of this very thread
+            self.break_off()
         self._closed, self._limit = True, -1
         self._moment, self._until = None, 0
         self._low, self._high = 1, 0  # no timestamp is near any more, so that each is looked at

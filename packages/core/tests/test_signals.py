@@ -1,0 +1,282 @@
+"""Signals and locks: a wakeup is never half done, handlers are put off and put back, no line is logged under a lock."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from interrupted_anywhere import SOAK, Interruption
+from test_signals_anywhere import WAIT, is_whole, locks, world
+
+from ottla import AbortableError, OttlaError, Producer, ProducerClosed, interrupts
+from ottla.locks import Latch, LoggingLock, SignalSafeLock
+from real_selector import make_selector
+from simulated_producer import simulated
+
+MOMENTS = 2_000 if SOAK else 60
+
+
+@pytest.fixture(autouse=True)
+def usual_handlers() -> Iterator[None]:
+    """Whatever the tests were started from, and whatever they leave."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def raise_ctrl_c(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.rule("producer.signals.raise")
+def test_a_wakeup_that_is_broken_off_anywhere_keeps_no_later_one_back() -> None:
+    selector = make_selector()
+    number, reached = 0, True
+    while reached:
+        interruption = Interruption(number, raise_ctrl_c)
+        with contextlib.suppress(KeyboardInterrupt):
+            interruption.during(selector.wakeup)
+        selector.wakeup()
+        selector.poll(WAIT)  # ends at once, or this test takes that long for each step
+        assert not selector._wakeup_pending
+        reached = bool(interruption.where)
+        number += 1
+    selector.shutdown()
+
+
+@pytest.mark.rule("producer.signals.call")
+def test_a_handler_in_a_deferred_block_runs_at_its_end() -> None:
+    ran: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: ran.append("handler"))
+
+    with interrupts.Deferred(), interrupts.Deferred():
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        ran.append("block")
+
+    assert ran == ["block", "handler"]
+
+
+@pytest.mark.rule("producer.signals.raise")
+def test_of_two_handlers_that_raise_behind_a_block_both_run() -> None:
+    ran: list[int] = []
+
+    def handle(number: int, _frame: object) -> None:
+        ran.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+
+    def interrupted() -> None:
+        with interrupts.Deferred():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert sorted(ran) == [signal.SIGINT, signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGINT) is handle
+
+
+def test_a_handler_that_a_block_installs_stays() -> None:
+    def mine(_number: int, _frame: object) -> None:
+        """Nothing."""
+
+    with interrupts.Deferred():
+        signal.signal(signal.SIGTERM, mine)
+
+    assert signal.getsignal(signal.SIGTERM) is mine
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_forked_in_a_block_has_the_program_s_handlers() -> None:
+    with interrupts.Deferred():
+        child = os.fork()
+        if not child:
+            usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            os._exit(0 if usual else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.rule("producer.signals.call")
+def test_a_lock_that_this_thread_holds_is_refused_instead_of_waited_for() -> None:
+    lock = SignalSafeLock()
+
+    with lock, pytest.raises(OttlaError, match="in the middle of another call on the same thread"), lock:
+        raise AssertionError("it was taken twice")
+
+    with lock:
+        pass
+
+
+def test_a_latch_wakes_all_who_wait_and_those_who_come_later() -> None:
+    latch, woken = Latch(), []
+    threads = [threading.Thread(target=lambda: woken.append(latch.wait(WAIT))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+
+    latch.set()
+    for thread in threads:
+        thread.join(WAIT)
+
+    assert woken == [True] * 5
+    assert latch.wait(0)
+    assert not Latch().wait(0)
+
+
+# Log lines
+
+
+class Taking(logging.Handler):
+    """Has another thread take every lock of a producer for each line; `held` are those lines for which it cannot."""
+
+    def __init__(self, found: Callable[[], list[Any]]) -> None:
+        super().__init__(logging.DEBUG)
+        self._locks = found
+        self.lines: list[str] = []
+        self.held: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        taken: list[bool] = []
+
+        def take() -> None:
+            for lock in self._locks():
+                taken.append(lock.acquire(blocking=False))
+                if taken[-1]:
+                    lock.release()
+
+        other = threading.Thread(target=take)
+        other.start()
+        other.join()
+        if not all(taken):
+            self.held.append(record.getMessage())
+
+
+@pytest.fixture
+def taking() -> Iterator[Callable[[Producer], Taking]]:
+    """Makes such a handler for a producer; in the end no line may have met a lock."""
+    logger, made = logging.getLogger("ottla"), []
+    level = logger.level
+
+    def make(producer: Producer) -> Taking:
+        logger.setLevel(logging.DEBUG)
+        made.append(Taking(lambda: locks(producer)))
+        logger.addHandler(made[-1])
+        return made[-1]
+
+    yield make
+    logger.setLevel(level)
+    for handler in made:
+        logger.removeHandler(handler)
+        assert handler.held == []
+
+
+@pytest.mark.rule("producer.log.no-lock")
+def test_no_line_is_logged_under_a_lock_in_transactions(taking: Callable[[Producer], Taking]) -> None:
+    with simulated(1, transactional_id="x", linger_ms=0) as world:
+        handler = taking(world.producer)
+        world.producer.init_transactions()
+        world.producer.begin_transaction()
+        world.producer.send("t", b"v")
+        world.clock.advance(3_600)  # the record expires, and with it the transaction
+        with pytest.raises(AbortableError):
+            world.producer.commit_transaction()
+        world.producer.abort_transaction()
+        world.producer.begin_transaction()
+
+    assert any("cannot be committed" in line for line in handler.lines)
+
+
+@pytest.mark.rule("producer.log.no-lock")
+def test_a_logging_handler_may_send(taking: Callable[[Producer], Taking]) -> None:
+    """As one does that writes log lines to Kafka."""
+    lock, written = LoggingLock(), []
+    logger = logging.getLogger("ottla.test")
+
+    class Sending(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            with lock:
+                written.append(record.getMessage())
+
+    sending = Sending()
+    logger.addHandler(sending)
+    try:
+        with lock:
+            lock.log(logger, logging.WARNING, "one %s", "line")
+            assert not written
+    finally:
+        logger.removeHandler(sending)
+
+    assert written == ["one line"]
+
+
+# Moments that nobody chose
+
+
+def work(producer: Producer, chance: random.Random) -> None:
+    for _ in range(chance.randrange(1, 200)):
+        producer.send("t", b"v", b"k%d" % chance.randrange(9))
+    match chance.randrange(4):
+        case 0:
+            producer.flush(WAIT)
+        case 1:
+            producer.send("t", b"v").result(WAIT)
+        case 2:
+            pyarrow = pytest.importorskip("pyarrow")
+            producer.send_table("t", pyarrow.table({"value": [b"v"] * 50}))
+        case _:
+            producer._routes.forget()
+            producer.partitions_for("u")
+
+
+@pytest.mark.rule("producer.signals.raise")
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_ctrl_c_at_any_moment_leaves_a_producer_that_goes_on(encoder: str) -> None:
+    chance = random.Random(24)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with world(encoder) as made, made.producer(linger_ms=1) as producer:
+        for _ in range(MOMENTS):
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.000_1, 0.005))
+                while True:
+                    work(producer, chance)
+            assert signal.setitimer(signal.ITIMER_REAL, 0) == (0.0, 0.0)
+            is_whole(producer)
+            with made.broker.lock:
+                for topic in made.cluster.topics.values():
+                    for log in topic.log.values():
+                        log.clear()
+
+
+@pytest.mark.rule("producer.signals.call")
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_a_handler_that_closes_at_any_moment_of_a_loop_accounts_for_all(encoder: str) -> None:
+    chance = random.Random(24)
+    with world(encoder) as made:
+        for _ in range(MOMENTS // 10):
+            producer = made.producer()
+            reports = []
+            signal.signal(signal.SIGALRM, lambda *_: reports.append(producer.close(WAIT)))  # noqa: B023
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.05))
+            sent = 0
+            with contextlib.suppress(ProducerClosed):
+                while True:
+                    producer.send("t", b"v", b"k%d" % (sent % 9))
+                    sent += 1
+
+            [report] = reports
+            assert report.failed == report.pending == 0
+            assert report.acknowledged == sent

@@ -1,0 +1,235 @@
+"""A signal at any step of a call leaves a producer that goes on: its handler may raise, or call the producer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import NoneType
+from typing import Any
+
+import pytest
+from broker_on_a_socket import SocketBroker
+from interrupted_anywhere import SOAK, Handler, Interruption, free
+
+from ottla import Delivery, DeliveryReport, Producer, ProducerClosed
+from ottla_testkit.simulation import SimulatedCluster
+
+WAIT = 20.0
+STRIDE = 1 if SOAK else 11
+"""The short form takes every eleventh step, beginning elsewhere for each call."""
+
+ENCODERS = ["python", "native"]
+
+
+class World:
+    """One broker on a socket with topics "t" and "u", of two partitions each, and producers of it."""
+
+    def __init__(self, encoder: str) -> None:
+        if encoder == "native":
+            pytest.importorskip("ottla_accel")
+        self.cluster = SimulatedCluster.of(1)
+        for topic in ("t", "u"):
+            self.cluster.create(topic, 1, 1)
+        self.broker = SocketBroker(self.cluster.brokers[1])
+        self.encoder = encoder
+        self.servers = ""
+
+    def producer(self, **options: Any) -> Producer:
+        made = Producer(bootstrap_servers=self.servers, record_encoder=self.encoder, **options)
+        made.partitions_for("t")
+        return made
+
+    def values(self) -> list[bytes | None]:
+        with self.broker.lock:
+            return [r.value for topic in ("t", "u") for log in self.cluster.topics[topic].log.values() for r in log]
+
+
+@contextmanager
+def world(encoder: str) -> Iterator[World]:
+    made = World(encoder)
+    with made.broker.serving() as servers:
+        made.servers = servers
+        yield made
+
+
+def locks(producer: Producer) -> list[Any]:
+    queueing, metadata = producer._engine.queueing, producer._engine.metadata
+    backlog = queueing.accumulator._backlog
+    found = [
+        backlog.lock,
+        queueing.pool._lock,
+        metadata._changed.raw,
+        queueing.accumulator._settlement._ledger._lock.raw,
+    ]
+    found += [producer._spent.flush._lock, producer._spent.metadata_wait._lock]
+    if producer._transactions is not None:
+        found.append(producer._transactions.manager._lock.raw)
+    return found
+
+
+def is_whole(producer: Producer) -> None:
+    """It takes a record, delivers it, and holds no lock and no memory."""
+    assert producer.send("t", b"after", b"k").result(WAIT).offset >= 0
+    producer.flush(WAIT)
+    assert all(map(free, locks(producer)))
+    pool = producer._engine.queueing.pool
+    assert pool.waiting == 0
+    assert pool.free == pool.capacity
+
+
+def interruptions(
+    call: Callable[[], object], handler: Handler, *, stride: int = STRIDE
+) -> Iterator[tuple[str, bool, BaseException | None]]:
+    """Where each one began, whether it came, and what the call raised."""
+    number = len(getattr(call, "__name__", "")) % stride
+    while True:
+        interruption = Interruption(number, handler)
+        raised: BaseException | None = None
+        try:
+            interruption.during(call)
+        except (Exception, KeyboardInterrupt) as error:
+            raised = error
+        if not interruption.where:
+            assert raised is None
+            return
+        yield interruption.where, interruption.came, raised
+        number += stride
+
+
+def send(producer: Producer) -> None:
+    """To an open batch, to a new one, with all that a record may have."""
+    producer.send("t", b"v", partition=0)
+    producer.send("t", b"v", partition=0)
+    producer.send("t", None, b"k", headers=[("name", b"v")], timestamp_ms=1, on_delivery=lambda *_: None, partition=0)
+    producer.send("t", b"v", b"k")
+    producer.send("t", b"v")
+
+
+def flush(producer: Producer) -> None:
+    producer.send("t", b"v", b"k")
+    producer.flush(WAIT)
+
+
+def wait(producer: Producer) -> None:
+    producer.send("t", b"v", b"k").result(WAIT)
+    producer.send("t", b"v").add_done_callback(lambda _delivery: None)
+
+
+def look(producer: Producer) -> None:
+    producer._routes.forget()
+    producer.partitions_for("u")
+
+
+def send_table(producer: Producer) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    producer.send_table("t", pyarrow.table({"value": [b"v"] * 4, "key": [b"1", b"2", None, b"3"]})).result(WAIT)
+
+
+CALLS = [send, flush, wait, look, send_table]
+
+
+def raise_ctrl_c(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.rule("producer.signals.raise")
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_handler_that_raises_at_any_step_leaves_a_producer_that_goes_on(
+    call: Callable[[Producer], None], encoder: str
+) -> None:
+    with world(encoder) as made, made.producer(linger_ms=5) as producer:
+        call(producer)
+        for where, came, raised in interruptions(partial(call, producer), raise_ctrl_c):
+            assert type(raised) is (KeyboardInterrupt if came else NoneType), where
+            is_whole(producer)
+
+
+@pytest.mark.rule("producer.signals.call")
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_handler_may_send_and_flush_at_any_step(call: Callable[[Producer], None], encoder: str) -> None:
+    with world(encoder) as made, made.producer(linger_ms=5) as producer:
+        deliveries: list[Delivery] = []
+
+        def handle(_number: int, _frame: object) -> None:
+            deliveries.append(producer.send("t", b"from the handler", partition=0))
+            producer.flush(WAIT)
+
+        call(producer)
+        for where, came, raised in interruptions(partial(call, producer), handle):
+            assert raised is None, where
+            assert [delivery.done() for delivery in deliveries] == [True] * came, where
+            deliveries.clear()
+            is_whole(producer)
+
+
+@pytest.mark.rule("producer.signals.call")
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_handler_may_close_at_any_step_and_loses_no_record(call: Callable[[Producer], None], encoder: str) -> None:
+    with world(encoder) as made:
+        producers = [made.producer(linger_ms=5)]
+        reports: list[DeliveryReport] = []
+
+        def handle(_number: int, _frame: object) -> None:
+            reports.append(producers[-1].close(WAIT))
+
+        for where, came, raised in interruptions(lambda: call(producers[-1]), handle, stride=5 * STRIDE):
+            assert raised is None or isinstance(raised, ProducerClosed), where
+            assert len(reports) == came, where
+            assert all(report.failed == report.pending == 0 for report in reports), where
+            producers[-1].close(WAIT)
+            assert producers[-1]._engine.queueing.accumulator.incomplete == 0, where
+            reports.clear()
+            producers.append(made.producer(linger_ms=5))
+        producers[-1].close(WAIT)
+
+
+def transaction(producer: Producer) -> None:
+    with producer.transaction():
+        producer.send("t", b"v", b"k")
+
+
+@pytest.mark.rule("producer.signals.raise")
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_handler_that_raises_in_a_transaction_leaves_one_that_can_be_ended(encoder: str) -> None:
+    with world(encoder) as made, made.producer(transactional_id="x", linger_ms=0) as producer:
+        producer.init_transactions(WAIT)
+        transaction(producer)
+        for where, came, raised in interruptions(partial(transaction, producer), raise_ctrl_c):
+            assert type(raised) is (KeyboardInterrupt if came else NoneType), where
+            end_open(producer)
+            transaction(producer)
+            assert all(map(free, locks(producer))), where
+
+
+@pytest.mark.rule("producer.signals.raise")
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_ctrl_c_at_any_step_of_close_leaves_one_that_can_be_closed(encoder: str) -> None:
+    with world(encoder) as made:
+        producers = [made.producer(linger_ms=5_000)]
+        delivery = producers[-1].send("t", b"v", b"k")
+        for where, came, raised in interruptions(lambda: producers[-1].close(WAIT), raise_ctrl_c, stride=3 * STRIDE):
+            assert type(raised) is (KeyboardInterrupt if came else NoneType), where
+            producers[-1].close(WAIT)
+            assert delivery.exception(0) is None, where
+            assert not producers[-1]._engine.io_thread._thread.is_alive(), where
+            producers.append(made.producer(linger_ms=5_000))
+            delivery = producers[-1].send("t", b"v", b"k")
+        producers[-1].close(WAIT)
+
+
+def end_open(producer: Producer) -> None:
+    """As a program would that was interrupted: abort what is open, or end it as it had begun to."""
+    manager = producer._engine.transactions.manager  # type: ignore[union-attr]
+    match manager.state.name:
+        case "IN_TRANSACTION" | "ABORTING" | "ABORTABLE_ERROR":
+            producer.abort_transaction(WAIT)
+        case "COMMITTING":
+            producer.commit_transaction(WAIT)
+        case _:
+            if manager._pending is not None and manager._pending.unclaimed and manager._pending.ended:
+                with suppress(Exception):
+                    getattr(producer, manager._pending.what)(WAIT)
