@@ -1,0 +1,95 @@
+"""What a Produce request carries: one record format, topic ids where all are known, and nothing that was not sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.errors import UnsupportedVersion
+from ottla.protocol import PRODUCE
+from ottla_testkit.simulation import SimulatedCluster
+from simulated_producer import Simulated, simulated
+
+OLD = (0, 2)
+"""The Produce versions of a broker of 0.10, which knows record format 1."""
+
+
+def produced(world: Simulated, broker: int) -> list[int]:
+    """The versions of the Produce requests that a broker got."""
+    return [version for request, version in world.cluster.brokers[broker].requests if request == PRODUCE.name]
+
+
+@pytest.mark.rule("sender.request.format")
+def test_batches_of_two_record_formats_travel_in_two_requests() -> None:
+    cluster = SimulatedCluster.of(1, 2)
+    topic = cluster.create("t", 1, 2)
+    cluster.brokers[1].versions[PRODUCE.key] = OLD
+    with simulated(cluster=cluster, enable_idempotence=False) as world:
+        topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+        world.network.refusing.add("broker-2")
+        world.network.cut(2)
+        older = world.producer.send("t", b"older", partition=0)
+        world.run_until(lambda: world.metadata.cluster.leader("t", 0) == 2)
+        newer = world.producer.send("t", b"newer", partition=1)
+        world.pass_time(2.0)
+        assert not older._batch.in_flight
+        world.network.refusing.clear()
+        world.settle()
+
+        assert [delivery.result(0).offset for delivery in (older, newer)] == [0, 0]
+        assert sorted(cluster.brokers[2].magics) == [1, 2]
+        assert sorted(produced(world, 2)) == [2, PRODUCE.max_version]
+
+
+@pytest.mark.rule("sender.request.topic-id")
+def test_a_topic_whose_id_is_not_known_is_produced_to_by_its_name() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1).id = bytes(16)
+    with simulated(cluster=cluster) as world:
+        delivery = world.producer.send("t", b"v")
+        world.settle()
+
+        assert delivery.result(0).offset == 0
+        assert produced(world, 1) == [12]
+
+
+@pytest.mark.rule("sender.request.topic-id")
+def test_one_topic_without_an_id_has_all_of_its_request_go_by_name() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.create("u", 1).id = bytes(16)
+    with simulated(cluster=cluster, linger_ms=100) as world:
+        world.know("u")
+        deliveries = [world.producer.send(topic, b"v") for topic in ("t", "u")]
+        world.settle()
+
+        assert [delivery.result(0).offset for delivery in deliveries] == [0, 0]
+        assert produced(world, 1) == [12]
+
+
+@pytest.mark.rule("sender.lost.version", "sender.retry.corrects", "batch.possibly")
+def test_a_request_that_was_never_written_leaves_no_doubt() -> None:
+    cluster = SimulatedCluster.of(1)
+    topic = cluster.create("t", 1)
+    with simulated(cluster=cluster, batch_size=1, batch_growth_enable=False) as world:
+        world.producer.send("t", b"before")
+        world.settle()
+        cluster.brokers[1].versions[PRODUCE.key] = (13, 13)
+        topic.id = bytes(16)
+        topic.epoch += 1
+        world.network.cut(1)
+        world.metadata.request_update()
+        world.run_until(lambda: world.metadata.cluster.topics["t"].id == bytes(16))
+        unwritten = world.producer.send("t", b"unwritten")
+        world.settle()
+        cluster.brokers[1].versions[PRODUCE.key] = (0, PRODUCE.max_version)
+        world.network.cut(1)
+        world.pass_time(1.0)
+        following = world.producer.send("t", b"following")
+        world.settle()
+
+        error = unwritten.exception(0)
+        assert error is not None
+        assert isinstance(error.__cause__, UnsupportedVersion)
+        assert not error.possibly_persisted
+        assert following.result(0).offset == 1
+        assert {entry.epoch for entry in topic.producers[0].entries.values()} == {0}
