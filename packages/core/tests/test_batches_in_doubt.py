@@ -6,6 +6,7 @@ acknowledged, and dropped.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import pytest
@@ -99,7 +100,10 @@ def test_numbers_are_used_again_after_a_code_that_comes_before_the_append(code: 
 
 @pytest.mark.rule("sender.retry.corrects", "accumulator.expire.sequence")
 @pytest.mark.parametrize("code", MOVED, ids=name)
-def test_a_record_that_expires_behind_a_moved_leader_does_not_swallow_the_next(code: ErrorCode) -> None:
+def test_a_record_that_expires_behind_a_moved_leader_does_not_swallow_the_next(
+    code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="ottla")
     with simulated(1, 2, config=ONE_BY_ONE, delivery_timeout_ms=20_000, request_timeout_ms=5_000) as world:
         for partition in (0, 1):
             world.producer.send("t", b"before", partition=partition)
@@ -117,6 +121,7 @@ def test_a_record_that_expires_behind_a_moved_leader_does_not_swallow_the_next(c
         assert failure(doubtful).possibly_persisted
         assert world.log() == [b"before", b"doubtful", b"following"]
         assert following.result(0).offset == 2
+        assert "t-0: a failed batch may have been written" in caplog.text
 
 
 @pytest.mark.rule("batch.possibly")

@@ -256,9 +256,17 @@ class Sequences:
     def _begin_anew(self, partition: tuple[str, int], numbers: _Numbers) -> bool:
         """Count a partition from 0 in another epoch, what is in flight included; False: an id has to be asked for."""
         if self.owner == numbers.owner:
-            logger.info(
-                "%s-%d: the leader lacks a batch; numbering the partition from 0 in the next producer epoch", *partition
-            )
+            if numbers.astray:
+                logger.info(
+                    "%s-%d: the leader lacks a batch; numbering the partition from 0 in the next producer epoch",
+                    *partition,
+                )
+            else:
+                logger.info(
+                    "%s-%d: a failed batch may have been written; numbering the partition from 0 in the next producer "
+                    "epoch",
+                    *partition,
+                )
             exhausted = numbers.owner.epoch >= LAST_EPOCH
             self.owner = None if exhausted else ProducerId(id=numbers.owner.id, epoch=numbers.owner.epoch + 1)
         if self.owner is None:
