@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 from ottla.accumulator import RecordAccumulator
 from ottla.authentication import Authentication, Thinking, Thought
@@ -142,6 +143,7 @@ class Machine:
             rebootstraps=rebootstraps,
             rebootstrap_trigger=rebootstrap_trigger,
             setup_backoff=Backoff(initial=setup_timeout, maximum=setup_timeout, random=lambda: 0.5),
+            chance=Random(0),
             clock=self.clock,
         )
         self.pool = BufferPool(buffer_memory, clock=self.clock)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from ottla import Producer, UndeliveredError, assembly, io_threads
 from ottla.config import ConfigDraft, ProducerConfig
 from ottla.io_thread import IoThread
+from ottla.partitioners import murmur2
+from ottla.partitioners.sticky import StickyChoice
 from ottla.plugin_choice import Plugins, choose
 from ottla.registry import Registry
 from ottla.transacting import Transactions
@@ -81,6 +84,10 @@ class Simulated:
             patch.setattr(assembly, "time", SimpleNamespace(monotonic=self.clock))
             patch.setattr(assembly, "IoThread", ThreadOfTheTest)
             patch.setattr(assembly, "choose", choosing(plugins or {}))
+            chance = self.network.chance.fork()  # what is drawn by one side does not shift the other's
+            patch.setattr(assembly, "_chance", chance)
+            patch.setattr(murmur2, "Random", lambda: chance)
+            patch.setattr(murmur2, "StickyChoice", partial(StickyChoice, clock=self.clock))
             self.producer = Producer({**DEFAULTS, **(config or {})})
         engine = self.producer._engine
         if engine.transactions is not None:

@@ -521,8 +521,8 @@ def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept(mo
     def as_they_come(population: Sequence[object], _k: int) -> list[object]:
         return list(population)  # the one that refuses comes first
 
-    monkeypatch.setattr("ottla.network_client.connections._chance.sample", as_they_come)
     machine = secured()
+    monkeypatch.setattr(machine.client._connections._chance, "sample", as_they_come)
     several_seeds(machine, "seed", "other")
     machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
     machine.network.black_holes.add("other")

@@ -6,6 +6,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
+from random import Random
 
 import attrs
 import pytest
@@ -454,7 +455,7 @@ def test_answers_in_time_do_not_prolong_the_time_of_a_later_request() -> None:
 
 def connections_of(**stages: tuple[Stage, int]) -> tuple[Connections, list[Broker]]:
     """Connections to brokers with these stages and so many requests in flight; broker a is 0, b is 1."""
-    connections = Connections(max_in_flight=5)
+    connections = Connections(max_in_flight=5, chance=Random(1))
     brokers = []
     for number, (stage_of, in_flight) in enumerate(stages.values()):
         broker = Broker(id=number, host=f"broker-{number}", port=9092)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping
+from random import Random, SystemRandom
 from typing import Any
 
 import attrs
@@ -37,6 +38,10 @@ MAX_ANSWER_SIZE = 128 * 1024 * 1024
 
 _numbers = itertools.count(1)
 
+_chance: Random = SystemRandom()
+"""Where all random numbers of a producer come from, but a partitioner's: the system, whose generator has no seed that
+would be the application's. A simulation puts one of its own here, before it makes a producer."""
+
 
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry: Registry | None = None) -> Engine:
     """The parts of a producer, not started; no connection is made.
@@ -67,7 +72,7 @@ def connect(settings: Mapping[str, Any]) -> Connections:
     """Connections by a producer's configuration; none is made yet. Raises ConfigError or PluginError."""
     config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
     clock = time.monotonic
-    backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
+    backoff = _backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport)
     metadata = _metadata(config, selector.wakeup, backoff, clock)
     client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
@@ -78,7 +83,7 @@ def connect(settings: Mapping[str, Any]) -> Connections:
 
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:
     clock = time.monotonic
-    backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
+    backoff = _backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport)
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
     helm = Helm(
@@ -131,6 +136,10 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     )
 
 
+def _backoff(initial: float, maximum: float) -> Backoff:
+    return Backoff(initial=initial, maximum=maximum, random=_chance.random)
+
+
 def _metadata(
     config: ProducerConfig, wake: Callable[[], object], backoff: Backoff, clock: Callable[[], float]
 ) -> Metadata:
@@ -157,7 +166,8 @@ def _authentication(mechanism: Mechanism | None, client_id: str, wake: Callable[
     """The login of every connection; None: without one."""
     if mechanism is None:
         return None
-    return Authentication(mechanism, helper=Helper(name=f"ottla-login-{client_id}", wake=wake))
+    helper = Helper(name=f"ottla-login-{client_id}", wake=wake)
+    return Authentication(mechanism, helper=helper, uniform=_chance.uniform)
 
 
 def _client(
@@ -179,14 +189,13 @@ def _client(
         max_in_flight=config.delivery.max_in_flight,
         request_timeout=connection.request_timeout,
         max_idle=connection.connections_max_idle,
-        reconnect_backoff=Backoff(initial=connection.reconnect_backoff, maximum=connection.reconnect_backoff_max),
+        reconnect_backoff=_backoff(connection.reconnect_backoff, connection.reconnect_backoff_max),
         canonical_bootstrap=connection.dns_lookup is DnsLookup.RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY,
         rebootstraps=config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP,
         rebootstrap_trigger=config.metadata.rebootstrap_trigger,
-        setup_backoff=Backoff(
-            initial=connection.connection_setup_timeout, maximum=connection.connection_setup_timeout_max
-        ),
+        setup_backoff=_backoff(connection.connection_setup_timeout, connection.connection_setup_timeout_max),
         tallies=tallies,
+        chance=_chance,
         clock=clock,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from random import Random, SystemRandom
 from typing import Any, assert_never
 
 from ottla.authentication import Ask, Authentication, Token
@@ -67,6 +68,7 @@ class NetworkClient:
         rebootstraps: bool = True,
         rebootstrap_trigger: float = 300.0,
         tallies: Tallies | None = None,
+        chance: Random | None = None,
         clock: Callable[[], float],
     ) -> None:
         self._selector = selector
@@ -80,7 +82,7 @@ class NetworkClient:
         self._canonical_bootstrap = canonical_bootstrap
         self._clock = clock
         self._tallies = tallies or Tallies()
-        self._connections = Connections(max_in_flight=max_in_flight)
+        self._connections = Connections(max_in_flight=max_in_flight, chance=chance or SystemRandom())
         self._log = ConnectionLog(client_id=client_id)
         self._requests = 0
         self._upkeep = Upkeep(

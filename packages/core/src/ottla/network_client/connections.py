@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from random import SystemRandom
+from random import Random
 
 from ottla.cluster import Broker
 from ottla.errors import OttlaError, SecurityRefused
 from ottla.network_client.connection import Connection, Stage
-
-_chance = SystemRandom()
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
@@ -18,8 +16,9 @@ _MAY_CONNECT = 2_000
 class Connections:
     """Made when a broker is first wanted, dropped when it has left the cluster."""
 
-    def __init__(self, *, max_in_flight: int) -> None:
+    def __init__(self, *, max_in_flight: int, chance: Random) -> None:
         self._max_in_flight = max_in_flight
+        self._chance = chance
         self._by_node: dict[int, Connection] = {}
 
     def __getitem__(self, node: int) -> Connection:
@@ -45,7 +44,7 @@ class Connections:
         Among equals a random one.
         """
         ranked: list[tuple[int, Connection]] = []
-        for broker in _chance.sample(list(brokers), len(brokers)):
+        for broker in self._chance.sample(list(brokers), len(brokers)):
             connection = self.of(broker)
             if connection.may_send(now, max_in_flight=self._max_in_flight):
                 ranked.append((len(connection.in_flight), connection))

@@ -6,6 +6,7 @@ from ottla_testkit.simulation.link import Link, Wire
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.storm import StormyNetwork, Weather
+from ottla_testkit.simulation.trace import Trace
 
 __all__ = [
     "AfterAppend",
@@ -18,6 +19,7 @@ __all__ = [
     "SimulatedNetwork",
     "SimulatedTopic",
     "StormyNetwork",
+    "Trace",
     "Weather",
     "Wire",
 ]

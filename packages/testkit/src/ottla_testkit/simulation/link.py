@@ -19,6 +19,7 @@ from ottla_testkit.simulation.brokers import SimulatedBroker
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.login import HangUp, Session
 from ottla_testkit.simulation.schedule import Schedule
+from ottla_testkit.simulation.trace import Trace
 
 LARGEST_REQUEST: Final = 100 * 1024 * 1024
 """As `socket.request.max.bytes` of a broker."""
@@ -57,6 +58,7 @@ class Link:
     chance: Chance
     take: Callable[[Link, bytes], bytes | None]
     held: Callable[[Link], bool]
+    trace: Trace
     takes: deque[int]
     """How many bytes the next writes take, one after the other, whatever the chance says."""
     session: Session = attrs.field(factory=Session)
@@ -97,6 +99,7 @@ class Link:
 
     def speak(self, data: bytes, *, delay: float = 0.0) -> None:
         """Send bytes to the client; what is sent later arrives later."""
+        self.trace.note(self.now(), self.node, "<", data)
         for piece in self._cut_up(data):
             self._back_at = max(self._back_at, self.now() + delay + self._way())
             self.schedule.at(self._back_at, lambda piece=piece: self._arrive_at_client(piece))  # type: ignore[misc]
@@ -221,6 +224,7 @@ class Link:
 
     def _ask(self, frame: bytes) -> None:
         self.used_at = self.now()
+        self.trace.note(self.used_at, self.node, ">", frame)
         try:
             answer = self.take(self, frame)
         except HangUp:

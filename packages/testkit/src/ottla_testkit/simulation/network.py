@@ -18,6 +18,7 @@ from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.link import Link, Wire
 from ottla_testkit.simulation.schedule import Schedule
+from ottla_testkit.simulation.trace import Trace
 
 _FOREVER = 1e8
 
@@ -33,6 +34,7 @@ class SimulatedNetwork:
         self.clock = clock
         self.chance = Chance(seed)
         self.schedule = Schedule(clock)
+        self.trace = Trace()
         self.wire = Wire()
         self.wires: dict[int, Wire] = {}
         """Brokers with another wire than `wire`."""
@@ -135,6 +137,7 @@ class SimulatedNetwork:
             chance=self.chance,
             take=self.take,
             held=self._held,
+            trace=self.trace,
             takes=self.takes,
         )
         self._links[node] = link
