@@ -21,6 +21,7 @@ from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.trace import Trace
 
 _FOREVER = 1e8
+_SPINNING = 50_000
 
 
 class SimulatedNetwork:
@@ -50,6 +51,8 @@ class SimulatedNetwork:
         self.black_holes: set[str] = set()
         """Hosts that never answer to a connection's first packet."""
         self.untrusted: dict[str, OttlaError] = {}
+        self.frozen: set[int] = set()
+        """Brokers that read nothing: `freeze` and `thaw`. Their systems still take connections."""
         self.broker_idle = float("inf")
         """Brokers close connections that nobody used for so many seconds."""
         self.holding = False  # answers are on their way, and do not come
@@ -62,6 +65,8 @@ class SimulatedNetwork:
         self._to_close: dict[int, OttlaError] = {}
         self._resolving: dict[str, bool] = {}  # whether it has been resolved
         self._woken = False
+        self._still = 0
+        self._polled_at = clock()
         self._clear()
 
     # What a test does to it
@@ -81,12 +86,14 @@ class SimulatedNetwork:
 
     def freeze(self, broker: int) -> None:
         """Have a broker read nothing on its connections until `thaw`; the system goes on taking bytes for it."""
+        self.frozen.add(broker)
         for link in self._links.values():
             if link.broker.id == broker:
                 link.freeze()
 
     def thaw(self, broker: int) -> None:
         """Have a frozen broker go on, with all that was sent to it meanwhile."""
+        self.frozen.discard(broker)
         for link in self._links.values():
             if link.broker.id == broker:
                 link.thaw()
@@ -162,6 +169,9 @@ class SimulatedNetwork:
         for node, reason in to_close.items():
             self._end(node, reason)
         self._wait(max(0.0, timeout))
+        self._still = 0 if self.clock() > self._polled_at else self._still + 1
+        self._polled_at = self.clock()
+        assert self._still < _SPINNING, "the client spins: polls without end, and no time passes"
         self._woken = False
         for link in list(self._links.values()):
             self._serve(link)
@@ -254,6 +264,8 @@ class SimulatedNetwork:
             link.ended = WrongProtocol(f"{host}:{port} answered with a TLS alert")
         elif link.broker.up and host not in self.refusing:
             link.established, link.used_at = True, self.clock()
+            if link.broker.id in self.frozen:
+                link.freeze()
             self._watch_idle(link)
         else:
             link.ended = ConnectionFailed(f"could not connect to {host}:{port}: ECONNREFUSED")

@@ -1,9 +1,9 @@
 """A simulated network in bad weather: from one seed, the same delays, losses, late requests, crashes and moves.
 
-A request may be lost before its broker sees it or its answer after; a request of a lost connection may still reach its
-broker later; brokers refuse requests with any code, before they append a batch or after it; they crash and come back;
-leaders and the coordinator move. Nothing is written twice or forgotten by the brokers themselves: whatever is wrong in
-a log in the end, the producer did.
+A request may be lost before its broker sees it or its answer after, wholly or in the middle; a request of a lost
+connection may still reach its broker later; brokers refuse requests with any code, before they append a batch or after
+it; they hang up, freeze, crash and come back; connections die without a word; leaders and the coordinator move. Nothing
+is written twice or forgotten by the brokers themselves: whatever is wrong in a log in the end, the producer did.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import Scripted, SimulatedBroker, SimulatedCluster
-from ottla_testkit.simulation.link import Link
+from ottla_testkit.simulation.chance import Chance
+from ottla_testkit.simulation.link import Link, Wire
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.refusals import PASSING
 from ottla_testkit.simulation.transactions import NEW_GENERATION
@@ -31,6 +32,7 @@ ERRAND_REFUSALS = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
 ERRANDS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit")
+DISTANCES = (0.0, 0.0, 0.001, 0.005, 0.02, 0.1)
 
 
 @attrs.frozen(kw_only=True)
@@ -39,32 +41,73 @@ class Weather:
 
     lost_request: float = 0.02
     lost_answer: float = 0.02
+    torn_answer: float = 0.01
     late_request: float = 0.3  # of those lost
     refused: float = 0.05
     refusals: Sequence[Scripted] = PASSING  # of Produce requests
     delay: float = 0.3
     longest_delay: float = 0.5
+    hangs_up: float = 0.005
+    half_open: float = 0.002
+    freeze: float = 0.001
+    longest_freeze: float = 1.5
     crash: float = 0.002
     longest_crash: float = 3.0
     leader_moves: float = 0.01
     coordinator_moves: float = 0.005
 
+    def fiercer(self, factor: float) -> Weather:
+        """The same with all faults so many times as likely."""
+        faults = (
+            "lost_request",
+            "lost_answer",
+            "torn_answer",
+            "refused",
+            "hangs_up",
+            "half_open",
+            "freeze",
+            "crash",
+            "leader_moves",
+            "coordinator_moves",
+        )
+        return attrs.evolve(self, **{name: factor * getattr(self, name) for name in faults})
+
+
+def some_wire(chance: Chance) -> Wire:
+    """A wire as there may be one: at any distance up to 100 ms, with sockets that take all, a part, or nothing."""
+    distance = chance.choice(DISTANCES)
+    return Wire(
+        round_trip=distance,
+        jitter=chance.choice((0.0, distance / 4)),
+        setup=chance.choice((0.0, 0.0, 0.05)),
+        buffer=chance.choice((None, None, 300, 5_000)),
+        partly=chance.choice((0.0, 0.1, 0.3)),
+        nothing=chance.choice((0.0, 0.05, 0.2)),
+        pieces=chance.choice((0.0, 0.1, 0.5)),
+    )
+
 
 class StormyNetwork(SimulatedNetwork):
-    """Calm while `weather` is None."""
+    """Calm while `weather` is None; its brokers are near, and sockets take everything, unless *wild*."""
 
-    def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int) -> None:
+    def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int, *, wild: bool = True) -> None:
         super().__init__(cluster, clock, seed=seed)
         self.random = self.chance
         self.weather: Weather | None = None
+        if wild:
+            self.wire = some_wire(self.chance)
+            self.wires = {broker: some_wire(self.chance) for broker in cluster.brokers if self.chance.happens(0.3)}
+            for broker in cluster.brokers.values():
+                broker.hints = self.chance.happens(0.5)
 
     def calm(self) -> None:
-        """No more bad weather; what was broken is mended."""
+        """No more bad weather; what was broken is mended, but for connections that are dead: nobody learns of that."""
         self.weather = None
         for broker in self.cluster.brokers.values():
             broker.up = True
             broker.codes.clear()
             broker.errand_codes.clear()
+            self.thaw(broker.id)
 
     def poll(self, timeout: float) -> None:
         if self.weather is not None:
@@ -72,28 +115,36 @@ class StormyNetwork(SimulatedNetwork):
         super().poll(timeout)
 
     def take(self, link: Link, frame: bytes) -> bytes | None:
-        weather, broker = self.weather, link.broker
+        weather, broker, chance = self.weather, link.broker, self.chance
         if weather is None:
             return super().take(link, frame)
-        draw = self.random.random()
+        if chance.happens(weather.half_open):
+            link.out_vanishes, link.back_vanishes = chance.happens(0.8), chance.happens(0.8)
+        draw = chance.random()
         if draw < weather.lost_request:
             self._lose(link)
-            if self.random.random() < weather.late_request and not self._too_harsh(frame):
-                seconds = self.random.uniform(0, 2 * weather.longest_delay)
+            if chance.happens(weather.late_request) and not self._too_harsh(frame):
+                seconds = chance.uniform(0, 2 * weather.longest_delay)
                 self.later(seconds, lambda: broker.up and broker.answer(frame))  # to nobody
             return None
-        if self.random.random() < weather.refused:
-            self._refuse(broker, weather)
+        self._refuse(broker, weather)
         answer = super().take(link, frame)
         broker.codes.clear()
         broker.errand_codes.clear()
-        if draw < weather.lost_request + weather.lost_answer:
+        draw -= weather.lost_request
+        if draw < weather.lost_answer:
             self._lose(link)
             return None
-        if answer is not None and self.random.random() < weather.delay:
-            link.answer(answer, delay=self.random.uniform(0, weather.longest_delay))
+        if answer is None:
             return None
-        return answer
+        if draw < weather.lost_answer + weather.torn_answer:
+            self._tear(link, answer)
+            return None
+        delay = chance.uniform(0, weather.longest_delay) if chance.happens(weather.delay) else 0.0
+        link.answer(answer, delay=delay)
+        if chance.happens(weather.hangs_up):
+            link.hang_up()
+        return None
 
     def _too_harsh(self, frame: bytes) -> bool:
         """Whether no producer could survive this, had it come late.
@@ -106,31 +157,45 @@ class StormyNetwork(SimulatedNetwork):
         return key == INIT_PRODUCER_ID.key or (old and key in (END_TXN.key, TXN_OFFSET_COMMIT.key))
 
     def _refuse(self, broker: SimulatedBroker, weather: Weather) -> None:
-        broker.codes.append(self.random.choice(weather.refusals))
-        for errand in ERRANDS:
-            broker.errand_codes.setdefault(errand, deque()).append(self.random.choice(ERRAND_REFUSALS))
+        if self.chance.happens(weather.refused):
+            broker.codes.append(self.chance.choice(weather.refusals))
+            for errand in ERRANDS:
+                broker.errand_codes.setdefault(errand, deque()).append(self.chance.choice(ERRAND_REFUSALS))
 
     def _lose(self, link: Link) -> None:
         link.cut(ConnectionFailed(f"broker {link.broker.id} closed the connection"))
 
+    def _tear(self, link: Link, answer: bytes) -> None:
+        framed = len(answer).to_bytes(4, "big") + answer
+        link.speak(framed[: self.chance.randrange(len(framed))])
+        link.reset()
+
     def _worsen(self, weather: Weather) -> None:
-        draw = self.random.random
+        chance = self.chance
         brokers = [broker for broker in self.cluster.brokers.values() if broker.up]
-        if draw() < weather.leader_moves and brokers:
-            topic = self.random.choice(list(self.cluster.topics.values()))
-            topic.leaders[self.random.randrange(len(topic.leaders))] = self.random.choice(brokers).id
+        if chance.happens(weather.leader_moves) and brokers:
+            topic = chance.choice(list(self.cluster.topics.values()))
+            topic.leaders[chance.randrange(len(topic.leaders))] = chance.choice(brokers).id
             topic.epoch += 1
-        if draw() < weather.coordinator_moves and brokers:
-            self.cluster.coordinator = self.random.choice(brokers).id
-        if draw() < weather.crash and len(brokers) > 1:
-            broker = self.random.choice(brokers)
-            broker.up = False
-            others = [other.id for other in brokers if other is not broker]
-            for topic in self.cluster.topics.values():
-                topic.leaders[:] = [
-                    self.random.choice(others) if leader == broker.id else leader for leader in topic.leaders
-                ]
-                topic.epoch += 1
-            if self.cluster.coordinates == broker.id:
-                self.cluster.coordinator = self.random.choice(others)
-            self.later(self.random.uniform(0.1, weather.longest_crash), lambda: setattr(broker, "up", True))
+        if chance.happens(weather.coordinator_moves) and brokers:
+            self.cluster.coordinator = chance.choice(brokers).id
+        if chance.happens(weather.freeze) and brokers:
+            self._freeze_for(chance.choice(brokers).id, chance.uniform(0.01, weather.longest_freeze))
+        if chance.happens(weather.crash) and len(brokers) > 1:
+            self._crash(chance.choice(brokers), brokers, weather)
+
+    def _freeze_for(self, broker: int, seconds: float) -> None:
+        self.freeze(broker)
+        self.later(seconds, lambda: self.thaw(broker))
+
+    def _crash(self, broker: SimulatedBroker, brokers: Sequence[SimulatedBroker], weather: Weather) -> None:
+        broker.up = False
+        others = [other.id for other in brokers if other is not broker]
+        for topic in self.cluster.topics.values():
+            topic.leaders[:] = [
+                self.chance.choice(others) if leader == broker.id else leader for leader in topic.leaders
+            ]
+            topic.epoch += 1
+        if self.cluster.coordinates == broker.id:
+            self.cluster.coordinator = self.chance.choice(others)
+        self.later(self.chance.uniform(0.1, weather.longest_crash), lambda: setattr(broker, "up", True))

@@ -1,0 +1,339 @@
+"""Histories of a producer in a storm: everything that happens in one is a function of its seed.
+
+`python storms.py KIND FIRST LAST` runs a range of seeds, prints what each history's trace is (or how it failed), and
+ends with 1 if one failed. `KINDS` has the kinds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import attrs
+
+from ottla.delivery import Delivery
+from ottla.errors import AbortableError, DeliveryFailed, TransactionFailed, TransactionTimeout
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla_testkit.manual_clock import ManualClock
+from ottla_testkit.simulation import Chance, SimulatedCluster, StormyNetwork, Weather
+from ottla_testkit.simulation.brokers import Scripted
+from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, PASSING
+from simulated_producer import Simulated, simulated
+
+PARTITIONS: Final = 3
+TOPICS: Final = ("t", "u")
+BLOCK: Final = 250
+SETTLED_BY: Final = 150.0
+"""Seconds: the storm lasts up to 100, and behind it everything is settled soon."""
+
+
+@attrs.frozen(kw_only=True)
+class Story:
+    """What a history is about. `everything`: nothing may fail; `old`: brokers give no new epoch (KIP-360)."""
+
+    settings: Mapping[str, object] = attrs.field(factory=dict)
+    refused: float = 0.05
+    refusals: Sequence[Scripted] = PASSING
+    everything: bool = False
+    old: bool = False
+
+    def weather(self, chance: Chance) -> Weather:
+        """Bad, or worse."""
+        weather = Weather().fiercer(chance.choice((1, 2, 4)))
+        return attrs.evolve(weather, refused=max(self.refused, weather.refused), refusals=self.refusals)
+
+
+@attrs.frozen
+class Sent:
+    """A record and what its callback was called with."""
+
+    number: int
+    topic: str
+    partition: int
+    delivery: Delivery
+    calls: list[BaseException | None]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without log lines, of which a storm has thousands."""
+    logger = logging.getLogger("ottla")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def batching(chance: Chance) -> Mapping[str, object]:
+    """Batches of one record, of some, or of as many as come within a linger."""
+    return chance.choice(
+        (
+            {"batch.size": 1, "batch.growth.enable": False},
+            {"batch.size": 200, "batch.growth.enable": False, "linger.ms": 5},
+            {"linger.ms": 0},
+            {"linger.ms": 50},
+        )
+    )
+
+
+def records(
+    seed: int,
+    *,
+    story: Story,
+    idempotent: bool = True,
+    count: int = 40,
+    judge: Callable[[Simulated, Sequence[Sent]], object] | None = None,
+) -> str:
+    """One history of `send`; its trace."""
+    chance = Chance(seed)
+    config = {
+        **batching(chance),
+        **story.settings,
+        "request.timeout.ms": 1_000,
+        "client.id": "storm",
+        "enable.idempotence": idempotent,
+        "acks": "all" if idempotent else chance.choice(("all", "1")),
+        "max.in.flight.requests.per.connection": chance.choice((1, 2, 5)),
+    }
+    with quiet(), simulated(cluster=cluster_of_three(), network=stormy(seed), config=config) as world:
+        network = storm_of(world)
+        world.know("u")
+        memory = world.pool.free
+        network.weather = story.weather(chance)
+        pause = chance.choice((0.02, 0.2, 0.5))
+        sent = []
+        for number in range(count):
+            sent.append(send(world, chance, number))
+            for _ in range(chance.randrange(4)):
+                world.round(until=world.clock() + chance.uniform(0, pause))
+        for _ in range(100):
+            if world.sender.idle:
+                break
+            world.round(until=world.clock() + chance.choice((0.1, 1.0)))
+        network.calm()
+        world.settle()
+        assert world.clock() < SETTLED_BY, "it waited for nothing"
+        world.pass_time(3.0)  # for what comes late
+        (judge or partial(judge_logs, once=idempotent, in_order=idempotent))(world, sent)
+        assert world.pool.free == memory, "memory was not given back"
+        if story.everything:
+            assert all(record.delivery.exception(0) is None for record in sent), "a record failed without need"
+        return network.trace.digest
+
+
+def send(world: Simulated, chance: Chance, number: int) -> Sent:
+    calls: list[BaseException | None] = []
+    topic, partition = chance.choice(TOPICS), chance.randrange(PARTITIONS)
+    delivery = world.producer.send(
+        topic,
+        b"%d" % number,
+        partition=partition,
+        timestamp_ms=number,
+        on_delivery=lambda metadata, error: calls.append(error),
+    )
+    return Sent(number, topic, partition, delivery, calls)
+
+
+def judge_logs(world: Simulated, sent: Sequence[Sent], *, once: bool, in_order: bool) -> None:
+    """What is in the logs is what was reported; each callback was called once, with the same."""
+    for topic in TOPICS:
+        for partition in range(PARTITIONS):
+            log = [int(record.value or b"") for record in world.cluster.topics[topic].log.get(partition, [])]
+            here = [record for record in sent if (record.topic, record.partition) == (topic, partition)]
+            acknowledged = [record.number for record in here if record.delivery.exception(0) is None]
+            if once:
+                assert sorted(set(log)) == sorted(log), "written twice"
+            if in_order:
+                kept = set(acknowledged)
+                assert [number for number in log if number in kept] == acknowledged, "lost, or out of order"
+            assert set(acknowledged) <= set(log), "an acknowledged record is missing"
+            for record in here:
+                judge_one(record, log)
+
+
+def judge_one(record: Sent, log: Sequence[int]) -> None:
+    error = record.delivery.exception(0)
+    assert record.calls == [error], f"the callback of {record.number} was called with {record.calls}"
+    if isinstance(error, DeliveryFailed) and not error.possibly_persisted:
+        assert record.number not in log, f"{record.number} was reported as not written: {error}"
+    elif error is None and (offset := record.delivery.result(0).offset) >= 0:
+        assert log[offset] == record.number, "the offset is another record's"
+
+
+def transactions(seed: int, *, story: Story, version: int, count: int = 8) -> str:
+    """One history of transactions; its trace."""
+    chance = Chance(seed)
+    cluster = cluster_of_three()
+    cluster.transaction_version = version
+    for broker in cluster.brokers.values() if story.old else ():
+        broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
+    config = {
+        **batching(chance),
+        **story.settings,
+        "request.timeout.ms": 1_000,
+        "client.id": "storm",
+        "transactional.id": "tx",
+        "max.block.ms": 20_000,
+    }
+    with quiet(), simulated(cluster=cluster, network=stormy(seed), config=config) as world:
+        network = storm_of(world)
+        world.know("u")
+        network.weather = story.weather(chance)
+        until_it_is_known(world.producer.init_transactions)
+        course = Course(world, chance, everything=story.everything)
+        try:
+            for turn in range(count):
+                course.run(turn)
+        except TransactionFailed:
+            if not story.old:
+                raise
+        network.calm()
+        world.pass_time(5.0)
+        for (topic, partition), numbers in course.committed.items():
+            committed = [int(value or b"") for value in cluster.topics[topic].committed(partition)]
+            assert committed == numbers, f"{topic}-{partition}: {committed}, and committed was {numbers}"
+        assert cluster.transactions.committed_offsets.get(("g", "in", 0), 0) == course.offset
+        for topic in TOPICS:
+            open_ones = cluster.topics[topic].undecided.values()
+            assert all(not places for table in open_ones for places in table.values()), "a transaction is left open"
+        return network.trace.digest
+
+
+class Course:
+    """The transactions of a history one after the other, and what they committed."""
+
+    def __init__(self, world: Simulated, chance: Chance, *, everything: bool) -> None:
+        self._world = world
+        self._chance = chance
+        self._everything = everything
+        self._number = 0
+        self.offset = 0
+        self.committed: dict[tuple[str, int], list[int]] = {
+            (topic, partition): [] for topic in TOPICS for partition in range(PARTITIONS)
+        }
+
+    def run(self, turn: int) -> None:
+        """One transaction: records, perhaps offsets, and its end."""
+        producer, chance = self._world.producer, self._chance
+        sent: list[tuple[tuple[str, int], int]] = []
+        producer.begin_transaction()
+        commits = chance.happens(0.8)
+        try:
+            for _ in range(chance.randrange(8)):
+                sent.append(self._send())
+                if chance.happens(0.5):
+                    self._world.round(until=self._world.clock() + chance.uniform(0, 0.2))
+            moves = chance.happens(0.4)
+            if moves:
+                until_it_is_known(lambda: producer.send_offsets_to_transaction({("in", 0): turn}, "g"))
+            if commits:
+                until_it_is_known(producer.commit_transaction)
+                for where, number in sent:
+                    self.committed[where].append(number)
+                self.offset = turn if moves else self.offset
+        except AbortableError:
+            commits = False
+            if self._everything:
+                raise
+        if not commits:
+            until_it_is_known(producer.abort_transaction)
+
+    def _send(self) -> tuple[tuple[str, int], int]:
+        topic, partition = self._chance.choice(TOPICS), self._chance.randrange(PARTITIONS)
+        number, self._number = self._number, self._number + 1
+        self._world.producer.send(topic, b"%d" % number, partition=partition, timestamp_ms=number)
+        return (topic, partition), number
+
+
+def until_it_is_known(end: Callable[[], object]) -> None:
+    """Call again while time runs out: it is the same outcome that is waited for."""
+    for _ in range(100):
+        try:
+            end()
+        except TransactionTimeout:
+            continue
+        return
+    raise AssertionError("a hundred times, and the outcome is not known")
+
+
+def cluster_of_three() -> SimulatedCluster:
+    """Three brokers, and two topics of three partitions."""
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.create("t", 1, 2, 3)
+    cluster.create("u", 3, 1, 2)
+    return cluster
+
+
+def stormy(seed: int) -> Callable[[SimulatedCluster, ManualClock], StormyNetwork]:
+    """A network for `simulated`, whose storm is this seed's."""
+    return lambda cluster, clock: StormyNetwork(cluster, clock, seed)
+
+
+def storm_of(world: Simulated) -> StormyNetwork:
+    """The network of a world that was made with `stormy`."""
+    assert isinstance(world.network, StormyNetwork)
+    return world.network
+
+
+PATIENT: Final = Story(settings={"delivery.timeout.ms": 120_000}, everything=True)
+TRANSACTION_STORIES: Final[Mapping[str, Story]] = {
+    "patient": PATIENT,
+    "expiring": Story(settings={"delivery.timeout.ms": 1_500}),
+    "refused": Story(settings={"retries": 2}, refused=0.1, refusals=ANY_THAT_ABORTS),
+}
+KINDS: Final[Mapping[str, Callable[[int], str]]] = {
+    "patient": partial(records, story=PATIENT),
+    "expiring": partial(records, story=Story(settings={"delivery.timeout.ms": 2_000})),
+    "refused": partial(records, story=Story(settings={"retries": 2}, refused=0.2, refusals=ANY)),
+    "unnumbered": partial(records, story=PATIENT, idempotent=False),
+    **{
+        f"transactions-{version}-{name}": partial(transactions, story=story, version=version)
+        for version in (0, 1, 2)
+        for name, story in TRANSACTION_STORIES.items()
+    },
+    "transactions-old": partial(transactions, story=attrs.evolve(TRANSACTION_STORIES["refused"], old=True), version=0),
+}
+
+
+def blocks(count: int, *, soak: int) -> Sequence[range]:
+    """The seeds to run: so many, or in the long form the other number, in parts that take some seconds each."""
+    begin = int(os.environ.get("OTTLA_SEED", "1"))
+    if os.environ.get("OTTLA_SOAK", "") not in ("", "0"):
+        count = soak
+    end = begin + int(os.environ.get("OTTLA_HISTORIES", count))
+    return [range(first, min(first + BLOCK, end)) for first in range(begin, end, BLOCK)]
+
+
+def run(kind: str, seeds: range) -> None:
+    """One history for each seed; a failure says how to run it again."""
+    for seed in seeds:
+        try:
+            KINDS[kind](seed)
+        except BaseException as error:
+            error.add_note(f"again: python storms.py {kind} {seed} {seed}")
+            raise
+
+
+def main(arguments: Sequence[str]) -> int:
+    kind, first, last = arguments[0], int(arguments[1]), int(arguments[2])
+    failed = 0
+    for seed in range(first, last + 1):
+        try:
+            print(kind, seed, KINDS[kind](seed), flush=True)
+        except Exception as error:
+            failed += 1
+            print(kind, seed, f"FAILED {type(error).__name__}: {str(error)[:200]}", flush=True)
+            if first == last:
+                raise
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
