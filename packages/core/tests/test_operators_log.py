@@ -304,3 +304,31 @@ def test_brokers_that_leave_and_join_the_cluster_are_logged(caplog: pytest.LogCa
         ("INFO", "test: broker 2 at broker-2:9092 has left the cluster; brokers now: 1"),
         ("INFO", "test: broker 2 at broker-2:9092 has joined the cluster; brokers now: 2"),
     ]
+
+
+@pytest.mark.rule("network.lost.told")
+def test_a_broker_that_ends_a_busy_connection_is_missed_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    caplog.clear()
+    machine.network.cut(1)
+    machine.run(2.0)
+    machine.send(b"a")
+    machine.settle()
+
+    [(first, begins), (last, ends)] = lines(caplog)
+    assert (first, last) == ("INFO", "INFO")
+    assert begins.endswith("broker 1 closed the connection; no request was under way, the broker may be restarting")
+    assert ends == "test: broker 1 at broker-1:9092 is connected again, after 0.1 s"
+
+
+@pytest.mark.rule("network.lost.told")
+def test_a_broker_that_ends_an_idle_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    machine.run(10.0)
+    caplog.clear()
+    machine.network.cut(1)
+    machine.run(1.0)
+    machine.send(b"a")
+    machine.settle()
+
+    assert lines(caplog) == []

@@ -291,7 +291,7 @@ class NetworkClient:
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s", self._client_id, told(connection, error))
         elif harmless:
-            logger.debug("%s: %s; no request was under way", self._client_id, told(connection, error))
+            self._log.ended(connection, error, now)
             connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
             connection.last_failure = error
             self._metadata.request_update()  # perhaps the broker is shutting down, and others lead now
@@ -461,7 +461,7 @@ class NetworkClient:
         for node in (*written, *self._selector.sent):
             connection = self._connections[node]
             connection.writing = False
-            connection.idle_at = now + self._max_idle
+            connection.used_at, connection.idle_at = now, now + self._max_idle
             if connection.in_flight and not connection.in_flight[-1].request.answered:
                 sent = connection.in_flight.pop()
                 if sent.reader is not None:
@@ -475,7 +475,7 @@ class NetworkClient:
     def _take_answers(self, now: float) -> None:
         for node, frame in self._selector.received:
             connection = self._connections[node]
-            connection.idle_at = now + self._max_idle
+            connection.used_at, connection.idle_at = now, now + self._max_idle
             self._tallies.node(node).answers.add(len(frame) + 4)
             try:
                 self._pair(connection, frame, now)
@@ -557,13 +557,15 @@ class NetworkClient:
             tallies = self._tallies.producer
             (tallies.renewals if connection.stage is Stage.RENEWING else tallies.logins).add(1)
         connection.stage = Stage.READY
-        connection.ready_at, connection.idle_at = now, now + self._max_idle
+        connection.ready_at = connection.used_at = now
+        connection.idle_at = now + self._max_idle
         connection.refusal = None
         connection.heard = False
         self._accepted = connection.reached = True
         self._upkeep.note_ready(connection.broker)
         connection.addresses = ()
         logger.debug("%s: %s is ready", self._client_id, connection.broker)
+        self._log.ready(connection, now)
 
     def _note_lost(self, now: float) -> None:
         for node, error in self._selector.disconnected.items():

@@ -61,6 +61,7 @@ class Connection:
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
     ready_at: float = float("-inf")  # when it last became ready
+    used_at: float = float("-inf")  # ready, answered, or written to without an answer
     idle_at: float = float("inf")  # when connections.max.idle.ms are over, if it has nothing to do until then
     host: str = ""  # the name that certificate or principal should have there
     login: Login | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.cluster import Broker
 from ottla.errors import OttlaError, SecurityRefused
@@ -12,6 +12,9 @@ from ottla.network_client.endings import told
 from ottla.outages import Failing, Outages
 
 logger = logging.getLogger(__name__)
+
+RECENTLY: Final = 5.0
+"""A connection that was used within so many seconds is not ended for being idle: its broker may be shutting down."""
 
 _Reason: TypeAlias = tuple[Broker, type[OttlaError] | None]
 
@@ -25,15 +28,33 @@ class ConnectionLog:
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
         self._outages: Outages[Broker, _Reason] = Outages()
+        self._ended_at: dict[Broker, float] = {}  # connections that ended quietly, and are not made again yet
         self.active = False
         """Whether any cannot be reached, or is left to log."""
 
     def failed(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Note a connection that was lost, or could not be made."""
         self.active = True
+        self._ended_at.pop(connection.broker, None)
         kind = type(error) if isinstance(error, SecurityRefused) else None
         broker = connection.broker
         self._outages.failed(broker, (broker, kind), told(connection, error), now)
+
+    def ended(self, connection: Connection, error: OttlaError, now: float) -> None:
+        """Log that a broker has ended a connection on which nothing was under way."""
+        if now - connection.used_at > RECENTLY:
+            logger.debug("%s: %s; no request was under way", self._client_id, told(connection, error))
+            return
+        self._ended_at[connection.broker] = now
+        logger.info(
+            "%s: %s; no request was under way, the broker may be restarting", self._client_id, told(connection, error)
+        )
+
+    def ready(self, connection: Connection, now: float) -> None:
+        """Log that a connection that ended quietly is there again."""
+        ended_at = self._ended_at.pop(connection.broker, None)
+        if ended_at is not None:
+            logger.info("%s: %s is connected again, after %.1f s", self._client_id, connection.broker, now - ended_at)
 
     def answered(self, connection: Connection, now: float) -> None:
         """Note that a broker answers requests."""
@@ -41,6 +62,7 @@ class ConnectionLog:
 
     def gone(self, connection: Connection, now: float) -> None:
         """Note that a broker is not part of the cluster any more."""
+        self._ended_at.pop(connection.broker, None)
         self._outages.forget(connection.broker, now)
 
     def due_at(self) -> float:
