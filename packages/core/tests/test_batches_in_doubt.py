@@ -13,8 +13,16 @@ import pytest
 
 from ottla.before_append import REFUSED_BEFORE_APPEND
 from ottla.delivery import Delivery
-from ottla.errors import DeliveryFailed, DeliveryTimeout, ErrorCode, TransactionFailed
+from ottla.errors import (
+    AbortableError,
+    DeliveryFailed,
+    DeliveryTimeout,
+    ErrorCode,
+    TransactionAborted,
+    TransactionFailed,
+)
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.transactions import SharedTransaction
 from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
 from ottla_testkit.simulation import AfterAppend, SimulatedCluster
 from simulated_producer import Simulated, simulated
@@ -323,3 +331,55 @@ def test_where_brokers_give_no_epoch_certain_refusals_are_survived() -> None:
         producer.commit_transaction()
 
         assert world.cluster.topics["t"].committed(0) == [b"following"]
+
+
+@pytest.mark.rule("sender.retry.corrects")
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_an_abort_that_drops_a_batch_in_doubt_begins_the_next_in_another_epoch(version: int) -> None:
+    with simulated(cluster=transactional(version=version), config=EXPIRING) as world:
+        producer = world.producer
+        producer.init_transactions()
+        producer.begin_transaction()
+        world.cluster.brokers[1].codes.append(AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        doubtful = producer.send("t", b"doubtful", partition=0)
+        world.run_until(lambda: doubtful._batch.attempts and not doubtful._batch.in_flight)
+        producer.abort_transaction()
+        producer.begin_transaction()
+        following = producer.send("t", b"following", partition=0)
+        producer.commit_transaction()
+
+        assert isinstance(failure(doubtful), TransactionAborted)
+        assert failure(doubtful).possibly_persisted
+        assert following.result(0).offset == 1
+        assert world.cluster.topics["t"].committed(0) == [b"following"]
+
+
+@pytest.mark.parametrize("end", ["commit_transaction", "prepare_transaction"])
+def test_a_transaction_with_a_batch_in_doubt_is_neither_committed_nor_prepared(end: str) -> None:
+    with simulated(cluster=transactional(version=2), config={**EXPIRING, "retries": 1}) as world:
+        world.producer.init_transactions()
+        world.producer.begin_transaction()
+        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)] * 2
+        world.producer.send("t", b"doubtful", partition=0)
+        with pytest.raises(AbortableError, match="the broker may hold them all the same"):
+            getattr(world.producer, end)()
+        world.producer.abort_transaction()
+
+        assert world.log() == [b"doubtful"]
+        assert world.cluster.topics["t"].committed(0) == []
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_who_joined_a_transaction_cannot_leave_it_well_with_a_batch_in_doubt(version: int) -> None:
+    cluster = transactional(version=version)
+    _code, producer_id, epoch = cluster.transactions.initialize("x", None)
+    shared = SharedTransaction(transactional_id="x", producer_id=producer_id, epoch=epoch, level=version)
+    with simulated(cluster=cluster, config={**EXPIRING, "retries": 1}) as world:
+        world.producer.join_transaction(shared)
+        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS]
+        world.producer.send("t", b"doubtful", partition=0)
+        with pytest.raises(AbortableError, match="have whoever opened it abort it"):
+            world.producer.leave_transaction()
+        with pytest.raises(AbortableError):
+            world.producer.send("t", b"following", partition=0)
