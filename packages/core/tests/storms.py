@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from ottla.delivery import Delivery
-from ottla.errors import AbortableError, DeliveryFailed, TransactionFailed, TransactionTimeout
+from ottla.errors import AbortableError, DeliveryFailed, ErrorCode, TransactionFailed, TransactionTimeout
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Chance, SimulatedCluster, StormyNetwork, Weather
@@ -78,7 +78,7 @@ def batching(chance: Chance) -> Mapping[str, object]:
             {"batch.size": 1, "batch.growth.enable": False},
             {"batch.size": 200, "batch.growth.enable": False, "linger.ms": 5},
             {"linger.ms": 0},
-            {"linger.ms": 50},
+            {"batch.size": 200, "linger.ms": 300},
         )
     )
 
@@ -93,6 +93,7 @@ def records(
 ) -> str:
     """One history of `send`; its trace."""
     chance = Chance(seed)
+    max_in_flight = chance.choice((1, 2, 5))
     config = {
         **batching(chance),
         **story.settings,
@@ -100,7 +101,7 @@ def records(
         "client.id": "storm",
         "enable.idempotence": idempotent,
         "acks": "all" if idempotent else chance.choice(("all", "1")),
-        "max.in.flight.requests.per.connection": chance.choice((1, 2, 5)),
+        "max.in.flight.requests.per.connection": max_in_flight,
     }
     with quiet(), simulated(cluster=cluster_of_three(), network=stormy(seed), config=config) as world:
         network = storm_of(world)
@@ -108,9 +109,12 @@ def records(
         memory = world.pool.free
         network.weather = story.weather(chance)
         pause = chance.choice((0.02, 0.2, 0.5))
+        crowded = chance.happens(0.4)
         sent = []
         for number in range(count):
-            sent.append(send(world, chance, number))
+            sent.append(send(world, chance, number, crowded=crowded))
+            if crowded and chance.happens(0.8):
+                continue  # more records for the same batch
             for _ in range(chance.randrange(4)):
                 world.round(until=world.clock() + chance.uniform(0, pause))
         for _ in range(100):
@@ -121,16 +125,18 @@ def records(
         world.settle()
         assert world.clock() < SETTLED_BY, "it waited for nothing"
         world.pass_time(3.0)  # for what comes late
-        (judge or partial(judge_logs, once=idempotent, in_order=idempotent))(world, sent)
+        in_order = idempotent or max_in_flight == 1
+        (judge or partial(judge_logs, once=idempotent, in_order=in_order))(world, sent)
         assert world.pool.free == memory, "memory was not given back"
         if story.everything:
             assert all(record.delivery.exception(0) is None for record in sent), "a record failed without need"
         return network.trace.digest
 
 
-def send(world: Simulated, chance: Chance, number: int) -> Sent:
+def send(world: Simulated, chance: Chance, number: int, *, crowded: bool) -> Sent:
+    """Send one record; *crowded*: where others go."""
     calls: list[BaseException | None] = []
-    topic, partition = chance.choice(TOPICS), chance.randrange(PARTITIONS)
+    topic, partition = ("t", 0) if crowded else (chance.choice(TOPICS), chance.randrange(PARTITIONS))
     delivery = world.producer.send(
         topic,
         b"%d" % number,
@@ -152,7 +158,8 @@ def judge_logs(world: Simulated, sent: Sequence[Sent], *, once: bool, in_order: 
                 assert sorted(set(log)) == sorted(log), "written twice"
             if in_order:
                 kept = set(acknowledged)
-                assert [number for number in log if number in kept] == acknowledged, "lost, or out of order"
+                first = dict.fromkeys(number for number in log if number in kept)
+                assert list(first) == acknowledged, "lost, or out of order"
             assert set(acknowledged) <= set(log), "an acknowledged record is missing"
             for record in here:
                 judge_one(record, log)
@@ -282,6 +289,7 @@ def storm_of(world: Simulated) -> StormyNetwork:
     return world.network
 
 
+_TOO_LARGE: Final = ErrorCode.MESSAGE_TOO_LARGE
 PATIENT: Final = Story(settings={"delivery.timeout.ms": 120_000}, everything=True)
 TRANSACTION_STORIES: Final[Mapping[str, Story]] = {
     "patient": PATIENT,
@@ -292,6 +300,7 @@ KINDS: Final[Mapping[str, Callable[[int], str]]] = {
     "patient": partial(records, story=PATIENT),
     "expiring": partial(records, story=Story(settings={"delivery.timeout.ms": 2_000})),
     "refused": partial(records, story=Story(settings={"retries": 2}, refused=0.2, refusals=ANY)),
+    "split": partial(records, story=Story(refused=0.3, refusals=(*PASSING, *len(PASSING) * (_TOO_LARGE,)))),
     "unnumbered": partial(records, story=PATIENT, idempotent=False),
     **{
         f"transactions-{version}-{name}": partial(transactions, story=story, version=version)

@@ -27,12 +27,12 @@ def history(seed: int, delivery_timeout_ms: int) -> str:
 
 
 @pytest.mark.rule("sender.retry.corrects", "sender.retry.stamp", "batch.possibly")
-@pytest.mark.parametrize("seeds", storms.blocks(40, soak=5_000), ids=str)
-@pytest.mark.parametrize("kind", ["patient", "expiring", "refused"])
+@pytest.mark.parametrize("seeds", storms.blocks(40, soak=4_000), ids=str)
+@pytest.mark.parametrize("kind", ["patient", "expiring", "refused", "split"])
 def test_records_are_written_once_and_in_order_in_any_weather(kind: str, seeds: range) -> None:
     storms.run(kind, seeds)
 
 
-@pytest.mark.parametrize("seeds", storms.blocks(40, soak=5_000), ids=str)
+@pytest.mark.parametrize("seeds", storms.blocks(40, soak=4_000), ids=str)
 def test_without_idempotence_no_acknowledged_record_is_missing(seeds: range) -> None:
     storms.run("unnumbered", seeds)

@@ -1,0 +1,250 @@
+"""The faults of a simulated network, each as its client sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from ottla.errors import ConnectionFailed
+from ottla.interfaces import Target
+from ottla_testkit.manual_clock import ManualClock
+from ottla_testkit.simulation import Chance, Session, SimulatedBroker, SimulatedCluster, SimulatedNetwork, Wire
+
+REQUEST = b"\0\0\0\7request"
+
+
+@attrs.define(kw_only=True, slots=False)
+class Echo(SimulatedBroker):
+    """A broker that answers what it was asked."""
+
+    asked: list[tuple[float, bytes]] = attrs.field(factory=list)
+
+    def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
+        self.asked.append((now, frame))
+        return frame
+
+
+class World:
+    """A client with one connection, told of once it is ready."""
+
+    def __init__(self, wire: Wire | None = None, *, seed: int = 1) -> None:
+        self.clock = ManualClock()
+        cluster = SimulatedCluster()
+        self.broker = Echo(cluster=cluster, id=1)
+        cluster.brokers = {1: self.broker}
+        self.network = SimulatedNetwork(cluster, self.clock, seed=seed)
+        self.network.wire = wire or Wire()
+        self.received: list[tuple[float, bytes]] = []
+
+    def connect(self) -> None:
+        self.network.connect(1, Target(0, "broker-1"), "broker-1", 9092)
+        self.until(lambda: self.network.connected)
+
+    def until(self, happened: Callable[[], object], *, at_most: int = 1_000) -> None:
+        for _ in range(at_most):
+            self.poll()
+            if happened():
+                return
+        raise AssertionError("it has not happened")
+
+    def poll(self, timeout: float = 60.0) -> None:
+        self.network.poll(timeout)
+        self.received += [(self.clock(), bytes(answer)) for _node, answer in self.network.received]
+
+    def send(self) -> bool:
+        return self.network.send(1, [REQUEST])
+
+
+def connected(wire: Wire | None = None, *, seed: int = 1) -> World:
+    world = World(wire, seed=seed)
+    world.connect()
+    return world
+
+
+def test_a_connection_takes_a_round_trip_and_a_request_half_of_it() -> None:
+    world = connected(Wire(round_trip=0.1, setup=0.05))
+    assert world.clock() == pytest.approx(0.15)
+
+    world.send()
+    world.until(lambda: world.received)
+
+    [(asked_at, _frame)], [(received_at, answer)] = world.broker.asked, world.received
+    assert asked_at == pytest.approx(0.2)
+    assert received_at == pytest.approx(0.25)
+    assert answer == b"request"
+
+
+def test_several_requests_are_under_way_at_once() -> None:
+    world = connected(Wire(round_trip=0.1))
+    began = world.clock()
+    for _ in range(5):
+        assert world.send()
+
+    world.until(lambda: len(world.received) == 5)
+
+    assert world.clock() == pytest.approx(began + 0.1)
+
+
+def test_jitter_keeps_the_order_of_a_connection() -> None:
+    world = connected(Wire(round_trip=0.01, jitter=0.1))
+    for number in range(20):
+        assert world.network.send(1, [b"\0\0\0\1", bytes([number])])
+
+    world.until(lambda: len(world.received) == 20)
+
+    assert [body for _at, body in world.received] == [bytes([number]) for number in range(20)]
+    assert len({at for at, _frame in world.broker.asked}) > 1
+
+
+def test_a_script_says_how_much_a_write_takes() -> None:
+    world = connected()
+    world.network.takes.extend([3, 0, 4])
+
+    assert not world.send()
+    story = []
+    for _ in range(3):
+        world.poll(0.0)
+        story.append(list(world.network.sent))
+
+    assert story == [[], [], [1]]
+    world.until(lambda: world.received)
+
+
+def test_chance_has_a_socket_take_all_a_part_or_nothing() -> None:
+    world = connected(Wire(partly=0.3, nothing=0.3))
+    at_once = 0
+    for _ in range(50):
+        if world.send():
+            at_once += 1
+        else:
+            world.until(lambda: world.network.sent)
+
+    assert 10 < at_once < 40
+    world.until(lambda: len(world.received) == 50)
+
+
+def test_a_full_buffer_takes_more_when_the_broker_has_acknowledged() -> None:
+    world = connected(Wire(round_trip=0.1, buffer=len(REQUEST)))
+    began = world.clock()
+    assert world.send()
+    assert not world.send()
+
+    world.until(lambda: world.network.sent)
+
+    assert world.clock() == pytest.approx(began + 0.1)
+
+
+def test_an_answer_in_pieces_comes_when_its_last_piece_does() -> None:
+    world = connected(Wire(round_trip=0.01, jitter=0.1, pieces=1.0))
+    polls = 0
+    for number in range(1, 11):
+        world.send()
+        while len(world.received) < number:
+            world.poll()
+            polls += 1
+
+    assert polls > 10  # a piece ends a wait, too
+    assert [answer for _at, answer in world.received] == 10 * [b"request"]
+
+
+@pytest.mark.parametrize(("out", "back", "asked"), [(True, True, 0), (True, False, 0), (False, True, 1)])
+def test_on_a_half_open_connection_bytes_vanish_and_nobody_learns(out: bool, back: bool, asked: int) -> None:
+    world = connected()
+    world.network.half_open(1, out=out, back=back)
+
+    assert world.send()
+    world.poll(30.0)
+
+    assert len(world.broker.asked) == asked
+    assert (world.received, world.network.disconnected) == ([], {})
+    assert world.clock() == 30.0
+
+
+def test_a_frozen_broker_takes_connections_and_goes_on_with_what_was_sent() -> None:
+    world = World()
+    world.network.freeze(1)
+    world.connect()
+    world.send()
+    world.poll(5.0)
+    assert not world.broker.asked
+
+    world.network.thaw(1)
+    world.until(lambda: world.received)
+
+    assert world.broker.asked == [(5.0, b"request")]
+
+
+def test_a_reset_in_the_middle_of_a_request_means_that_no_broker_saw_it() -> None:
+    world = connected(Wire(round_trip=0.1))
+    world.network.takes.append(5)
+    assert not world.send()
+
+    world.network.cut(1)
+    world.until(lambda: world.network.disconnected)
+    world.poll(1.0)
+
+    assert not world.broker.asked
+
+
+def test_what_a_client_wrote_arrives_though_it_closed() -> None:
+    world = connected(Wire(round_trip=0.1))
+    world.send()
+    world.network.close(1, ConnectionFailed("enough"))
+    world.poll()
+    world.poll(1.0)
+
+    assert len(world.broker.asked) == 1
+    assert not world.received
+
+
+def test_a_broker_closes_a_connection_that_nobody_used() -> None:
+    world = World()
+    world.network.broker_idle = 10.0
+    world.connect()
+    world.poll(4.0)
+    world.send()
+    world.until(lambda: world.received)
+
+    world.until(lambda: world.network.disconnected)
+
+    assert world.clock() == 14.0
+
+
+def test_a_slow_name_is_found_after_its_time() -> None:
+    world = World()
+    world.network.names["broker-1"] = 3.0
+
+    assert world.network.resolve("broker-1", 9092) is None
+    world.poll()
+    assert world.clock() == 3.0
+    assert world.network.resolve("broker-1", 9092)
+
+
+def test_a_client_that_polls_without_end_is_a_failure() -> None:
+    world = connected()
+
+    def spin() -> None:
+        for _ in range(100_000):
+            world.poll(0.0)
+
+    with pytest.raises(AssertionError, match="the client spins"):
+        spin()
+
+
+def test_chance_draws_the_same_numbers_with_every_python() -> None:
+    chance = Chance(42)
+
+    assert [chance.randrange(1_000) for _ in range(5)] == [291, 858, 764, 250, 62]
+    assert chance.random() == 0.21840519371218436
+
+
+def test_what_is_drawn_from_a_fork_does_not_shift_its_origin() -> None:
+    one, other = Chance(7), Chance(7)
+    fork = one.fork()
+    other.fork()
+    for _ in range(10):
+        fork.random()
+
+    assert one.random() == other.random()
