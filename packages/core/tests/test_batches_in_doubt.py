@@ -198,6 +198,27 @@ def test_behind_a_try_after_a_moved_leader_others_leave_at_once() -> None:
         assert epochs(world) == {0}
 
 
+@pytest.mark.rule("sender.answer.sequence", "batch.possibly")
+def test_a_leader_that_lacks_what_comes_before_a_batch_ends_the_doubt_of_it() -> None:
+    with simulated(1, config=ONE_BY_ONE) as world:
+        world.producer.send("t", b"before")
+        world.settle()
+        world.cluster.brokers[1].codes += [
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            ErrorCode.INVALID_RECORD,
+        ]
+        refused = world.producer.send("t", b"refused")
+        world.settle()
+        following = world.producer.send("t", b"following")
+        world.settle()
+
+        assert not failure(refused).possibly_persisted
+        assert following.result(0).offset == 1
+        assert world.log() == [b"before", b"following"]
+        assert epochs(world) == {1}
+
+
 # Parts
 
 

@@ -303,7 +303,8 @@ class Sender:
         refused = sequences.refuse_order(batch)
         if refused is OrderRefused.LOST:
             return _failed(batch, error, now)
-        batch.undecided &= refused is OrderRefused.EARLY
+        if refused is OrderRefused.ANEW:  # its leader does not even hold what comes before it
+            batch.unanswered = batch.undecided = False
         return self._retry(batch, error, now)
 
     def _find_leader(self, batch: ProducerBatch, answer: Refused) -> None:
