@@ -12,7 +12,7 @@ import pytest
 from broker_on_a_socket import SocketBroker
 from interrupted_anywhere import SOAK, Handler, Interruption, free
 
-from ottla import Delivery, DeliveryReport, Producer, ProducerClosed
+from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosed, UndeliveredError
 from ottla_testkit.simulation import SimulatedCluster
 
 WAIT = 20.0
@@ -218,6 +218,30 @@ def test_ctrl_c_at_any_step_of_close_leaves_one_that_can_be_closed(encoder: str)
             assert not producers[-1]._engine.io_thread._thread.is_alive(), where
             producers.append(made.producer(linger_ms=5_000))
             delivery = producers[-1].send("t", b"v", b"k")
+        producers[-1].close(WAIT)
+
+
+@pytest.mark.rule("producer.signals.call")
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("call", [transaction, Producer.close])
+def test_a_handler_may_close_in_a_transaction_and_in_close(call: Callable[[Producer], object], encoder: str) -> None:
+    with world(encoder) as made:
+        producers: list[Producer] = []
+
+        def begin() -> None:
+            producers.append(made.producer(transactional_id="x", linger_ms=0))
+            producers[-1].init_transactions(WAIT)
+
+        def handle(_number: int, _frame: object) -> None:
+            producers[-1].close(WAIT)
+
+        begin()
+        for where, _came, raised in interruptions(lambda: call(producers[-1]), handle, stride=5 * STRIDE):
+            assert raised is None or isinstance(raised, OttlaError), where
+            with suppress(UndeliveredError):  # close aborts what is open
+                producers[-1].close(WAIT)
+            assert not producers[-1]._engine.io_thread._thread.is_alive(), where
+            begin()
         producers[-1].close(WAIT)
 
 

@@ -190,18 +190,22 @@ class ObjectColumns:
                 if self._closed:  # `break_off` by a handler that ran meanwhile
                     return None
                 # No call from here to the first append, so no handler between that look and these columns.
-                keys, sections, callbacks = self._keys, self._headers, self._callbacks
-                if keys is None and key is not None:
-                    keys = self._keys = [None] * index
-                    self._nulls = self._nulls or index > 0
-                if sections is None and headers:
-                    sections = self._headers = [_NO_HEADERS] * index
-                    self._plain = False
-                if callbacks is None and on_delivery is not None:
-                    callbacks = self._callbacks = [None] * index
-                    self._plain = False
-                if value is None or (key is None and keys is not None):
+                keys, sections, callbacks = self._keys, None, None
+                if keys is None:
+                    if key is not None:
+                        keys = self._keys = [None] * index
+                        self._nulls = self._nulls or index > 0
+                elif key is None:
                     self._nulls = True
+                if value is None:
+                    self._nulls = True
+                if not self._plain or headers or on_delivery is not None:
+                    sections, callbacks = self._headers, self._callbacks
+                    if sections is None and headers:
+                        sections = self._headers = [_NO_HEADERS] * index
+                    if callbacks is None and on_delivery is not None:
+                        callbacks = self._callbacks = [None] * index
+                    self._plain = False
                 self._used = used
                 if keys is not None:
                     keys.append(key)
