@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import NoneType
@@ -43,6 +43,12 @@ class World:
     def values(self) -> list[bytes | None]:
         with self.broker.lock:
             return [r.value for topic in ("t", "u") for log in self.cluster.topics[topic].log.values() for r in log]
+
+    def forget(self) -> None:
+        with self.broker.lock:
+            for topic in self.cluster.topics.values():
+                for log in topic.log.values():
+                    log.clear()
 
 
 @contextmanager
@@ -184,6 +190,34 @@ def test_a_handler_may_close_at_any_step_and_loses_no_record(call: Callable[[Pro
             assert producers[-1]._engine.queueing.accumulator.incomplete == 0, where
             reports.clear()
             producers.append(made.producer(linger_ms=5))
+        producers[-1].close(WAIT)
+
+
+@pytest.mark.rule("producer.signals.call")
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("options", [{}, {"partition": 0}])
+def test_a_send_in_which_a_handler_closes_says_whether_it_sent(options: Mapping[str, Any], encoder: str) -> None:
+    with world(encoder) as made:
+        producers: list[Producer] = []
+        taken: list[Delivery] = []
+
+        def begin() -> None:
+            producers.append(made.producer(linger_ms=5_000))
+            producers[-1].send("t", b"before", b"k", **options)
+
+        begin()
+        for where, _came, raised in interruptions(
+            lambda: taken.append(producers[-1].send("t", b"v", b"k", **options)),
+            lambda *_: producers[-1].close(WAIT),
+            stride=1,
+        ):
+            assert (raised is None) == bool(taken), where
+            producers[-1].close(WAIT)
+            assert [delivery.exception(0) for delivery in taken] == [None] * len(taken), where
+            assert made.values().count(b"v") == len(taken), where
+            taken.clear()
+            made.forget()
+            begin()
         producers[-1].close(WAIT)
 
 

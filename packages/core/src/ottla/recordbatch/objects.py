@@ -233,7 +233,8 @@ class ObjectColumns:
             with suppress(UnboundLocalError):
                 raise raised from None
             try:
-                return index if index < self._kept else None
+                # It was put, and before that. Behind that, the values may be those of columns that were encoded: none.
+                return index if index < min(self._kept, len(values)) else None
             except UnboundLocalError:
                 return None
 
