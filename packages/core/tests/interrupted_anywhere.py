@@ -45,9 +45,11 @@ class Interruption:
         trace, usual = sys.gettrace(), signal.signal(signal.SIGINT, self._handle)
         sys.settrace(self._trace)
         try:
-            return call()
-        finally:
-            sys.settrace(trace)
+            try:
+                return call()
+            finally:
+                sys.settrace(trace)
+        finally:  # of its own: a signal at the last step of the call may take effect in the one before
             signal.signal(signal.SIGINT, usual)
 
     def _trace(self, frame: FrameType, event: str, _argument: object) -> Any:

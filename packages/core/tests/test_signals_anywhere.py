@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,6 +21,14 @@ STRIDE = 1 if SOAK else 11
 """The short form takes every eleventh step, beginning elsewhere for each call."""
 
 ENCODERS = ["python", "native"]
+
+
+@pytest.fixture(autouse=True)
+def usual_ctrl_c() -> Iterator[None]:
+    """Other tests have the main thread run rounds, which it does only without handlers of the program's own."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class World:
