@@ -102,6 +102,8 @@ class Simulated:
         self.pool = engine.queueing.pool
         self.thread = engine.io_thread
         self.sender = engine.io_thread._sender
+        self.rounds = engine.io_thread._rounds
+        self.rounds._sleep = self.clock.advance
         if know:
             self.know("t")
 

@@ -16,6 +16,7 @@ from ottla import (
     BufferExhausted,
     Delivery,
     DeliveryFailed,
+    DeliveryTimeout,
     ErrorCode,
     FlushTimeout,
     InvalidRecord,
@@ -528,6 +529,16 @@ def test_callbacks_run_in_the_order_of_each_partition_however_the_records_came_t
 # The thread
 
 
+class Unusable:
+    """Has nothing of what it stands for."""
+
+    def go_on(self) -> None:
+        raise ZeroDivisionError("a fault of our own")
+
+    def call(self) -> None:
+        """Nothing is to be called."""
+
+
 class Trouble:
     """Makes the next polls of a simulated network fail."""
 
@@ -544,20 +555,41 @@ class Trouble:
 
 
 @pytest.mark.rule("producer.thread.lives")
-def test_a_round_that_fails_is_logged_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+def test_rounds_that_fail_are_logged_once_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
     with simulated(1) as world:
         delivery = world.producer.send("t", b"a")
-        Trouble(world, 3)
+        Trouble(world, 30)
 
         world.producer.close()
 
         assert delivery.result().offset == 0
-        assert caplog.text.count("a round of the I/O thread failed; going on") == 3
+        assert caplog.text.count("a round of the I/O thread failed") == 1
         assert "a fault of our own" in caplog.text
 
 
+@pytest.mark.rule("producer.thread.bounded")
+def test_where_every_round_fails_records_end_in_time_with_the_cause() -> None:
+    told: list[OttlaError | None] = []
+    with simulated(1, 1, delivery_timeout_ms=30_000) as world:
+        sent_at = world.clock()
+        delivery = world.producer.send("t", b"a", on_delivery=lambda _m, error: told.append(error))
+        Trouble(world, 1_000_000)
+        while not delivery.done():
+            world.rounds.run(world.clock(), float("inf"))
+
+        error = delivery.exception()
+        assert isinstance(error, DeliveryTimeout)
+        assert "a fault of our own" in str(error)
+        assert told == [error]
+        assert 30.0 <= world.clock() - sent_at <= 31.0
+        world.network.poll = type(world.network).poll.__get__(world.network)  # type: ignore[method-assign]
+        after = world.producer.send("t", b"b")
+        world.producer.close()
+        assert after.result().offset >= 0  # the first one may have been written, too
+
+
 @pytest.mark.rule("producer.thread.dies", "producer.send.refused.failed")
-def test_when_every_round_fails_all_records_fail_with_the_cause_and_more_are_refused() -> None:
+def test_when_the_thread_cannot_go_on_all_records_fail_with_the_cause() -> None:
     told: list[OttlaError | None] = []
     with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
         deliveries = [
@@ -565,7 +597,8 @@ def test_when_every_round_fails_all_records_fail_with_the_cause_and_more_are_ref
             for partition in (0, 1)
         ]
         flushing = Calling(world, world.producer.flush)
-        Trouble(world, 100)
+        unusable: Any = Unusable()
+        world.thread._helm = unusable  # not even a round can begin
 
         world.thread.join(HANG_GUARD)
         flushing.thread.join(HANG_GUARD)

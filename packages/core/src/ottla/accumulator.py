@@ -14,7 +14,7 @@ import attrs
 from ottla.allowances import Allowances
 from ottla.backlog import Backlog
 from ottla.backoff import Backoff
-from ottla.batch import ProducerBatch
+from ottla.batch import UNDECIDED, ProducerBatch
 from ottla.batch_sizes import BatchSizes
 from ottla.buffer_pool import BufferPool
 from ottla.cluster import Cluster
@@ -359,8 +359,8 @@ class RecordAccumulator:
             return None
         surplus = batch.held_bytes - sealed.size
         if surplus > 0:
-            batch.held_bytes -= surplus
             self._pool.release(surplus)
+            batch.held_bytes -= surplus
         return sealed
 
     def _may_leave(self, batch: ProducerBatch) -> bool:
@@ -376,6 +376,33 @@ class RecordAccumulator:
             self._settlement.give_up(batch, no_producer_ids(sealed.magic))
             return False
         return True
+
+    # A round that failed
+
+    def recover(self) -> Sequence[ProducerBatch]:
+        """Put queues and ends in order that a round left half done; returns what is in no queue and has no outcome.
+
+        Oldest first and closed. For the I/O thread, when nothing is in flight.
+        """
+        with self._lock:
+            lost = self._backlog.recover()
+        for batch in lost:
+            match batch.outcome:
+                case None if batch.partition == UNDECIDED:
+                    self.intake.lose_run(batch)
+                case None:
+                    batch.close()
+                case Split(parts=parts):
+                    batch.hand_on_callbacks()
+                    self.replace(batch, parts, most=max(part.columns.size_estimate() for part in parts))
+                case Dealt():
+                    batch.hand_on_callbacks()
+                    with self._lock:
+                        self._backlog.settled([batch])
+                case _:
+                    self._settlement.go_on(batch)
+        self.intake.fail_undealt()
+        return sorted((batch for batch in lost if batch.outcome is None), key=lambda batch: batch.created_at)
 
     # Ending
 
@@ -438,11 +465,15 @@ def has_new_leader(cluster: Cluster, batch: ProducerBatch) -> bool:
 
 def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
     """Hand what a batch holds of the pool on to its parts, in proportion to what they occupy."""
-    held, batch.held_bytes = batch.held_bytes, 0
-    occupied = sum(part.columns.memory() for part in parts)
-    for part in parts[1:]:
-        part.held_bytes = held * part.columns.memory() // occupied
-    parts[0].held_bytes = held - sum(part.held_bytes for part in parts[1:])
+    occupied = [part.columns.memory() for part in parts]
+    held, whole = batch.held_bytes, sum(occupied)
+    batch.held_bytes = 0  # nothing from here on can fail
+    left = held
+    for part, memory in zip(parts[1:], occupied[1:], strict=True):
+        share = held * memory // whole
+        part.held_bytes += share
+        left -= share
+    parts[0].held_bytes += left
 
 
 def _only_lingers(queue: PartitionQueue, head: ProducerBatch, now: float) -> bool:

@@ -28,6 +28,7 @@ from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
 from ottla.queueing import Queueing
 from ottla.registry import Registry
+from ottla.rounds import Rounds
 from ottla.sealing import Sealer
 from ottla.selector import Selector
 from ottla.sender import Sender
@@ -113,8 +114,10 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     accumulator = queueing.accumulator
     client = _client(config, selector, metadata, authentication, client_id, clock, tallies=queueing.tallies)
     sender = _sender(config, plugins, queueing, numbering, metadata, client, delays, client_id)
+    rounds = Rounds(sender=sender, name=client_id, clock=clock)
     io_thread = IoThread(
         sender=sender,
+        rounds=rounds,
         accumulator=accumulator,
         client=client,
         metadata=metadata,

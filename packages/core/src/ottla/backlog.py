@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ottla.batch import UNDECIDED, ProducerBatch
 from ottla.locks import SignalSafeLock
-from ottla.queues import FOREVER, PartitionQueue, TopicQueues
+from ottla.queues import FOREVER, NEVER, PartitionQueue, TopicQueues
 
 
 class Backlog:
@@ -113,6 +113,41 @@ class Backlog:
         for batch in batches:
             self.incomplete.pop(batch, None)
         self.guard.notify_all()
+
+    def recover(self) -> list[ProducerBatch]:
+        """Put everything in order after a round that failed half-way; what is in no queue, in the order of beginning.
+
+        Queues let go of what is not in them any more, and are in line when they have something.
+        """
+        queued: set[ProducerBatch] = set()
+        for topic in self._topics.values():
+            for queue in topic.queues:
+                self._recover_queue(queue)
+                queued.update(queue.batches)
+            queued.update(topic.run.batches)
+            if topic.run.batches:
+                self.running[topic] = None
+            else:
+                self.running.pop(topic, None)
+        lost = [batch for batch in self.incomplete if batch not in queued]
+        for batch in lost:
+            self._topics[batch.topic].count(batch, 0)
+        self.look_for_oldest()
+        self.look_again_at = NEVER
+        return lost
+
+    def _recover_queue(self, queue: PartitionQueue) -> None:
+        batches = queue.batches
+        if queue.open is not None and (not batches or queue.open is not batches[-1]):
+            queue.close()
+        if queue.muted_until == FOREVER:
+            queue.muted_until = NEVER
+        for batch in batches:
+            queue.topic.count(batch, batch.columns.memory())
+        if batches:
+            self.waiting.setdefault(queue)
+        else:
+            self.waiting.pop(queue, None)
 
     def in_order(self) -> list[ProducerBatch]:
         """Empty the queues: every batch that is not settled, first those that had left, then those that had not."""

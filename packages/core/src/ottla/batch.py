@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import count, repeat
-from operator import itemgetter
+from operator import itemgetter, length_hint
 from time import time_ns
 from typing import Any, Final, TypeAlias
 
@@ -78,6 +79,8 @@ class ProducerBatch:
         "_queued",
         "_settled",
         "_since",
+        "_untold",
+        "accounted",
         "append",
         "attempts",
         "awaited",
@@ -135,6 +138,8 @@ class ProducerBatch:
             self.append = partial(_append, columns, self._lock, self._callbacks)
         self._since = now  # it is queued, or in flight
         self._looked_at: set[int] | None = None
+        self._untold: Any = None  # the callbacks that have not run, since it has its outcome
+        self.accounted = False  # it is part of a delivery report
 
     @property
     def count(self) -> int:
@@ -209,7 +214,33 @@ class ProducerBatch:
         callbacks = self._end(outcome)
         if callbacks is None:
             return None
-        return partial(self._tell, callbacks, outcome) if callbacks else nobody_to_tell
+        return self.tell if callbacks else nobody_to_tell
+
+    def tell(self) -> None:
+        """Run the callbacks that have not run yet; called again after an interruption, it goes on where it was."""
+        callbacks, outcome = self._untold, self.outcome
+        if callbacks is None:
+            return
+        assert isinstance(outcome, Acknowledged | Failed), "callbacks run when it is settled"
+        tell = getattr(self._columns, "tell", None)
+        if tell is not None and isinstance(outcome, Acknowledged):
+            self._untold = None
+            tell(
+                callbacks,
+                self.topic,
+                self.partition,
+                outcome.base_offset,
+                outcome.log_append_time_ms,
+                self._callback_raised,
+            )
+            return
+        if isinstance(callbacks, CallbackColumn) and isinstance(outcome, Acknowledged):
+            self._run_column(callbacks, outcome)
+        else:
+            if not isinstance(callbacks, deque):
+                callbacks = self._untold = deque(callbacks)
+            self._run_each(callbacks, outcome)
+        self._untold = None
 
     def forget(self, outcome: Failed) -> None:
         """Give it this outcome in a forked child, where it is nobody's, and whoever holds its lock does not exist."""
@@ -220,13 +251,25 @@ class ProducerBatch:
 
     def hand_over(self, outcome: Split | Dealt) -> bool:
         """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""
-        callbacks = self._end(outcome)
-        if callbacks is None:
+        if self._end(outcome) is None:
             return False
-        for index, callback in callbacks:
+        self.hand_on_callbacks()
+        return True
+
+    def hand_on_callbacks(self) -> None:
+        """Give the callbacks to the batches that answer for the records; goes on where it was interrupted."""
+        outcome, callbacks = self.outcome, self._untold
+        if callbacks is None:
+            return
+        assert isinstance(outcome, Split | Dealt), "other batches answer for it"
+        if not isinstance(callbacks, deque):
+            callbacks = self._untold = deque(callbacks)
+        while callbacks:
+            index, callback = callbacks[0]
             batch, place = outcome.place(index)
             batch.call_when_settled(place, callback)
-        return True
+            callbacks.popleft()
+        self._untold = None
 
     def take_from(self, run: ProducerBatch, indexes: Sequence[int], *, memory: int) -> tuple[int, int]:
         """Take over the first of these records of a closed run, as many as *memory* bytes have room for.
@@ -273,7 +316,7 @@ class ProducerBatch:
             batch, place = outcome.place(index)
             batch.call_when_settled(place, callback)
         else:
-            self._tell([(index, callback)], outcome)
+            self._run_each(deque([(index, callback)]), outcome)
 
     def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
         """What an acknowledged record's caller is told."""
@@ -315,49 +358,53 @@ class ProducerBatch:
         with self._lock:
             if self.outcome is not None:
                 return None
-            self.outcome = outcome
             given: list[tuple[int, OnDelivery]] = []
             if self._callbacks:
                 given = sorted(self._callbacks, key=_first)  # those that were handed over may have come late
-                self._callbacks.clear()
             callbacks: Collection[tuple[int, OnDelivery]]
             callbacks = given if take_callbacks is None else take_callbacks(given)
+            # From here on nothing is called that could fail: the outcome comes with its callbacks, or not at all.
+            self._untold, self._callbacks = callbacks, None
+            self.outcome = outcome
             settled, self._settled = self._settled, ()
         self.sealed = self.awaited = None  # a delivery that is kept does not keep the producer
         for waiting in settled:
             waiting.set()
         return callbacks
 
-    def _tell(self, callbacks: Iterable[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
-        tell = getattr(self._columns, "tell", None)
-        if tell is not None and isinstance(outcome, Acknowledged):
-            base_offset, appended_at = outcome.base_offset, outcome.log_append_time_ms
-            tell(callbacks, self.topic, self.partition, base_offset, appended_at, self._callback_raised)
-            return
-        if isinstance(outcome, Acknowledged):
-            self._tell_places(callbacks, outcome)
-            return
-        for index, callback in callbacks:
-            try:
+    def _run_each(self, callbacks: deque[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
+        """Run callbacks; each leaves the queue when everything is ready for it."""
+        facts = _in_lists(self._columns.facts()) if isinstance(outcome, Acknowledged) else None
+        while callbacks:
+            index, callback = callbacks[0]
+            metadata = error = None
+            if isinstance(outcome, Failed):
+                error = outcome.error_of(index)
                 if getattr(callback, "looks", True):
                     self.look_at(index)
-                callback(None, outcome.error_of(index))
+            else:
+                assert facts is not None
+                metadata = _metadata(self, facts, index, outcome)
+            callbacks.popleft()
+            try:
+                callback(metadata, error)
             except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
                 self._callback_raised()
 
-    def _tell_places(self, callbacks: Iterable[tuple[int, OnDelivery]], outcome: Acknowledged) -> None:
-        told: Iterable[tuple[OnDelivery | None, RecordMetadata]]
-        if isinstance(callbacks, CallbackColumn):
-            told = zip(callbacks.column, self._all_metadata(outcome), strict=True)
-        else:
-            facts = _in_lists(self._columns.facts())
-            told = ((callback, _metadata(self, facts, index, outcome)) for index, callback in callbacks)
-        for callback, metadata in told:
-            if callback is not None:
-                try:
-                    callback(metadata, None)
-                except BaseException:  # as above
-                    self._callback_raised()
+    def _run_column(self, callbacks: CallbackColumn, outcome: Acknowledged) -> None:
+        column = iter(callbacks.column)
+        told = zip(column, self._all_metadata(outcome), strict=False)  # which asks the column first, and no more then
+        try:
+            for callback, metadata in told:
+                if callback is not None:
+                    try:
+                        callback(metadata, None)
+                    except BaseException:  # as above
+                        self._callback_raised()
+        except BaseException:  # the metadata of this record could not be made: it and what follows are yet to be told
+            first = len(callbacks.column) - length_hint(column) - 1
+            self._untold = deque(pair for pair in callbacks if pair[0] >= first)
+            raise
 
     def _all_metadata(self, outcome: Acknowledged) -> Iterator[RecordMetadata]:
         """Of every record, without a loop in Python: half of what it takes one by one."""

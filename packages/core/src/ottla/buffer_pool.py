@@ -123,14 +123,13 @@ class BufferPool:
                 return True
             self._waiters.append(waiter)
             self.short = True
-            self._serve()
+            self._serve(0)
             return False
 
     def release(self, size: int) -> None:
         """Give *size* bytes back. In a deferred block."""
         with self._lock:
-            self._free += size
-            self._serve()
+            self._serve(size)
 
     def close(self, refusal: OttlaError) -> None:
         """Refuse with *refusal* from now on, those who wait included; what is held may still be released."""
@@ -142,7 +141,9 @@ class BufferPool:
                 waiter.served.set()
             self._waiters.clear()
 
-    def _serve(self) -> None:
+    def _serve(self, size: int) -> None:
+        """Give *size* more bytes to those who wait, in their order."""
+        self._free += size
         while self._waiters and self._free > 0:
             waiter = self._waiters[0]
             given = min(waiter.missing, self._free)
@@ -175,6 +176,6 @@ class BufferPool:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
             if not claim.held:
-                self._free += waiter.size - waiter.missing
+                collected = waiter.size - waiter.missing
                 waiter.missing = waiter.size
-                self._serve()
+                self._serve(collected)

@@ -32,6 +32,7 @@ class Coordination:
         self._metadata = metadata
         self._accumulator = accumulator
         self._log = CoordinationLog(client_id=client_id)
+        self._under_way: Errand | None = None
 
     @property
     def idle(self) -> bool:
@@ -45,6 +46,14 @@ class Coordination:
     def shut(self, error: OttlaError) -> None:
         """No round will follow."""
         self._agenda.shut(error)
+
+    def recover(self, error: OttlaError, now: float) -> None:
+        """After a round that failed: what was asked is asked again, unless its answer was taken."""
+        errand = self._under_way
+        if errand is not None:
+            self._agenda.lose(errand, error, now)
+            self._under_way = None
+        self._agenda.recover()
 
     def run(self, now: float) -> float:
         """Ask what is to be asked now, judge what is queued; returns when to come again at the latest."""
@@ -92,6 +101,7 @@ class Coordination:
                 errand, UnsupportedVersion(f"broker {node} does not offer {errand.message.name} requests")
             )
             return now
+        self._under_way = errand
         self._agenda.begin(errand)
         request = Request(
             message=errand.message,
@@ -111,3 +121,4 @@ class Coordination:
         else:
             self._agenda.answer(errand, completion.answer, completion.now)
         self._log.note(errand.message.name, self._agenda, completion.now)
+        self._under_way = None

@@ -308,6 +308,16 @@ class Intake:
         for queue in self._backlog.waiting:
             queue.close()
 
+    def lose_run(self, run: ProducerBatch) -> None:
+        """Have `fail_undealt` fail a run that a failed round has left in no queue."""
+        with self._lock:
+            if not any(other is run for other, _cause in self._undealt):
+                self._undealt.append((run, WrongCall("the round of the I/O thread that looked for them failed")))
+            topic = self._backlog.topic(run.topic, 0)
+            if topic.run.open is run:
+                topic.run.open = None
+        run.close()
+
     def fail_undealt(self) -> None:
         """Fail the runs that could not be dealt."""
         with self._lock:

@@ -17,21 +17,20 @@ from ottla.helm import Helm
 from ottla.locks import Latch
 from ottla.metadata import Metadata
 from ottla.network_client import NetworkClient
+from ottla.rounds import Rounds
 from ottla.sender import Sender
 
 logger = logging.getLogger(__name__)
 
-ROUNDS_LOST_IN_A_ROW = 5
-"""So many rounds that end in an exception, one after the other, mean that no further one will help."""
-
 
 class IoThread:
-    """A daemon thread that runs `Sender.run_once`, and `on_end` as its last act. The methods are for other threads."""
+    """A daemon thread that runs rounds, and `on_end` as its last act. The methods are for other threads."""
 
     def __init__(
         self,
         *,
         sender: Sender,
+        rounds: Rounds,
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
@@ -40,6 +39,7 @@ class IoThread:
         clock: Callable[[], float],
     ) -> None:
         self._sender = sender
+        self._rounds = rounds
         self._accumulator = accumulator
         self._client = client
         self._metadata = metadata
@@ -66,6 +66,7 @@ class IoThread:
         self._sender.begin_close()
         deadline = self._clock() + timeout
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+        self._rounds.hurry()
         self._helm.call()
 
     def abandon(self, timeout: float) -> None:
@@ -97,7 +98,10 @@ class IoThread:
         io_threads.enter()
         try:
             self._run_rounds()
-            self._confirm()
+            try:
+                self._confirm()
+            except Exception:
+                logger.exception("%s: brokers could not be asked whether they hold what was sent", self._name)
             self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
             self._sender.end(ProducerClosed("the producer is closed"))
         except BaseException as cause:
@@ -108,7 +112,10 @@ class IoThread:
             self._accumulator.abort(failure)
             self._sender.end(failure)
         finally:
-            self._client.shutdown()
+            try:
+                self._client.shutdown()
+            except Exception:
+                logger.exception("%s: not every connection could be closed", self._name)
             io_threads.leave()
             try:
                 self.on_end()
@@ -116,23 +123,18 @@ class IoThread:
                 self._over.set()
 
     def _run_rounds(self) -> None:
-        lost_in_a_row = 0
         while not self._ended():
+            self._helm.go_on()
+            if self._abandoned is not None:
+                patience, self._abandoned = self._abandoned, None
+                self.begin_close(patience)
             try:
-                self._helm.go_on()
-                if self._abandoned is not None:
-                    patience, self._abandoned = self._abandoned, None
-                    self.begin_close(patience)
                 deadline = self._deadline
-                self._sender.run_once(self._clock(), until=float("inf") if deadline is None else deadline)
-                lost_in_a_row = 0
+                self._rounds.run(self._clock(), float("inf") if deadline is None else deadline)
                 if self._deadline is None:
                     self._helm.rest()
-            except Exception:
-                lost_in_a_row += 1
-                if lost_in_a_row == ROUNDS_LOST_IN_A_ROW:
-                    raise
-                logger.exception("%s: a round of the I/O thread failed; going on", self._name)
+            except BaseException as error:  # also one that broke off a round on a caller's thread, as Ctrl-C may
+                self._rounds.failed(error)
 
     def _confirm(self) -> None:
         """Wait until brokers have taken what was sent to them with `acks=0`, for as long as the end may take."""

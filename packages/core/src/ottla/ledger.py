@@ -39,7 +39,8 @@ class DeliveryLedger:
         with self._lock:
             before = self._entered_failures
             for batch in batches:
-                self._enter(batch)
+                if not batch.accounted:  # else whoever counted it was interrupted then, and goes on
+                    self._enter(batch)
             return self._entered_failures > before
 
     def close_account(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
@@ -71,16 +72,19 @@ class DeliveryLedger:
         return DeliveryReport(topics), unseen, error
 
     def _enter(self, batch: ProducerBatch) -> None:
+        count = batch.count
         match batch.outcome:
             case Acknowledged():
-                self._acknowledged[batch.topic] += batch.count
+                batch.accounted = True
+                self._acknowledged[batch.topic] += count
             case Failed(error=error):
-                self._failed[batch.topic] += batch.count
-                self._tallies.topic(batch.topic).errors.add(batch.count)
-                if error.possibly_persisted:
-                    self._possibly_persisted[batch.topic] += batch.count
-                self._entered_failures += 1
+                self._tallies.topic(batch.topic).errors.add(count)
                 failed = batch.watch(error, self._lost.drop)
+                batch.accounted = True
+                self._entered_failures += 1
+                self._failed[batch.topic] += count
+                if error.possibly_persisted:
+                    self._possibly_persisted[batch.topic] += count
                 failed.reports = self._lost.reports or 0
                 self._failures.append(failed)
                 if len(self._failures) > REMEMBERED_FAILURES:

@@ -15,7 +15,15 @@ from ottla.before_append import REFUSED_BEFORE_APPEND
 from ottla.coordination import Coordination
 from ottla.delivery_log import DeliveryLog
 from ottla.departures import count_answer, count_request, count_retry
-from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, SecurityRefused, UnsupportedVersion
+from ottla.errors import (
+    BrokerError,
+    ConnectionFailed,
+    ErrorCode,
+    OttlaError,
+    ProtocolError,
+    SecurityRefused,
+    UnsupportedVersion,
+)
 from ottla.failures import expired, given_up, refused_records
 from ottla.memory_log import MemoryLog
 from ottla.metadata import Metadata
@@ -86,7 +94,7 @@ class Sender:
 
     def run_once(self, now: float, *, until: float = float("inf")) -> None:
         """One round; waits for as long as nothing is due, and not longer than *until*."""
-        if self._expire(now):
+        if self.expire(now):
             until = now  # somebody may wait for just this, and nothing else be due for long
         if self._sequences is not None:
             self._sequences.resolve()
@@ -123,6 +131,33 @@ class Sender:
         if lost.active:
             lost.write(self._client_id, now)
 
+    def recover(self, cause: BaseException, now: float) -> None:
+        """Make whole what a round has touched that failed with *cause*; to be called again if it fails itself.
+
+        What is not certain is taken for written: all connections are closed, so that no answer meets the wrong request,
+        and a batch that is neither queued nor settled by then is tried again, with the number that it has.
+        """
+        error = ConnectionFailed(f"the round of the I/O thread that was to send it failed: {cause!r}")
+        error.__cause__ = cause
+        self._client.reset(error, now)
+        self._in_flight.clear()
+        self._oldest_in_flight = FOREVER
+        astray = self._accumulator.recover()
+        if self._sequences is not None:
+            self._sequences.recover()
+        for batch in reversed(astray):  # each is put first
+            if batch.attempts:
+                batch.unanswered = batch.undecided = True
+            batch.come_back(now)
+            if not batch.attempts:  # it had not left yet
+                self._accumulator.put_back(batch, error, now)
+            elif (failed := self._retry(batch, error, now)) is not None:
+                self._accumulator.settle(batch, failed)
+        if self._coordination is not None:
+            self._coordination.recover(error, now)
+        self._metadata.on_change()  # it may have failed between the change and this
+        self._client.close_forgotten(error)  # last, for where the system fails for good, all else is done
+
     @property
     def idle(self) -> bool:
         """Whether nothing is queued or in flight, and no transaction is being ended."""
@@ -153,7 +188,7 @@ class Sender:
         brokers = (self._client.ready_at(node, now) for node in ready.nodes)
         return min(ready.look_again_at, expiry, min(brokers, default=float("inf")))
 
-    def _expire(self, now: float) -> bool:
+    def expire(self, now: float) -> bool:
         """Fail what has run out of time, queued or in flight; True: some."""
         late = self._late_in_flight(now)
         for batch in late:

@@ -69,6 +69,13 @@ class Settlement:
             self._tell(batch, tell)
         return True
 
+    def go_on(self, batch: ProducerBatch) -> None:
+        """Go on with a batch that was given its outcome in a round that failed: whatever was done is not done again."""
+        outcome = batch.outcome
+        assert isinstance(outcome, Acknowledged | Failed), "of the others, other batches are settled"
+        self._note(batch, outcome)
+        self._tell(batch, batch.tell)
+
     def settle_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
         """`settle` for each as it comes; those that nobody has to be told of are accounted for together.
 
@@ -100,19 +107,22 @@ class Settlement:
     def _end(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
         """What runs the batch's callbacks; None: it had an outcome."""
         tell = batch.end(outcome)
-        if tell is not None and self._sequences is not None:
-            if isinstance(outcome, Acknowledged):
-                self._sequences.acknowledge(batch)
-            else:
-                self._sequences.give_up(batch, outcome.error)
+        if tell is not None:
+            self._note(batch, outcome)
         return tell
+
+    def _note(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> None:
+        if self._sequences is None:
+            return
+        if isinstance(outcome, Acknowledged):
+            self._sequences.acknowledge(batch)
+        else:
+            self._sequences.give_up(batch, outcome.error)
 
     def _tell(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
         def told() -> None:
-            try:
-                tell()
-            finally:
-                self._account_for([batch])
+            tell()  # what a callback raises is logged in there; should this fail, `go_on` goes on with it
+            self._account_for([batch])
 
         if self._helm is None or not self._helm.put_off(told):
             told()
@@ -124,8 +134,9 @@ class Settlement:
         held = 0
         for batch in batches:
             held += batch.held_bytes
-            batch.held_bytes = 0
         self._pool.release(held)
+        for batch in batches:  # only now: where giving it back has failed, it is given back later
+            batch.held_bytes = 0
         with self._backlog.lock:
             self._backlog.settled(batches)
         if failed:

@@ -7,6 +7,7 @@ Bytes are moved by a `Selectable`; time is an argument, but for the moment at wh
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from random import Random, SystemRandom
 from typing import Any, assert_never
@@ -97,7 +98,8 @@ class NetworkClient:
         """What the cluster has agreed on, as the brokers told when we connected."""
         self._logins = Logins(authentication, self) if authentication is not None else None
         self._accepted = False  # by any server, ever, a login included
-        self._completions: list[tuple[Request, Completion]] = []
+        self._completions: deque[tuple[Request, Completion]] = deque()
+        self._unclosed: set[int] = set()  # nodes whose connection is to be closed before anything else
         self._written: list[int] = []  # nodes whose request wants no answer, and is written
         self._finishing = False  # a broker that left the cluster has answers to give
 
@@ -243,10 +245,47 @@ class NetworkClient:
             self._count_end(connection, error)
             for sent in connection.lost():
                 self._complete(sent.request, connection.broker.id, now, error=error)
-        self._run_completions()
+        while self._completions:
+            try:
+                self._run_completions()
+            except Exception:  # every batch has its outcome by now; the sockets must be closed all the same
+                logger.exception("%s: completing a request failed while the producer was closing", self._client_id)
         if self._logins is not None:
             self._logins.close()
         self._selector.shutdown()
+
+    def reset(self, error: NetworkError, now: float) -> None:
+        """Forget every connection, and complete what is complete; requests in flight are lost with *error*.
+
+        After a round that failed: what it read or wrote, and did not note, must not meet the next answer. What fails
+        here is repeated by the next call. The sockets are closed by `close_forgotten`, before the next request.
+        """
+        for connection in self._connections:
+            self._unclosed.add(connection.broker.id)
+        self._written.clear()
+        self._upkeep.forget_request()
+        for connection in self._connections:
+            if connection.stage is not Stage.DISCONNECTED:
+                self._abandon(connection, error, now)
+        self._run_completions()
+
+    def close_forgotten(self, error: NetworkError) -> None:
+        """Close the sockets of connections that `reset` has forgotten."""
+        for node in self._unclosed:
+            self._selector.close(node, error)
+        self._selector.poll(0.0)
+        self._unclosed.clear()
+
+    def _abandon(self, connection: Connection, error: NetworkError, now: float) -> None:
+        """End a connection for a reason of our own: its broker is to blame for nothing."""
+        if self._logins is not None:
+            self._logins.abandon(connection)
+        self._count_end(connection, error)
+        while connection.in_flight:
+            self._complete(connection.in_flight.popleft().request, connection.broker.id, now, error=error)
+        connection.lost()
+        connection.addresses = ()
+        connection.setup_deadline = float("inf")
 
     # Connections
 
@@ -446,13 +485,18 @@ class NetworkClient:
         self._completions.append((request, completion))
 
     def _run_completions(self) -> None:
+        """Complete requests. What one of them raises stops no other; then it fails the round."""
+        fault: Exception | None = None
         while self._completions:
-            completions, self._completions = self._completions, []
-            for request, completion in completions:
-                try:
-                    request.on_complete(completion)
-                except Exception:
+            request, completion = self._completions.popleft()
+            try:
+                request.on_complete(completion)
+            except Exception as error:
+                if fault is not None:
                     logger.exception("%s: completing a %s request failed", self._client_id, request.message.name)
+                fault = fault or error
+        if fault is not None:
+            raise fault
 
     # What a poll brought
 

@@ -66,6 +66,11 @@ class Upkeep:
             self.reached = True
             self._told_of_loss = False
 
+    def forget_request(self) -> None:
+        """The request under way, if there is one, is lost; ask once more."""
+        self._asked = False
+        self._metadata.request_update()
+
     def due(self, now: float) -> bool:
         """Whether metadata is to be asked for now, before anything else."""
         return not self._asked and now >= self._metadata.due_at()

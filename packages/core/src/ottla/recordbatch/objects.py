@@ -376,11 +376,13 @@ class ObjectColumns:
 
     def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]:
         """All pairs of index and callback, in order, for once: those that came with records, and those *given*."""
-        left, self._callbacks = self._callbacks, None
+        left = self._callbacks
         if left is None:
             return given
         column = CallbackColumn(left)
-        return sorted([*column, *given], key=_first) if given else column
+        taken = sorted([*column, *given], key=_first) if given else column
+        self._callbacks = None  # last: what fails before has taken none
+        return taken
 
     def _turn(self, timestamp_ms: int, index: int) -> bool:
         """Let another timestamp begin at *index*; False: no room. The first one says what is near."""

@@ -63,6 +63,9 @@ class Agenda(Protocol):
     def lose_hope(self, error: OttlaError) -> None:
         """No broker takes us, for a reason that waiting does not mend."""
 
+    def recover(self) -> None:
+        """A round was broken off in here, perhaps: tell those who wait for what is over."""
+
     def close(self) -> None:
         """The producer closes: end what should not stay open. For any thread."""
 

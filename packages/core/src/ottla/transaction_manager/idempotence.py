@@ -128,6 +128,9 @@ class Idempotence:
     def lose_hope(self, error: OttlaError) -> None:
         """Nobody waits for an id; records learn of it by themselves."""
 
+    def recover(self) -> None:
+        """Nobody waits."""
+
     def close(self) -> None:
         """There is nothing to end."""
 

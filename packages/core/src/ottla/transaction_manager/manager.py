@@ -309,6 +309,15 @@ class TransactionManager(Standing):
             if self.state is State.INITIALIZING:
                 self._refuse(error)
 
+    def recover(self) -> None:
+        """End what is waited for, where the state says that it is over and nobody was told."""
+        with self._lock:
+            if self.state in (State.READY, State.FATAL_ERROR, State.ABORTABLE_ERROR):
+                self._end_pending(self.cause)
+            if self.cause is not None:
+                self._let_go(self.cause)
+            self._sendings.recover()
+
     def close(self) -> None:
         """Abort what is open; what is prepared stays, that is what it is for. For any thread."""
         with self._lock:

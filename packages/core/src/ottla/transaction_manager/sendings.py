@@ -65,9 +65,16 @@ class Sendings:
 
     def done(self) -> None:
         """All of the first one is written."""
-        self._waiting.popleft().pending.end()
+        self.first.pending.end()
+        self._waiting.popleft()
+
+    def recover(self) -> None:
+        """After a round that failed: end what was written, and not noted as done."""
+        while self._waiting and not self.first.left:
+            self.done()
 
     def drop(self, error: OttlaError) -> None:
         """None of them will be written any more."""
         while self._waiting:
-            self._waiting.popleft().pending.end(error)
+            self.first.pending.end(error)
+            self._waiting.popleft()

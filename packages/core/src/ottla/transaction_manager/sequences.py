@@ -189,8 +189,8 @@ class Sequences:
             self.failure = error
         if batch.stamp is None:
             return
-        numbers = self._numbers(batch)
-        if numbers.remove(batch, written=False) and batch.possibly_persisted:
+        numbers, uncertain = self._numbers(batch), batch.possibly_persisted
+        if numbers.remove(batch, written=False) and uncertain:
             numbers.missing = self.uncertain = True
             self._in_doubt[batch.topic, batch.partition] = numbers
 
@@ -200,6 +200,8 @@ class Sequences:
         if stamp is None:
             return
         numbers = self._numbers(batch)
+        if batch not in numbers.in_flight:
+            return  # a round that failed had come so far
         for part in parts:
             part.stamp = stamp
             stamp = stamp.further(part.count)
@@ -241,6 +243,15 @@ class Sequences:
                 continue
             del self._in_doubt[partition]
 
+    def recover(self) -> None:
+        """After a round that failed: nothing is on the wire any more, and what was numbered half is numbered whole."""
+        for numbers in self._partitions.values():
+            numbers.on_the_wire = 0
+            if any(batch.stamp is None or batch.stamp.owner != numbers.owner for batch in numbers.in_flight):
+                numbers.next = 0  # it was counted anew, and none of this count has left
+                for batch in numbers.in_flight:
+                    self._number(batch, numbers)
+
     def begin_transaction(self) -> None:
         """Nothing of the transaction before counts any more."""
         self.members.clear()
@@ -277,8 +288,9 @@ class Sequences:
         return True
 
     def _number(self, batch: ProducerBatch, numbers: _Numbers) -> None:
+        count = batch.count
         batch.stamp = Stamp(owner=numbers.owner, sequence=numbers.next, transactional=self.transactional)
-        numbers.next = (numbers.next + batch.count) % SEQUENCES
+        numbers.next = (numbers.next + count) % SEQUENCES
 
     def _numbers(self, batch: ProducerBatch) -> _Numbers:
         return self._partitions[batch.topic, batch.partition]

@@ -1,0 +1,252 @@
+"""Rounds that are broken off: at every single call, and whatever they were doing, the producer is whole afterwards."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla import AbortableError, Delivery, OttlaError, RecordMetadata, io_threads
+from ottla.errors import ErrorCode
+from simulated_producer import Simulated, simulated
+
+FAILS_ALONE = ("could not be encoded", "could not be split", "the transaction was aborted", "cannot be committed")
+"""What fails a batch and not its round."""
+
+STEP = 24
+"""The gate breaks off at each so many'th of some thousand places, the long form at all of them."""
+
+DROPPED_GENERATOR = "ignore::pytest.PytestUnraisableExceptionWarning"
+"""A fault in a generator that nobody asks any more goes nowhere."""
+
+PACKAGE = str(Path(ottla.__file__).parent)
+
+
+class Fault(Exception):
+    """What no part of the producer expects."""
+
+
+class Breaker:
+    """Breaks off what it watches with a Fault at the n-th call of a function of ours, once."""
+
+    def __init__(self, at: int) -> None:
+        self.calls = 0
+        self.ways: dict[int, int] = {}
+        self._at = at
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        before = sys.gettrace()
+        if self.calls < self._at:
+            sys.settrace(self._note)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _note(self, frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call" and _counts(frame):
+            self.calls += 1
+            if self._at == sys.maxsize:
+                self.ways.setdefault(_way_to(frame), self.calls)
+            if self.calls == self._at:
+                raise Fault(f"call {self._at}: {frame.f_code.co_qualname}")
+
+
+def _counts(frame: FrameType) -> bool:
+    """Whether it runs code of ours. Locks do not count: they are taken and given back as one step."""
+    name = frame.f_code.co_filename
+    return name.startswith(PACKAGE) and not name.endswith(("locks.py", "interrupts.py"))
+
+
+def _way_to(frame: FrameType | None) -> int:
+    way = []
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        way.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return hash(tuple(way))
+
+
+class World:
+    """A producer whose rounds, or whose recoveries from rounds, are broken off."""
+
+    def __init__(self, world: Simulated, breaker: Breaker, *, recovering: bool = False) -> None:
+        self.world = world
+        self.sent: dict[bytes, Delivery] = {}
+        self.called: Counter[bytes] = Counter()
+        self.failed = 0  # because their batch could not be encoded: that fails the batch and not the round
+        run_once, recover = world.sender.run_once, world.sender.recover
+
+        def broken(now: float, *, until: float = float("inf")) -> None:
+            with breaker.watching():
+                run_once(now, until=until)
+
+        def broken_recovery(cause: BaseException, now: float) -> None:
+            with breaker.watching():
+                recover(cause, now)
+
+        if recovering:
+            world.sender.recover = broken_recovery  # type: ignore[method-assign]
+        else:
+            world.sender.run_once = broken  # type: ignore[method-assign]
+        world.round = self.round  # type: ignore[method-assign]
+
+    def round(self, *, until: float = float("inf")) -> None:
+        """A round as the I/O thread runs it."""
+        io_threads.enter()
+        try:
+            self.world.rounds.run(self.world.clock(), until)
+        finally:
+            io_threads.leave()
+
+    def send(self, value: bytes, *, partition: int) -> None:
+        def note(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
+            self.called[value] += 1
+
+        on_delivery = note if value.endswith(b"!") else None
+        self.sent[value] = self.world.producer.send("t", value, partition=partition, on_delivery=on_delivery)
+
+    def check(self, *, once: bool) -> None:
+        """All is over, and well."""
+        world = self.world
+        world.settle()
+        log = {partition: world.log(partition) for partition in (0, 1)}
+        for value, delivery in self.sent.items():
+            assert delivery.done(), value
+            error = delivery.exception(timeout=0)
+            if error is not None:
+                assert any(reason in str(error) for reason in FAILS_ALONE), error
+                assert not once or error.possibly_persisted or value not in log[0] + log[1]
+                self.failed += 1
+                continue
+            metadata = delivery.result(timeout=0)
+            assert value in log[metadata.partition], value
+            assert metadata.offset == -1 or log[metadata.partition][metadata.offset] == value
+        counts = Counter(value for values in log.values() for value in values)
+        assert not once or set(counts.values()) <= {1}, counts
+        assert self.called == Counter(value for value in self.sent if value.endswith(b"!"))
+        assert world.pool.free == world.pool.capacity
+        assert not world.accumulator.incomplete
+        assert not world.sender._in_flight
+        for numbers in world.sender._sequences._partitions.values() if world.sender._sequences is not None else ():
+            assert not numbers.in_flight
+            assert not numbers.on_the_wire
+
+
+def records(made: World) -> None:
+    """Batches that are written, refused for now, too large, and lost with their connection."""
+    world, codes = made.world, made.world.cluster.brokers[1].codes
+    codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE])
+    for partition in (0, 1):
+        made.send(b"%d first" % partition, partition=partition)
+    world.settle()
+    for partition in (0, 1):
+        made.send(b"%d second!" % partition, partition=partition)
+        made.send(b"%d third" % partition, partition=partition)
+    codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+    world.settle()
+    made.send(b"lost", partition=0)
+    made.send(b"lost, too!", partition=1)
+    world.round(until=world.clock())
+    world.network.cut(1)
+    made.check(once=world.sender._sequences is not None)
+    report = world.producer.close()
+    assert report.acknowledged == len(made.sent) - made.failed
+    assert report.failed == made.failed
+    assert report.pending == 0
+
+
+def transactions(made: World) -> None:
+    """Transactions that are committed, with positions too, and one that is aborted."""
+    world, producer, visible = made.world, made.world.producer, Counter[bytes]()
+    producer.init_transactions()
+    for number in range(3):
+        producer.begin_transaction()
+        values = [b"%d of %d!" % (number, partition) for partition in (0, 1)]
+        for partition, value in enumerate(values):
+            made.send(value, partition=partition)
+        producer.send_offsets_to_transaction({("in", 0): number}, "g")
+        world.cluster.brokers[1].codes.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+        world.round(until=world.clock())
+        try:
+            producer.commit_transaction() if number < 2 else producer.abort_transaction()
+        except AbortableError:
+            producer.abort_transaction()
+        else:
+            visible.update(values if number < 2 else [])
+    made.check(once=True)
+    topic = world.cluster.topics["t"]
+    assert Counter(topic.committed(0) + topic.committed(1)) == visible
+    producer.close()
+
+
+def after_faults(made: World) -> None:
+    """Rounds that have failed with answers read, requests written, batches drained and settled half."""
+    world, poll, polls = made.world, made.world.network.poll, iter(range(1_000_000))
+
+    def failing(timeout: float) -> None:
+        poll(timeout)
+        if next(polls) % 7 == 6:
+            raise Fault("after a poll")
+
+    world.network.poll = failing  # type: ignore[method-assign]
+    records(made)
+
+
+def run(scenario: Callable[[World], None], breaker: Breaker, **config: Any) -> None:
+    """A scenario that is broken off at one call, and its end."""
+    with simulated(1, 1, know=False, **config) as world:
+        made = World(world, breaker, recovering=scenario is after_faults)
+        world.know("t")
+        scenario(made)
+
+
+def places(scenario: Callable[[World], None], **config: Any) -> list[int]:
+    """The numbers of the calls, one for each way that leads from the round to a function."""
+    breaker = Breaker(sys.maxsize)
+    run(scenario, breaker, **config)
+    return sorted(breaker.ways.values())
+
+
+SCENARIOS = pytest.mark.parametrize(
+    ("scenario", "config"),
+    [
+        (records, {"enable_idempotence": True}),
+        (records, {"enable_idempotence": False}),
+        (transactions, {"transactional_id": "x"}),
+        (after_faults, {"enable_idempotence": True}),
+        (after_faults, {"enable_idempotence": False}),
+    ],
+    ids=["numbered", "without numbers", "transactions", "recovery, numbered", "recovery"],
+)
+
+
+@pytest.mark.rule("producer.thread.whole")
+@pytest.mark.filterwarnings(DROPPED_GENERATOR)
+@SCENARIOS
+def test_a_round_broken_off_anywhere_costs_no_record(
+    scenario: Callable[[World], None], config: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    for at in places(scenario, **config)[::STEP]:
+        run(scenario, Breaker(at), **config)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(DROPPED_GENERATOR)
+@SCENARIOS
+@pytest.mark.parametrize("offset", range(1, STEP))
+def test_a_round_broken_off_at_any_call_at_all_costs_no_record(
+    scenario: Callable[[World], None], config: dict[str, Any], offset: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    for at in places(scenario, **config)[offset::STEP]:
+        run(scenario, Breaker(at), **config)
