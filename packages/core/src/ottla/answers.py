@@ -71,7 +71,7 @@ def ask_partitioner(ask: Callable[..., Any], topic: str, *rest: object) -> Any:
     """What one of a partitioner's methods returns. Raises PluginBroken for what it raises."""
     try:
         return ask(topic, *rest)
-    except OttlaError:
+    except (OttlaError, MemoryError):  # want of memory is no fault of the partitioner
         raise
     except Exception as cause:
         raise _failed(ask, topic, cause) from cause

@@ -323,4 +323,6 @@ class Intake:
         with self._lock:
             undealt, self._undealt = self._undealt, []
         for run, cause in undealt:
-            self._settlement.give_up(run, cause, why=f"no partition could be chosen: {cause}")
+            short = isinstance(cause, MemoryError | BufferExhausted)
+            why = "there was no memory to queue them" if short else f"no partition could be chosen: {cause}"
+            self._settlement.give_up(run, cause, why=why)

@@ -14,6 +14,8 @@ from typing import Final
 
 import attrs
 
+from ottla.errors import PluginError
+from ottla.open_files import REMEDY, none_left
 from ottla.registry.kinds import KINDS, Kind
 
 _log = logging.getLogger(__name__)
@@ -50,7 +52,9 @@ def announced() -> Sequence[EntryPoint]:
     now = _path()
     if _last is not None and _last[0] == now:
         return _last[1]
+    _check_files()
     found = _announced()
+    _check_files()  # the library passes over what it cannot read: without free files everything seems missing
     newest = max((changed for _folder, changed in now), default=0)
     _last = (now, found) if time.time_ns() - newest > _INSTALLING_NS else None
     return found
@@ -61,6 +65,11 @@ _INSTALLING_NS: Final = 5_000_000_000
 
 _Path = tuple[tuple[str, int], ...]
 _last: tuple[_Path, Sequence[EntryPoint]] | None = None
+
+
+def _check_files() -> None:
+    if (error := none_left()) is not None:
+        raise PluginError(f"the installed plugins cannot be read: {error}; {REMEDY}") from error
 
 
 def _path() -> _Path:

@@ -19,6 +19,7 @@ import attrs
 from ottla import interrupts
 from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError
 from ottla.interfaces import Buffer, Interest, Target, Transport
+from ottla.open_files import remedy
 from ottla.selectable import Address
 from ottla.selector.channel import Channel
 from ottla.selector.resolver import Resolver
@@ -74,10 +75,18 @@ class Selector:
         self._begun: list[_Connection] = []  # connected without waiting
         self._to_close: dict[int, OttlaError] = {}
         self._wakeup_pending = False
-        self._wake_reader, self._wake_writer = socket.socketpair()
+        try:
+            self._wake_reader, self._wake_writer = socket.socketpair()
+        except OSError as cause:
+            raise ConnectionFailed(f"the producer has no socket to be woken by: {cause}{remedy(cause)}") from cause
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
-        self._watch = Watch()
+        try:
+            self._watch = Watch()
+        except OSError as cause:
+            self._wake_reader.close()
+            self._wake_writer.close()
+            raise ConnectionFailed(f"the producer cannot watch its sockets: {cause}{remedy(cause)}") from cause
         self._watch.register(self._wake_reader, selectors.EVENT_READ, None)
         self.connected: Sequence[int] = ()
         self.sent: Sequence[int] = ()
@@ -108,7 +117,7 @@ class Selector:
         try:
             sock = socket.socket(target.family, socket.SOCK_STREAM)
         except OSError as cause:  # no such family here, or no more files for this process
-            raise ConnectionFailed(f"could not connect to {peer}: no socket: {cause}") from cause
+            raise ConnectionFailed(f"could not connect to {peer}: no socket: {cause}{remedy(cause)}") from cause
         connection = _Connection(node=node, sock=sock, host=host, port=port, peer=peer)
         self._connections[node] = connection
         try:

@@ -1,0 +1,24 @@
+"""A process without free file descriptors: what happened is said, and what helps."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import NoReturn
+
+import pytest
+
+from ottla import PluginError
+from ottla.registry import installed
+
+
+def test_without_free_files_no_plugin_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(installed, "_last", None)
+    monkeypatch.setattr(installed, "distributions", lambda: [])
+    monkeypatch.setattr(os, "open", full)
+
+    with pytest.raises(PluginError, match=r"Too many open files.*ulimit -n"):
+        installed.announced()
