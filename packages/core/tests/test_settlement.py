@@ -107,3 +107,14 @@ def test_what_was_acknowledged_before_something_breaks_is_accounted_for() -> Non
         books.settlement.settle_all(broken())
 
     assert (books.held, list(books.backlog.incomplete), books.acknowledged()) == (HELD, [second], 1)
+
+
+def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    books = Books()
+    batch = books.batch(on_delivery=lambda _metadata, _error: None)
+    monkeypatch.setattr("threading.Thread.start", lambda _thread: None)  # its turn has not come yet
+
+    books.settlement.settle(batch, failed(), aside=True)
+    report, unretrieved, error = books.settlement.report()
+
+    assert (report.failed, unretrieved, error) == (1, 0, None)

@@ -242,6 +242,12 @@ class ProducerBatch:
             self._run_each(callbacks, outcome)
         self._untold = None
 
+    def retrieve_for_callbacks(self) -> None:
+        """Count the errors as retrieved that callbacks are about to be given."""
+        for index, callback in self._untold or ():
+            if getattr(callback, "looks", True):
+                self.look_at(index)
+
     def forget(self, outcome: Failed) -> None:
         """Give it this outcome in a forked child, where it is nobody's, and whoever holds its lock does not exist."""
         self._lock = threading.Lock()

@@ -121,7 +121,7 @@ class Lifetime:
             return
         self._told = True
         report, _unseen, error = account
-        if report.failed:
+        if error is not None:  # else every error was retrieved
             logger.error("%s: %s; first error: %s", what, report, error)
         else:
             logger.warning("%s: %s", what, report)

@@ -63,6 +63,7 @@ class Settlement:
         if tell is nobody_to_tell:
             self._account_for([batch])
         elif aside:
+            batch.retrieve_for_callbacks()  # now: the caller reports what was not retrieved before that thread runs
             threading.Thread(target=tell, daemon=True).start()
             self._account_for([batch])
         else:
