@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -241,6 +242,7 @@ def test_a_round_broken_off_anywhere_costs_no_record(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("OTTLA_EVERY_CALL" not in os.environ, reason="takes ten minutes: set OTTLA_EVERY_CALL")
 @pytest.mark.filterwarnings(DROPPED_GENERATOR)
 @SCENARIOS
 @pytest.mark.parametrize("offset", range(1, STEP))

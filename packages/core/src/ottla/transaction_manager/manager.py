@@ -270,6 +270,8 @@ class TransactionManager(Standing):
                             self._sequences.begin_epoch(owner)
                         elif self.newest:
                             self._needs_new_epoch = True
+                        # Over from here on, also where a fault keeps the rest from happening: it is not ended twice.
+                        self._started = self._perhaps_started = False
                         self._complete()
                 case _:
                     assert_never(errand.kind)
