@@ -9,7 +9,7 @@ import zstandard
 
 from machine import Machine
 from ottla.before_append import REFUSED_BEFORE_APPEND
-from ottla.cluster import Broker
+from ottla.cluster import Broker, Topic
 from ottla.compressors.zstd import Zstd
 from ottla.delivery import Delivery
 from ottla.errors import (
@@ -21,6 +21,7 @@ from ottla.errors import (
     NetworkError,
     OttlaError,
     RequestTimeout,
+    TopicUnavailable,
     UnsupportedVersion,
 )
 from ottla.protocol import PRODUCE
@@ -547,6 +548,51 @@ def test_a_broker_that_moves_before_it_was_ever_reached_is_found_by_the_bootstra
     assert delivery.exception(timeout=0) is None
     again = [r for r in caplog.records if "asking bootstrap.servers again" in r.getMessage()]
     assert sum(r.levelname == "WARNING" for r in again) <= 1
+
+
+@pytest.mark.rule("sender.expire.missing")
+@pytest.mark.parametrize("refused_before", [False, True])
+def test_a_record_of_a_partition_that_is_gone_says_so(refused_before: bool) -> None:
+    machine = machine_with_topic(1, 1)
+    machine.send(b"warm", partition=1)
+    machine.settle()
+    topic = machine.cluster.topics["t"]
+    if refused_before:
+        machine.cluster.brokers[1].codes.extend([ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+        delivery = machine.send(b"a", partition=1)
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+        del topic.leaders[1]
+    else:
+        del topic.leaders[1]
+        machine.metadata.request_update()
+        machine.run(1.0)
+        delivery = machine.send(b"a", partition=1)
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error.__cause__, TopicUnavailable)
+    assert "partition 1 of topic 't' does not exist any more" in str(error)
+    assert "created anew with 1 partition(s)" in str(error)
+
+
+@pytest.mark.rule("sender.expire.missing")
+def test_a_record_of_a_topic_that_was_deleted_says_so() -> None:
+    machine = machine_with_topic(1)
+    machine.send(b"warm")
+    machine.settle()
+    brokers = machine.metadata.cluster.brokers
+    gone = Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    machine.metadata.update(brokers, {"t": gone}, machine.clock())
+    delivery = machine.send(b"a")
+
+    machine.sender.expire(machine.clock() + 120.0)
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert "topic 't' cannot be used" in str(error)
+    assert "it may have been deleted" in str(error)
 
 
 @pytest.mark.rule("network.gone.answers")

@@ -157,6 +157,26 @@ class Metadata:
 
     # For the I/O thread
 
+    def missing(self, topic: str, partition: int) -> TopicUnavailable | None:
+        """Why records for a partition have nowhere to go: the topic or the partition is not there any more."""
+        known = self.cluster.topics.get(topic)
+        if known is None:
+            return None
+        if known.error is not ErrorCode.NONE and not known.leaders:
+            cause = BrokerError(known.error)
+            error = TopicUnavailable(
+                f"topic {topic!r} cannot be used: {str(cause).rstrip('.')}; it may have been deleted, or this user may "
+                "no longer describe it"
+            )
+            error.__cause__ = cause
+            return error
+        if known.leaders and partition >= len(known.leaders):
+            return TopicUnavailable(
+                f"partition {partition} of topic {topic!r} does not exist any more: the topic was created anew with "
+                f"{len(known.leaders)} partition(s), counted from 0; send these records again"
+            )
+        return None
+
     def request_update(self) -> None:
         """Ask for metadata as soon as the backoff allows."""
         self._wanted = True

@@ -203,10 +203,13 @@ class Sender:
         return [batch for batch in self._in_flight if batch.created_at + self._delivery_timeout <= now]
 
     def _obstacle(self, batch: ProducerBatch) -> OttlaError | None:
-        """What keeps a batch from its broker: no connection, or no broker that we know.
+        """What keeps a batch from its broker: no such partition, no connection, or no broker that we know.
 
-        An error that it has met itself says more, but for a refusal, which stands before all else.
+        An error that it has met itself says more, but for a refusal and a partition that is gone.
         """
+        missing = self._metadata.missing(batch.topic, batch.partition)
+        if missing is not None:
+            return missing
         leader = self._metadata.cluster.leader(batch.topic, batch.partition)
         found = self._metadata.last_error if leader is None else self._client.failure(leader)
         return found if batch.last_error is None or isinstance(found, SecurityRefused) else None
