@@ -23,7 +23,6 @@ import pytest
 
 from ottla import Delivery, DeliveryFailed, Producer, ProducerFailed, UndeliveredError, interrupts
 from ottla.errors import OttlaError
-from ottla.io_thread import ROUNDS_LOST_IN_A_ROW
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -352,7 +351,7 @@ def test_an_error_in_a_round_is_the_io_threads_whoever_runs_it(
 
     assert send(producer).result(WAIT).offset == before
     [failed] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert failed.getMessage().endswith("a round of the I/O thread failed; going on")
+    assert "a round of the I/O thread failed" in failed.getMessage()
     assert failed.exc_info is not None
     assert str(failed.exc_info[1]) == "on purpose"
 
@@ -371,7 +370,7 @@ def test_rounds_that_fail_for_all_but_the_io_thread_cost_no_record(producer: Pro
     watch_rounds(producer, fail_elsewhere)
     deadline = time.monotonic() + WAIT
     sent = 0
-    while failed <= ROUNDS_LOST_IN_A_ROW:
+    while failed <= ENOUGH:
         assert send(producer).result(WAIT).offset == sent
         sent += 1
         assert time.monotonic() < deadline
