@@ -1,0 +1,65 @@
+"""`close` on one thread while others send: who waits learns of it, and who comes later is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from machine import Queues
+from ottla import ProducerClosed
+from ottla.batch import NewRecord
+from simulated_producer import HANG_GUARD, Simulated, simulated
+
+RECORD: NewRecord = (None, b"value", (), 0, None)
+
+
+def begun(world: Simulated, call: Callable[[], object]) -> Future[object]:
+    """A call on a thread of its own that has come to where it waits: it has told the I/O thread what it needs."""
+    waits = threading.Event()
+    wakeup = world.network.wakeup
+
+    def tell() -> None:
+        wakeup()
+        waits.set()
+
+    world.metadata._wake = world.accumulator._wake = world.accumulator.intake._wake = tell
+    pool = ThreadPoolExecutor(1)
+    result = pool.submit(call)
+    pool.shutdown(wait=False)
+    assert waits.wait(HANG_GUARD)
+    return result
+
+
+@pytest.mark.rule("producer.close.refuses")
+def test_a_send_that_waits_for_its_topic_is_refused_when_the_producer_closes() -> None:
+    with simulated(1, max_block_ms=600_000) as world:
+        waiting = begun(world, lambda: world.producer.send("unknown", b"v"))
+
+        world.metadata.close(ProducerClosed("the producer is closed"))
+
+        assert isinstance(waiting.exception(HANG_GUARD), ProducerClosed)
+
+
+@pytest.mark.rule("producer.close.refuses")
+def test_a_send_that_waits_for_memory_is_refused_when_the_producer_closes() -> None:
+    with simulated(1, max_block_ms=600_000, buffer_memory=20_000) as world:
+        world.producer.send("t", bytes(12_000))
+        waiting = begun(world, lambda: world.producer.send("t", bytes(12_000)))
+
+        world.accumulator.close(ProducerClosed("the producer is closed"))
+
+        assert isinstance(waiting.exception(HANG_GUARD), ProducerClosed)
+
+
+@pytest.mark.rule("producer.close.refuses")
+def test_a_batch_that_was_open_takes_no_record_after_closing() -> None:
+    queues = Queues()
+    batch = queues.append()._batch
+    assert batch.append(*RECORD) is not None
+
+    queues.accumulator.close(ProducerClosed("closed"))
+
+    assert batch.append(*RECORD) is None
