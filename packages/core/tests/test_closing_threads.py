@@ -35,7 +35,7 @@ def begun(world: Simulated, call: Callable[[], object]) -> Future[object]:
 
 @pytest.mark.rule("producer.close.refuses")
 def test_a_send_that_waits_for_its_topic_is_refused_when_the_producer_closes() -> None:
-    with simulated(1, max_block_ms=600_000) as world:
+    with simulated(1, max_block_ms=30_000) as world:
         waiting = begun(world, lambda: world.producer.send("unknown", b"v"))
 
         world.metadata.close(ProducerClosed("the producer is closed"))
@@ -45,7 +45,7 @@ def test_a_send_that_waits_for_its_topic_is_refused_when_the_producer_closes() -
 
 @pytest.mark.rule("producer.close.refuses")
 def test_a_send_that_waits_for_memory_is_refused_when_the_producer_closes() -> None:
-    with simulated(1, max_block_ms=600_000, buffer_memory=20_000) as world:
+    with simulated(1, max_block_ms=30_000, buffer_memory=20_000) as world:
         world.producer.send("t", bytes(12_000))
         waiting = begun(world, lambda: world.producer.send("t", bytes(12_000)))
 
