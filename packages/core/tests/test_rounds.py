@@ -19,6 +19,8 @@ from ottla import AbortableError, Delivery, OttlaError, RecordMetadata, io_threa
 from ottla.errors import ErrorCode
 from simulated_producer import Simulated, simulated
 
+pytestmark = pytest.mark.unmeasured  # it traces calls itself
+
 FAILS_ALONE = ("could not be encoded", "could not be split", "the transaction was aborted", "cannot be committed")
 """What fails a batch and not its round."""
 

@@ -20,6 +20,8 @@ from ottla.locks import Latch, LoggingLock, SignalSafeLock
 from real_selector import make_selector
 from simulated_producer import simulated
 
+pytestmark = pytest.mark.unmeasured  # a handler that runs inside coverage's own lock would wait for ever
+
 MOMENTS = 2_000 if SOAK else 60
 
 

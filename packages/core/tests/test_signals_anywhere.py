@@ -16,6 +16,8 @@ from interrupted_anywhere import SOAK, Handler, Interruption, free
 from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosed, UndeliveredError
 from ottla_testkit.simulation import SimulatedCluster
 
+pytestmark = pytest.mark.unmeasured  # each step of coverage's would be one more at which to interrupt
+
 WAIT = 20.0
 STRIDE = 1 if SOAK else 11
 """The short form takes every eleventh step, beginning elsewhere for each call."""
