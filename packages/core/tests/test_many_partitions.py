@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -45,10 +46,15 @@ def drain(queues: Queues) -> list[ProducerBatch]:
 def in_another_thread(work: Callable[[], object], *, until: Callable[[], bool]) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    for _ in range(1_000_000):
-        if until():
-            return thread
-    raise AssertionError("it has not come so far")
+    wait_until(until)
+    return thread
+
+
+def wait_until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANG_GUARD
+    while not happened():
+        assert time.monotonic() < deadline, "it has not come so far"
+        time.sleep(0.001)  # lets the other thread run
 
 
 # Memory
@@ -249,9 +255,7 @@ def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest
         missing = queues.pool._waiters[0].missing
         first._batch.held_bytes -= missing  # as if it was sealed and needs less
         queues.pool.release(missing)
-        for _ in range(1_000_000):
-            if batch.closed and queues.pool.waiting:
-                break
+        wait_until(lambda: batch.closed and queues.pool.waiting)
     queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
     queues.accumulator.settle(batch, Acknowledged(base_offset=0))
     waiting.join(HANG_GUARD)
