@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from random import Random
@@ -109,10 +110,10 @@ class InLine(Queues):
         super().__init__(buffer_memory=buffer_memory, batch_size=batch_size, linger=0.0, max_block=HANG_GUARD)
 
     def await_line(self, length: int) -> None:
-        for _ in range(1_000_000):
-            if self.pool.waiting == length:
-                return
-        raise AssertionError(f"{self.pool.waiting} wait for memory, not {length}")
+        deadline = time.monotonic() + HANG_GUARD
+        while self.pool.waiting != length:
+            assert time.monotonic() < deadline, f"{self.pool.waiting} wait for memory, not {length}"
+            time.sleep(0.001)  # lets the other threads run
 
 
 # Appending
