@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from random import Random
 
@@ -236,3 +237,11 @@ class HelperOfTheTest:
 def _authentication(mechanism: Mechanism, helper: Thinking | None) -> Authentication:
     """A login that is renewed after nine tenths of a session."""
     return Authentication(mechanism, helper=helper or HelperOfTheTest(), uniform=lambda low, high: (low + high) / 2)
+
+
+def wait_until(happened: Callable[[], object], *, timeout: float) -> None:
+    """Wait until other threads have come so far; fails after *timeout* seconds."""
+    deadline = time.monotonic() + timeout
+    while not happened():
+        assert time.monotonic() < deadline, "it has not come so far"
+        time.sleep(0.001)  # lets the other threads run

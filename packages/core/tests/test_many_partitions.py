@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from machine import Machine, Queues, cluster_of
+from machine import Machine, Queues, cluster_of, wait_until
 from ottla.accumulator import GROWING_IN_A_REQUEST
 from ottla.allowances import Allowances, Room
 from ottla.batch import ProducerBatch
@@ -46,15 +45,8 @@ def drain(queues: Queues) -> list[ProducerBatch]:
 def in_another_thread(work: Callable[[], object], *, until: Callable[[], bool]) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    wait_until(until)
+    wait_until(until, timeout=HANG_GUARD)
     return thread
-
-
-def wait_until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANG_GUARD
-    while not happened():
-        assert time.monotonic() < deadline, "it has not come so far"
-        time.sleep(0.001)  # lets the other thread run
 
 
 # Memory
@@ -255,7 +247,7 @@ def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest
         missing = queues.pool._waiters[0].missing
         first._batch.held_bytes -= missing  # as if it was sealed and needs less
         queues.pool.release(missing)
-        wait_until(lambda: batch.closed and queues.pool.waiting)
+        wait_until(lambda: batch.closed and queues.pool.waiting, timeout=HANG_GUARD)
     queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
     queues.accumulator.settle(batch, Acknowledged(base_offset=0))
     waiting.join(HANG_GUARD)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from random import Random
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from machine import Queues, cluster_of, columns
+from machine import Queues, cluster_of, columns, wait_until
 from ottla.batch import ProducerBatch
 from ottla.compressors.gzip import ottla_compressor
 from ottla.delivery import Delivery
@@ -110,10 +109,7 @@ class InLine(Queues):
         super().__init__(buffer_memory=buffer_memory, batch_size=batch_size, linger=0.0, max_block=HANG_GUARD)
 
     def await_line(self, length: int) -> None:
-        deadline = time.monotonic() + HANG_GUARD
-        while self.pool.waiting != length:
-            assert time.monotonic() < deadline, f"{self.pool.waiting} wait for memory, not {length}"
-            time.sleep(0.001)  # lets the other threads run
+        wait_until(lambda: self.pool.waiting == length, timeout=HANG_GUARD)
 
 
 # Appending
