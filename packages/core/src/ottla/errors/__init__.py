@@ -1,4 +1,4 @@
-"""Every error that Ottla raises, and every code that a broker answers with."""
+"""Every error that Ottla raises, every code that a broker answers with, and how text from outside is quoted."""
 
 from ottla.errors.codes import ErrorCode, error_code
 from ottla.errors.exceptions import (
@@ -48,6 +48,7 @@ from ottla.errors.exceptions import (
     WrongCall,
     WrongProtocol,
 )
+from ottla.errors.quoting import Secrets, printable, quoted
 
 __all__ = [
     "AbortableError",
@@ -81,6 +82,7 @@ __all__ = [
     "ProtocolError",
     "RecordTooLarge",
     "RequestTimeout",
+    "Secrets",
     "SecurityRefused",
     "SerializationFailed",
     "SessionExpired",
@@ -97,4 +99,6 @@ __all__ = [
     "WrongCall",
     "WrongProtocol",
     "error_code",
+    "printable",
+    "quoted",
 ]

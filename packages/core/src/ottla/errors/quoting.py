@@ -1,0 +1,124 @@
+"""Text of other parties (brokers, identity servers, certificates) as it may stand in an error, a log or a terminal.
+
+What comes out is printable, on one line, at most 300 characters long, and has stars where one of our secrets stood.
+Everything from outside that is shown goes through `printable` or `quoted`; nothing else escapes or cuts such text.
+"""
+
+from __future__ import annotations
+
+import base64
+import unicodedata
+import urllib.parse
+import weakref
+from collections.abc import Collection, Iterator
+from typing import Final
+
+LONGEST: Final = 300
+"""Characters of one text from outside, escapes included."""
+
+STARS: Final = "***"
+"""What stands in the place of a secret, however long that is."""
+
+_READ: Final = 1 << 16
+"""Characters of a text that are read: a broker may send megabytes, and secrets are searched in all that is read."""
+
+_ENOUGH_FOR_BASE64: Final = 4
+"""Bytes of a secret from which on its base64 form is looked for: of fewer, the form is in ordinary words."""
+
+_MARKS_IN_A_ROW: Final = 3
+"""Combining characters above one letter: languages that are written need no more, and lines above are not covered."""
+
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that `str.isprintable` lets pass though nothing is seen of them."""
+
+_VARIATIONS: Final = frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+"""Variation selectors: invisible as well, and any number of them can carry a hidden text."""
+
+
+class Secrets:
+    """Texts that are shown as stars wherever text from outside is quoted, for as long as this object lives.
+
+    Keep it where the secret itself is kept. The values of a plugin's keys with `secret=True` are held by the
+    configuration; a plugin makes one of its own for a secret from elsewhere (a file, a callable, a token).
+    """
+
+    __slots__ = ("__weakref__", "_forms")
+
+    def __init__(self, *texts: str | bytes) -> None:
+        self._forms = _longest_first(form for text in texts for form in _forms(text))
+        _held[id(self)] = self
+
+    def __repr__(self) -> str:
+        return "Secrets()"
+
+
+_held: Final[weakref.WeakValueDictionary[int, Secrets]] = weakref.WeakValueDictionary()
+
+
+def quoted(text: str | bytes, *, secrets: Collection[str | bytes] = ()) -> str:
+    """Text from outside between quotation marks; *secrets* are hidden besides those that a `Secrets` holds."""
+    shown = printable(text, secrets=secrets)
+    return f'"{shown}"' if "'" in shown else f"'{shown}'"
+
+
+def printable(text: str | bytes, *, secrets: Collection[str | bytes] = (), limit: int = LONGEST) -> str:
+    """Text from outside on one line of at most *limit* characters: a name in a sentence, or a whole sentence.
+
+    Control and format characters (escape sequences, line breaks, bidirectional overrides, zero-width characters) and
+    surrogates are spelt out as in Python's literals.
+    """
+    read = text[:_READ]
+    known = read.decode("utf-8", "surrogateescape") if isinstance(read, bytes) else read
+    forms = _longest_first([*_forms_held(), *(form for secret in secrets for form in _forms(secret))])
+    for form in forms:
+        known = known.replace(form, STARS)
+    if len(text) > _READ and forms and len(known) < limit + len(forms[0]):
+        return STARS  # so full of secrets that the end of what was read may be the beginning of one more
+    shown = _escaped(known[: limit + 1])
+    return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+
+
+def _forms_held() -> Iterator[str]:
+    for reference in _held.valuerefs():
+        secrets = reference()
+        if secrets is not None:
+            yield from secrets._forms
+
+
+def _longest_first(forms: Iterator[str] | list[str]) -> tuple[str, ...]:
+    """A secret that is a part of another one must not leave the other's rest."""
+    return tuple(sorted(set(forms), key=len, reverse=True))
+
+
+def _forms(secret: str | bytes) -> Iterator[str]:
+    """A secret as it may be echoed: as it is, in a URL, in base64 at any of the three places, in hexadecimal digits."""
+    raw = secret if isinstance(secret, bytes) else secret.encode("utf-8", "surrogatepass")
+    text = raw.decode("utf-8", "surrogateescape")
+    if not text:
+        return
+    yield from (text, raw.decode("latin-1"), repr(text)[1:-1])
+    yield from (urllib.parse.quote(raw), urllib.parse.quote_plus(raw))
+    if len(raw) >= _ENOUGH_FOR_BASE64:
+        yield from (raw.hex(), raw.hex().upper())
+        for offset in range(3):
+            # Only the digits that the secret alone decides, whatever stands before and after it.
+            digits = base64.b64encode(bytes(offset) + raw).rstrip(b"=")
+            whole = digits[(8 * offset + 5) // 6 : 8 * (offset + len(raw)) // 6].decode()
+            yield from (whole, whole.replace("+", "-").replace("/", "_"))
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable() and text.isascii():
+        return text
+    parts: list[str] = []
+    marks = _MARKS_IN_A_ROW  # a mark that no letter carries would be drawn over what stands before the text
+    for character in text:
+        is_mark = unicodedata.category(character).startswith("M")
+        hidden = not character.isprintable() or character in _BLANK or character in _VARIATIONS
+        if hidden or (is_mark and marks >= _MARKS_IN_A_ROW):
+            parts.append(character.encode("unicode_escape").decode("ascii"))
+            marks = _MARKS_IN_A_ROW
+            continue
+        marks = marks + 1 if is_mark else 0 if character.isalnum() else _MARKS_IN_A_ROW
+        parts.append(character)
+    return "".join(parts)

@@ -1,0 +1,122 @@
+"""Text from outside, as errors, logs and terminals show it."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import unicodedata
+import urllib.parse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import Secrets, printable, quoted
+from ottla.errors.quoting import LONGEST
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "an ordinary sentence, with 'quotes' and back\\slashes",
+            "an ordinary sentence, with 'quotes' and back\\slashes",
+        ),
+        ("žluťoučký kůň, こんにちは, हिन्दी", "žluťoučký kůň, こんにちは, हिन्दी"),
+        ("\x1b[2J\x1b]0;title\x07", "\\x1b[2J\\x1b]0;title\\x07"),
+        ("one\ntwo\r\nthree\x85four\u2028five\u2029six", "one\\ntwo\\r\\nthree\\x85four\\u2028five\\u2029six"),
+        ("gpj.\u202eexe \u2066isolated\u2069", "gpj.\\u202eexe \\u2066isolated\\u2069"),
+        ("ze\u200bro wi\u200ddth\ufeff", "ze\\u200bro wi\\u200ddth\\ufeff"),
+        ("\xa0no-break\u3000wide\tspaces", "\\xa0no-break\\u3000wide\\tspaces"),
+        ("\ud800 alone", "\\ud800 alone"),
+        ("\ue000 private \U000e0041 tag", "\\ue000 private \\U000e0041 tag"),
+        ("\u0301 lone mark", "\\u0301 lone mark"),
+        ("e\u0301 and e" + "\u0301" * 5, "e\u0301 and e" + "\u0301" * 3 + "\\u0301" * 2),
+        ("blank\u3164\u2800\ufe0f", "blank\\u3164\\u2800\\ufe0f"),
+        (b"bytes \xc3\xa9 \xff\x00", "bytes é \\udcff\\x00"),
+        ("", ""),
+    ],
+)
+def test_what_a_terminal_would_obey_or_hide_is_spelt_out(text: str | bytes, shown: str) -> None:
+    assert shown == printable(text)
+
+
+@given(st.text() | st.binary())
+def test_whatever_is_given_becomes_one_printable_bounded_line(text: str | bytes) -> None:
+    shown = printable(text)
+    assert shown.isprintable()
+    assert len(shown) <= LONGEST
+    assert "Cf" not in set(map(unicodedata.category, shown))
+
+
+@pytest.mark.parametrize("text", ["x" * 301, "x" * 10**7, "\n" * 200, b"\xff" * 10**6, "\U000e0041" * 31])
+def test_a_long_text_is_cut_with_its_escapes_counted(text: str | bytes) -> None:
+    shown = printable(text)
+    assert len(shown) == LONGEST
+    assert shown.endswith("...")
+
+
+def test_a_text_of_just_three_hundred_characters_is_whole() -> None:
+    assert printable("x" * 300) == "x" * 300
+
+
+def test_quotation_marks_are_chosen_by_what_the_text_has() -> None:
+    assert quoted("it is") == "'it is'"
+    assert quoted("it's") == '"it\'s"'
+
+
+SECRET = "hunter2/SECRET+ä"
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        SECRET,
+        repr(SECRET),
+        SECRET.encode().decode("latin-1"),
+        urllib.parse.quote(SECRET),
+        urllib.parse.quote_plus(SECRET),
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.b64encode(b"\0u\0" + SECRET.encode()).decode(),
+        base64.b64encode(b"\0us\0" + SECRET.encode() + b"\1").decode(),
+        base64.urlsafe_b64encode(b"\0use\0" + SECRET.encode()).decode(),
+    ],
+)
+def test_an_echoed_secret_is_stars_in_each_form(echo: str) -> None:
+    shown = printable(f"wrong: {echo}!", secrets=(SECRET,))
+    assert "***" in shown
+    for length in range(8, len(echo)):
+        # At most the digits that its neighbours share with it are left.
+        assert not any(echo[at : at + length] in shown for at in range(len(echo) - length))
+
+
+def test_a_secret_is_stars_everywhere_while_its_holder_lives() -> None:
+    kept = Secrets("opensesame")
+    assert quoted("it was opensesame") == "'it was ***'"
+    assert "opensesame" not in repr(kept)
+    del kept
+    gc.collect()
+    assert quoted("it was opensesame") == "'it was opensesame'"
+
+
+def test_a_secret_within_a_longer_one_leaves_no_rest() -> None:
+    assert printable("opensesame42 opensesame", secrets=("opensesame", "opensesame42")) == "*** ***"
+
+
+def test_a_secret_at_the_end_of_what_is_shown_is_not_cut_in_two() -> None:
+    shown = printable("x" * 295 + "opensesame", secrets=("opensesame",))
+    assert shown == "x" * 295 + "***"
+    assert printable("opensesame" * 100_000, secrets=("opensesame",)).strip("*.") == ""
+
+
+def test_a_secret_at_the_end_of_what_is_read_is_not_cut_in_two() -> None:
+    long_secret = "s3cr3t-" * 200
+    assert "s3cr3t" not in printable(" " * 10 + long_secret * 60, secrets=(long_secret,))
+
+
+def test_an_empty_secret_hides_nothing() -> None:
+    kept = Secrets("", b"")
+    assert printable("a text", secrets=("",)) == "a text"
+    assert repr(kept) == "Secrets()"
