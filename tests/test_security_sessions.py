@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ottla import Delivery, Producer
+from ottla.network_client import logins
 from ottla_testkit.security import MECHANISMS
 from readback import read_back
 from secure_broker import SecureBroker, secure_broker
@@ -58,12 +59,23 @@ def connections(producer: Producer) -> list[int]:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_session_is_renewed_on_its_connection(short_sessions: SecureBroker, mechanism: str) -> None:
+def test_a_session_is_renewed_on_its_connection(
+    short_sessions: SecureBroker, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
     with Producer(short_sessions.sasl(mechanism, encrypted=mechanism == "SCRAM-SHA-512")) as producer:
         made = connections(producer)
         steadily(short_sessions, producer, seconds=SECONDS)
 
         assert sorted(made) == sorted(set(made))  # each broker once, the bootstrap server included
+
+
+def test_a_short_session_is_followed_by_a_new_connection_and_loses_nothing(short_sessions: SecureBroker) -> None:
+    with Producer(short_sessions.sasl("SCRAM-SHA-256", encrypted=True)) as producer:
+        made = connections(producer)
+        steadily(short_sessions, producer, seconds=SECONDS)
+
+        assert len(made) >= 3
 
 
 def test_tokens_are_renewed_under_load(short_sessions: SecureBroker) -> None:

@@ -187,3 +187,22 @@ def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
         for answer in (data, b"v=" + data, b"r=" + NONCE.encode() + b",s=" + data):
             with contextlib.suppress(AuthenticationFailed):
                 assert not exchange.challenge(answer).done
+
+
+@pytest.mark.parametrize("iterations", [4096, 16_384, 500_000])
+def test_the_iterations_of_kafkas_brokers_and_many_more_are_taken(iterations: int) -> None:
+    final = started().challenge(f"r={RFC_7677['clientNonce']}x,s=QSXCR+Q6sek8bf92,i={iterations}".encode())
+
+    assert final.reply is not None
+
+
+def test_a_broker_that_asks_for_more_than_a_second_of_work_is_refused() -> None:
+    told = refusal(started(), f"r={RFC_7677['clientNonce']}x,s=QSXCR+Q6sek8bf92,i=500001".encode())
+
+    assert "'500001' iterations are not between 4096 and 500000" in told
+    assert "more would keep us busy" in told
+
+
+@pytest.mark.parametrize("name", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_the_hashing_of_scram_is_not_done_by_the_io_thread(name: str) -> None:
+    assert mechanism(name, ALICE).blocking

@@ -687,7 +687,7 @@ def test_a_session_that_nobody_uses_is_left_alone() -> None:
 
 @pytest.mark.rule("security.session.lossless")
 def test_renewing_under_load_loses_nothing_and_connects_no_further_time() -> None:
-    machine = secured(login={"lifetime": 3.0}, linger=0.0)
+    machine = secured(login={"lifetime": 12.0}, linger=0.0)
     learn(machine)
     delivered(machine, b"first")
     connects = machine.network.connects
@@ -695,7 +695,7 @@ def test_renewing_under_load_loses_nothing_and_connects_no_further_time() -> Non
     deliveries = []
     for value in values:
         deliveries.append(machine.send(value))
-        pass_time(machine, 0.015)
+        pass_time(machine, 0.06)
     machine.settle()
 
     assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
@@ -761,6 +761,88 @@ def test_a_session_is_renewed_between_85_and_95_percent_of_its_time_by_chance() 
     assert 940.0 < max(drawn) <= 950.0
     assert authentication.renewal_after(0.0) == float("inf")
     assert authentication.renewal_after(0.001) == LEAST_SESSION
+
+
+@pytest.mark.rule("security.session.short")
+def test_records_of_short_sessions_arrive_once_and_in_order_on_new_connections() -> None:
+    machine = secured(login={"lifetime": 3.0}, linger=0.0)
+    learn(machine)
+    delivered(machine, b"first")
+    connects = machine.network.connects
+    values = [b"%d" % number for number in range(2000)]
+    deliveries = []
+    for value in values:
+        deliveries.append(machine.send(value))
+        pass_time(machine, 0.015)
+    machine.settle()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
+    assert machine.log()[1:] == values
+    assert machine.network.connects - connects >= 5
+    assert login_of(machine).asked.count(("SaslHandshake", 1)) == machine.network.connects
+
+
+@pytest.mark.rule("security.session.short")
+@pytest.mark.parametrize("lifetime", [0.001, 0.5, 5.0, 9.999])
+def test_sessions_of_a_millisecond_make_no_loop_of_logins(lifetime: float) -> None:
+    machine = secured(login={"lifetime": lifetime}, linger=0.0)
+    machine.cluster.brokers[1].converse = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
+    learn(machine)
+    login = login_of(machine)
+    before = login.logins
+    deliveries = []
+    for number in range(600):
+        deliveries.append(machine.send(b"%d" % number))
+        pass_time(machine, 0.1)
+    machine.settle()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * 600
+    assert login.logins - before <= 60.0 / 0.8 + 5  # a minute at reconnect.backoff.max.ms, 20 % of which is chance
+    assert login.asked.count(("SaslHandshake", 1)) == machine.network.connects
+
+
+@pytest.mark.rule("security.session.short")
+def test_a_long_session_ends_the_backoff_of_short_ones() -> None:
+    machine = secured(login={"lifetime": 2.0}, linger=0.0)
+    learn(machine)
+    for _ in range(20):
+        delivered(machine, b"x")
+        pass_time(machine, 1.0)
+    connection = machine.client._connections[1]
+    assert connection.attempts >= 3
+
+    login_of(machine).lifetime = 60.0
+    pass_time(machine, 2.0)
+    delivered(machine, b"y")
+
+    assert connection.attempts == 0
+
+
+@pytest.mark.rule("security.session.short")
+def test_a_short_session_waits_for_its_unconfirmed_records(caplog: pytest.LogCaptureFixture) -> None:
+    machine = secured(login={"lifetime": 2.0}, linger=0.0, acks=0)
+    learn(machine)
+    for number in range(200):
+        machine.send(b"%d" % number)
+        pass_time(machine, 0.05)
+    machine.settle()
+
+    assert machine.log() == [b"%d" % number for number in range(200)]
+    assert machine.network.connects > 5
+    assert "may be lost" not in caplog.text
+
+
+def test_short_sessions_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    machine = secured(login={"lifetime": 2.0}, linger=0.0)
+    learn(machine)
+    for _ in range(20):
+        delivered(machine, b"x")
+        pass_time(machine, 1.0)
+
+    lines = [record.getMessage() for record in caplog.records if "ends sessions after" in record.getMessage()]
+    assert len(lines) == 1
+    assert "ends sessions after 2.000 s" in lines[0]
+    assert "connections.max.reauth.ms" in lines[0]
 
 
 def test_a_lifetime_of_next_to_nothing_leaves_time_for_requests() -> None:

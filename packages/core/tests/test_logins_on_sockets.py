@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import traceback
 
 import pytest
@@ -14,7 +15,8 @@ from ottla import Producer, check_config
 from ottla.errors import AuthenticationFailed, ConfigError, MechanismNotEnabled, OttlaError, PluginBroken
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Mechanism, PluginConfig, Step
-from ottla_testkit.simulation import SimulatedLogin
+from ottla.network_client import logins
+from ottla_testkit.simulation import Session, SimulatedLogin
 
 __all__ = ["stranger_installed"]
 
@@ -119,7 +121,8 @@ def test_several_who_wait_are_all_told() -> None:
 
 
 @pytest.mark.rule("security.session.lossless")
-def test_sessions_end_and_begin_again_under_load_on_the_same_connections() -> None:
+def test_sessions_end_and_begin_again_under_load_on_the_same_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "SHORT_SESSION", 1.0)  # so that two seconds are a long one
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=2.0))
     values = [b"%d" % number for number in range(20_000)]
     with broker.serving() as servers, Producer(settings(servers)) as producer:
@@ -136,6 +139,27 @@ def test_sessions_end_and_begin_again_under_load_on_the_same_connections() -> No
     assert broker.connections == connections
     log = [record.value for record in broker.broker.cluster.topics["t"].log[0]]
     assert log == [b"first", *values[:500] * (len(deliveries) // 500)]
+
+
+@pytest.mark.rule("security.session.short")
+def test_a_broker_whose_sessions_last_a_millisecond_is_asked_seldom() -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=0.001))
+    login = broker.broker.login
+    assert login is not None
+    converse = broker.broker.converse
+
+    def kind(session: Session, frame: bytes, now: float) -> bytes | None:
+        session.ends_at = float("inf")  # it says that sessions end, and does not end them
+        return converse(session, frame, now)
+
+    broker.broker.converse = kind  # type: ignore[method-assign]
+    with broker.serving() as servers, Producer(settings(servers)) as producer:
+        producer.send("t", b"first").result(PATIENT)
+        before, end = login.logins, time.monotonic() + 3.0
+        while time.monotonic() < end:
+            producer.send("t", b"x").result(PATIENT)
+
+    assert login.logins - before <= 10
 
 
 # Secrets

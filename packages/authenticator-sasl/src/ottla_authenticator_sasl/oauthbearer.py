@@ -8,6 +8,7 @@ from ottla.errors import AuthenticationFailed
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.bearer_token import Token
+from ottla_authenticator_sasl.cleartext import CLEARTEXT_KEYS, warn_of_cleartext
 from ottla_authenticator_sasl.quoting import quoted
 from ottla_authenticator_sasl.token_choice import TokenChoice, Tokens, token_choice
 from ottla_authenticator_sasl.token_keys import NAME, OAUTH_KEYS
@@ -77,11 +78,13 @@ class OAuthBearerExchange:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Where tokens come from, and when they are renewed."""
-    return OAUTH_KEYS
+    """Where tokens come from, when they are renewed, and whether they may be sent without encryption."""
+    return (*OAUTH_KEYS, *CLEARTEXT_KEYS)
 
 
 @hookimpl
 def ottla_authenticator(config: PluginConfig) -> Mechanism:
     """The mechanism named `OAUTHBEARER`."""
-    return OAuthBearerMechanism(token_choice(config))
+    choice = token_choice(config)
+    warn_of_cleartext(config, mechanism=NAME, sent="the token")
+    return OAuthBearerMechanism(choice)

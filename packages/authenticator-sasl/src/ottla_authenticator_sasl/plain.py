@@ -8,6 +8,7 @@ from typing import Final
 from ottla.errors import AuthenticationFailed
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
+from ottla_authenticator_sasl.cleartext import CLEARTEXT_KEYS, warn_of_cleartext
 from ottla_authenticator_sasl.login import LOGIN_KEYS, Login, login
 
 ottla_conformance = "ottla_authenticator_sasl.conformance:PlainConformance"
@@ -50,11 +51,13 @@ class PlainExchange:
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """Name and password."""
-    return LOGIN_KEYS
+    """Name and password, and whether they may be sent without encryption."""
+    return (*LOGIN_KEYS, *CLEARTEXT_KEYS)
 
 
 @hookimpl
 def ottla_authenticator(config: PluginConfig) -> Mechanism:
     """The mechanism named `PLAIN`."""
-    return PlainMechanism(login(config, mechanism=NAME, module="PlainLoginModule"))
+    found = login(config, mechanism=NAME, module="PlainLoginModule")
+    warn_of_cleartext(config, mechanism=NAME, sent="user name and password")
+    return PlainMechanism(found)

@@ -3,8 +3,19 @@
 The exchange itself is imported by the first login: a producer without one does not make its messages.
 """
 
-from ottla.authentication.authentication import Authentication, Thinking
+from ottla.authentication.authentication import SHORT_SESSION, Authentication, Thinking
 from ottla.authentication.helper import Helper, Thought
 from ottla.authentication.moves import Ask, LoggedIn, Move, Think, Token
 
-__all__ = ["Ask", "Authentication", "Helper", "LoggedIn", "Move", "Think", "Thinking", "Thought", "Token"]
+__all__ = [
+    "SHORT_SESSION",
+    "Ask",
+    "Authentication",
+    "Helper",
+    "LoggedIn",
+    "Move",
+    "Think",
+    "Thinking",
+    "Thought",
+    "Token",
+]

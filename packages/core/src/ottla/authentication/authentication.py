@@ -21,6 +21,11 @@ _chance = SystemRandom()
 RENEWED_AFTER: Final = (0.85, 0.95)
 """Of a session's time, by chance: connections that were made together do not log in together."""
 
+SHORT_SESSION: Final = 10.0
+"""Seconds: a shorter session is not renewed on its connection, but followed by a new connection after the backoff.
+
+What a broker says would otherwise decide how often we log in: sessions of 1 ms were ten logins in a second."""
+
 LEAST_SESSION: Final = 0.1
 """Seconds between two logins, whatever a broker says: there must be time for a request."""
 

@@ -227,11 +227,13 @@ class NetworkClient:
         """
         unconfirmed = [connection for connection in self._connections if connection.unconfirmed is not None]
         for connection in unconfirmed:
-            if connection.asked_to_confirm or not self.takes(connection, now):
-                continue
-            connection.asked_to_confirm = True
-            self._transmit(connection, api_versions_request(), 0, now)  # a version that every broker takes
+            if not connection.asked_to_confirm and self.takes(connection, now):
+                self._ask_to_confirm(connection, now)
         return bool(unconfirmed)
+
+    def _ask_to_confirm(self, connection: Connection, now: float) -> None:
+        connection.asked_to_confirm = True
+        self._transmit(connection, api_versions_request(), 0, now)  # a version that every broker takes
 
     def wakeup(self) -> None:
         """End a `poll` that waits. For any thread."""
@@ -329,15 +331,17 @@ class NetworkClient:
         unanswered = connection.lost()
         if isinstance(error, ConnectionRetired):
             logger.debug("%s: %s", self._client_id, told(connection, error))
+            if connection.short_sessions:
+                connection.retry_at = now + self._reconnect_backoff.delay(connection.attempts)
         elif harmless:
             self._log.ended(connection, error, now)
-            connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
+            connection.retry_at = now + self._reconnect_backoff.delay(connection.attempts)
             connection.last_failure = error
             self._metadata.request_update()  # perhaps the broker is shutting down, and others lead now
         else:
             logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
             self._log.failed(connection, self._with_remedy(connection, error), now)
-            connection.retry_at = now + self._reconnect_backoff.delay(connection.failures)
+            connection.retry_at = now + self._reconnect_backoff.delay(connection.attempts)
             connection.failures += 1
             connection.last_failure = error
             self._metadata.note(error)
@@ -418,7 +422,7 @@ class NetworkClient:
     def takes(self, connection: Connection, now: float) -> bool:
         """Whether a connection takes a request now; it is begun where there is none.
 
-        A session that is almost over is renewed first.
+        A session that is almost over is renewed first, a short one by a new connection.
         """
         if connection.may_connect(now):
             self._connect(connection, now)
@@ -426,6 +430,9 @@ class NetworkClient:
             return False
         if self._logins is None or now < connection.renew_at:
             return True
+        if connection.short_sessions:
+            self._end_short_session(connection, now)
+            return False
         connection.stage = Stage.RENEWING
         if connection.awaits_earlier_answers:
             connection.setup_deadline = float("inf")  # begins with the last of these answers
@@ -433,6 +440,13 @@ class NetworkClient:
             connection.setup_deadline = now + self._setup_backoff.delay(0)
         self._logins.begin(connection, now)
         return False
+
+    def _end_short_session(self, connection: Connection, now: float) -> None:
+        """Close the connection once all that was sent on it is answered; the next one waits for its backoff."""
+        if connection.unconfirmed is not None and not connection.asked_to_confirm:
+            self._ask_to_confirm(connection, now)
+        elif not connection.awaits_answers:
+            self.drop(connection, ConnectionRetired(f"the short session at {connection.broker} is almost over"))
 
     def _transmit(
         self,
@@ -610,6 +624,8 @@ class NetworkClient:
         connection.addresses = ()
         logger.debug("%s: %s is ready", self._client_id, connection.broker)
         self._log.ready(connection, now)
+        if connection.short_sessions > 1:  # a single one may be the end of a token's lifetime
+            self._log.short_session(connection, now)
 
     def _note_lost(self, now: float) -> None:
         for node, error in self._selector.disconnected.items():

@@ -67,6 +67,7 @@ class Connection:
     login: Login | None = None
     renew_at: float = float("inf")
     session_ends_at: float = float("inf")
+    short_sessions: int = 0  # in a row, each too short to be renewed on its connection
     throttled_until: float = float("-inf")
     writing: bool = False
     closing: bool = False
@@ -82,6 +83,11 @@ class Connection:
     def may_connect(self, now: float) -> bool:
         """Whether a new try is allowed now."""
         return self.stage is Stage.DISCONNECTED and now >= self.retry_at
+
+    @property
+    def attempts(self) -> int:
+        """How many new connections were needed lately, which decides the backoff; a short session counts as well."""
+        return max(self.failures, self.short_sessions - 1)
 
     @property
     def setting_up(self) -> bool:

@@ -29,6 +29,7 @@ class ConnectionLog:
         self._client_id = client_id
         self._outages: Outages[Broker, _Reason] = Outages()
         self._ended_at: dict[Broker, float] = {}  # connections that ended quietly, and are not made again yet
+        self._short_sessions_logged = False
         self.active = False
         """Whether any cannot be reached, or is left to log."""
 
@@ -55,6 +56,20 @@ class ConnectionLog:
         ended_at = self._ended_at.pop(connection.broker, None)
         if ended_at is not None:
             logger.info("%s: %s is connected again, after %.1f s", self._client_id, connection.broker, now - ended_at)
+
+    def short_session(self, connection: Connection, now: float) -> None:
+        """Warn once of sessions that end so soon that each takes a connection of its own."""
+        if self._short_sessions_logged:
+            return
+        self._short_sessions_logged = True
+        logger.warning(
+            "%s: %s ends sessions after %.3f s; one shorter than 10 s is followed by a new connection, with "
+            "reconnect.backoff.ms up to reconnect.backoff.max.ms in between; raise connections.max.reauth.ms of the "
+            "broker, or the lifetime of the tokens",
+            self._client_id,
+            connection.broker,
+            connection.session_ends_at - now,
+        )
 
     def answered(self, connection: Connection, now: float) -> None:
         """Note that a broker answers requests."""

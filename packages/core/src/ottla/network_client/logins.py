@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol, assert_never
 
-from ottla.authentication import Ask, Authentication, LoggedIn, Move, Think, Token, refusals
+from ottla.authentication import SHORT_SESSION, Ask, Authentication, LoggedIn, Move, Think, Token, refusals
 from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, OttlaError, UnsupportedVersion
 from ottla.network_client.connection import Connection, Login, Stage
 from ottla.network_client.request import Reader
@@ -115,6 +115,7 @@ class Logins:
 
     def _end(self, connection: Connection, session: float, now: float) -> None:
         connection.login = None
+        connection.short_sessions = connection.short_sessions + 1 if 0 < session < SHORT_SESSION else 0
         connection.renew_at = now + self._authentication.renewal_after(session)
         connection.session_ends_at = now + session if session > 0 else float("inf")
         self._transport.admit(connection, now)

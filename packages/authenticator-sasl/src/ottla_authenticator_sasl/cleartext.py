@@ -1,0 +1,48 @@
+"""A warning for credentials that everything between us and the broker can read."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from ottla.interfaces import ConfigKey, PluginConfig
+
+_log = logging.getLogger(__name__)
+
+ALLOWED: Final = "sasl.allow.cleartext.credentials"
+PROTOCOL: Final = "security.protocol"
+
+_warned: set[str] = set()
+"""The mechanisms that this process was warned of: one line each, however many producers it makes."""
+
+
+def _boolean(raw: Any) -> bool:
+    word = str(raw).strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("it must be true or false")
+    return word == "true"
+
+
+CLEARTEXT_KEYS: Final = (
+    ConfigKey(
+        name=ALLOWED,
+        type=_boolean,
+        default=False,
+        meaning="true: no warning when SASL_PLAINTEXT sends a password or token without encryption",
+    ),
+    ConfigKey(name=PROTOCOL, type=str, default="PLAINTEXT", meaning="whether connections are encrypted"),
+)
+
+
+def warn_of_cleartext(config: PluginConfig, *, mechanism: str, sent: str) -> None:
+    """Warn once in a process and for a mechanism, unless the key says that it is meant."""
+    unencrypted = config[PROTOCOL].strip().upper() == "SASL_PLAINTEXT"
+    if not unencrypted or config[ALLOWED] or mechanism in _warned:
+        return
+    _warned.add(mechanism)
+    _log.warning(
+        "sasl.mechanism=%s over security.protocol=SASL_PLAINTEXT: %s can be read by everything between this program "
+        "and the brokers; use SASL_SSL, or set sasl.allow.cleartext.credentials=true if the network is trusted",
+        mechanism,
+        sent,
+    )
