@@ -8,11 +8,11 @@ from typing import Final, TypeAlias
 
 from ottla.config.value_types import ValueType, items
 from ottla.config.values import HIDDEN, brief
+from ottla.hosts import illegal
 
 Address: TypeAlias = tuple[str, int]
 
 _CREDENTIALS: Final = re.compile(r"[^/@\s]*@")
-_HOST: Final = re.compile(r"[^\s/@\[\]:?#]+")
 _PORTS: Final = range(1, 65536)
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _PROTOCOL: Final = re.compile(r"(?i)(sasl_)?(plaintext|ssl)")
@@ -61,9 +61,11 @@ def _host(host: str, shown: str) -> str:
             ipaddress.IPv6Address(host[1:-1])
         except ValueError:
             raise ValueError(f"{shown} has no valid IPv6 address in its brackets") from None
+        if reason := illegal(host[1:-1]):  # a zone may be anything by Python's rules
+            raise ValueError(f"{shown} has no valid host: {reason}; write host:port")
         return host[1:-1]
     if ":" in host:
         raise ValueError(f"{shown} has more than one colon; write an IPv6 address in brackets, [::1]:9092")
-    if not _HOST.fullmatch(host):
-        raise ValueError(f"{shown} has no valid host; write host:port")
+    if reason := illegal(host) or ("it has a zone" if "%" in host else None):
+        raise ValueError(f"{shown} has no valid host: {reason}; write host:port")
     return host

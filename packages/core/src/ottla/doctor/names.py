@@ -13,7 +13,8 @@ import attrs
 
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
-from ottla.errors import NameResolutionFailed
+from ottla.errors import NameResolutionFailed, quoted
+from ottla.hosts import illegal
 from ottla.interfaces import Transport
 from ottla.selectable import Address
 from ottla.selector.resolver import Resolver
@@ -59,6 +60,8 @@ def look_up(
     wanted = list(dict.fromkeys(servers))
     found: dict[Server, Lookup] = {}
     for server in wanted:
+        if illegal(server.host):
+            continue  # the resolver has the words for it
         try:
             targets = transport.targets(server.host, server.port)
         except Exception as cause:  # of a plugin, perhaps somebody else's
@@ -109,6 +112,6 @@ def _answer(resolver: Resolver, server: Server, *, canonical: bool, setting: str
     except NameResolutionFailed as error:
         reason = getattr(error.__cause__, "strerror", None) or error.__cause__
         return Trouble(
-            f"the name {server.host!r} has no address here ({reason})",
+            f"the name {quoted(server.host)} has no address here ({reason})",
             f"correct the name in {setting}, or make it known to this machine's DNS",
         )

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from ottla.errors import NameResolutionFailed
+from ottla.errors import NameResolutionFailed, printable, quoted
+from ottla.hosts import illegal
 from ottla.interfaces import Target
 from ottla.selectable import Address
 
@@ -39,6 +40,7 @@ class Resolver:
         *canonical* gives each address its own name in place of *host* (`resolve_canonical_bootstrap_servers_only`).
         Raises NameResolutionFailed.
         """
+        refuse_illegal(host)
         if port not in _PORTS:  # the system would take it modulo 65536
             raise _unresolved(host, ValueError(f"there is no port {port}"))
         if not canonical and (found := _in_digits(host, port)):
@@ -67,6 +69,12 @@ class Resolver:
         self._wake()
 
 
+def refuse_illegal(host: str) -> None:
+    """Raise NameResolutionFailed for what no host can be called, be it from a broker or from a name server."""
+    if reason := illegal(host):
+        raise _unresolved(host, ValueError(reason))
+
+
 def _in_digits(host: str, port: int) -> Sequence[Address]:
     """The address itself, if that is what *host* is."""
     try:
@@ -87,12 +95,15 @@ def _look_up(host: str, port: int, canonical: bool) -> _Found:
 
 def _canonical_name(target: Target) -> str:
     name, _service = socket.getnameinfo(target.sockaddr, socket.NI_NUMERICSERV)
+    if reason := illegal(name):
+        raise ValueError(f"its canonical name is {quoted(name)}: {reason}")
     return name
 
 
 def _unresolved(host: str, cause: Exception) -> NameResolutionFailed:
     error = NameResolutionFailed(
-        f"the name {host!r} has no address: {cause}; check bootstrap.servers and the brokers' advertised.listeners",
+        f"the name {quoted(host)} has no address: {printable(str(cause))}; check bootstrap.servers and the brokers' "
+        "advertised.listeners",
         final=isinstance(cause, ValueError) or getattr(cause, "errno", None) in _NO_SUCH_NAME,
     )
     error.__cause__ = cause

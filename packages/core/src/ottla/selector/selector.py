@@ -22,7 +22,7 @@ from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.open_files import remedy
 from ottla.selectable import Address
 from ottla.selector.channel import Channel
-from ottla.selector.resolver import Resolver
+from ottla.selector.resolver import Resolver, refuse_illegal
 from ottla.selector.watch import Watch
 
 logger = logging.getLogger(__name__)
@@ -97,6 +97,7 @@ class Selector:
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
         """The transport's own targets, else the addresses of the name, which take a moment: None until then."""
+        refuse_illegal(host)  # before a proxy gets it
         try:
             targets = self._transport.targets(host, port)
         except NetworkError:
