@@ -75,8 +75,8 @@ def test_the_years_of_both_kinds_of_time_are_read(year: int) -> None:
     assert Certificate.read(made([], begin=end - timedelta(days=1), end=end)).not_after == end
 
 
-def test_without_alternative_names_the_common_name_is_the_host() -> None:
-    assert Certificate.read(made([(NameOID.COMMON_NAME, "kafka")])).names == ("kafka",)
+def test_a_common_name_is_no_name_of_a_host() -> None:
+    assert Certificate.read(made([(NameOID.COMMON_NAME, "kafka")])).names == ()
     assert Certificate.read(made([(NameOID.COMMON_NAME, "kafka")], names=[x509.DNSName("other")])).names == ("other",)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Self
@@ -46,7 +47,7 @@ _TIMES: Final[Mapping[int, int]] = {0x17: 2, 0x18: 4}
 
 @attrs.frozen(kw_only=True)
 class Certificate:
-    """The readable part of an X.509 certificate. `names` are those of hosts that it is for."""
+    """The readable part of an X.509 certificate. `names` are those of hosts that it is for: its subjectAltName's."""
 
     subject: str
     issuer: str
@@ -74,15 +75,13 @@ class Certificate:
             del fields[0]
         _serial, _algorithm, issuer, validity, subject, *rest = fields
         not_before, not_after = map(_time, elements(inside(validity, SEQUENCE)))
-        whose = list(_attributes(inside(subject, SEQUENCE)))
-        names = [name for field in rest if field.tag == _EXTENSIONS for name in _names(field.content)]
+        names = (name for field in rest if field.tag == _EXTENSIONS for name in _names(field.content))
         return cls(
-            subject=_written(whose),
+            subject=_written(list(_attributes(inside(subject, SEQUENCE)))),
             issuer=_written(list(_attributes(inside(issuer, SEQUENCE)))),
             not_before=not_before,
             not_after=not_after,
-            # A certificate without alternative names is for the host in its common name.
-            names=tuple(names or [value for kind, value in whose if kind == "CN"])[:_MOST_NAMES],
+            names=tuple(itertools.islice(names, _MOST_NAMES)),
             fingerprint=hashlib.sha256(der).hexdigest(),
         )
 

@@ -74,6 +74,8 @@ def _noting(problems: list[str]) -> Iterator[None]:
 def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.check_host_names
+    # RFC 9525: only subjectAltName names the hosts of a certificate. OpenSSL would fall back to its common name.
+    context.hostname_checks_common_name = False
     context.minimum_version, context.maximum_version = settings.lowest, settings.highest
     context.options |= ssl.OP_NO_RENEGOTIATION
     # As in Java, whatever stands in a trust store is trusted, be it no root or a broker's own certificate.

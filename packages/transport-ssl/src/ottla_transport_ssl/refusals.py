@@ -127,10 +127,17 @@ def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsF
 
 
 def _other_name(meeting: Meeting) -> HostnameMismatch:
-    names = [name for certificate in meeting.certificates[:1] for name in certificate.names]
+    shown = meeting.certificates[:1]
+    names = [name for certificate in shown for name in certificate.names]
+    if names:
+        what = f"a certificate for other names: {', '.join(names)}"
+        remedy = "use one of them in bootstrap.servers and advertised.listeners, or have one issued for this name"
+    else:
+        whose = f" ({shown[0].subject!r})" if shown else ""
+        what = f"a certificate without subjectAltName of a host{whose}, and a common name does not count (RFC 9525)"
+        remedy = "have one issued with this name or address as subjectAltName"
     return HostnameMismatch(
-        f"{meeting.peer} shows a certificate for other names: {', '.join(names) or 'none at all'}; use one of them in "
-        "bootstrap.servers and advertised.listeners, or have one issued for this name "
+        f"{meeting.peer} shows {what}; {remedy} "
         "(an empty ssl.endpoint.identification.algorithm takes any name, and anybody's broker)"
     )
 
