@@ -17,14 +17,18 @@ from ottla import Producer
 from ottla.errors import (
     AuthenticationFailed,
     CertificateExpired,
+    CertificateRevokedError,
     CertificateUntrusted,
     ClientCertificateRequired,
     HostnameMismatch,
     MechanismNotEnabled,
     OttlaError,
+    RevocationUnknownError,
+    TlsFailed,
     TopicUnavailable,
     WrongProtocol,
 )
+from ottla_testkit.certificates import Certificates
 from secure_broker import PASSWORD, SecureBroker
 
 pytestmark = pytest.mark.kafka
@@ -59,7 +63,7 @@ def _told(error: BaseException) -> bool:
 
 
 def _tls(error: BaseException) -> bool:
-    return isinstance(error, CertificateUntrusted | CertificateExpired | HostnameMismatch | ClientCertificateRequired)
+    return isinstance(error, TlsFailed)
 
 
 def expect(settings: dict[str, Any], kind: type[BaseException], *words: str) -> None:
@@ -93,6 +97,44 @@ def test_a_broker_with_a_certificate_for_another_host(secure: SecureBroker) -> N
 
 def test_a_broker_whose_certificate_has_expired(secure: SecureBroker) -> None:
     expect(secure.tls("EXPIRED"), CertificateExpired)
+
+
+def test_a_broker_whose_certificate_was_revoked(secure: SecureBroker) -> None:
+    certificates = secure.security.certificates
+    revoked = certificates.revocation_list("revoked", certificates.alice, certificates.broker)
+
+    expect(
+        secure.tls() | {"ssl.crl.location": str(revoked)},
+        CertificateRevokedError,
+        "was revoked by its issuer",
+        f"ssl.crl.location={revoked}",
+    )
+
+
+def test_a_broker_whose_issuers_revocation_list_has_expired(secure: SecureBroker) -> None:
+    old = secure.security.certificates.revocation_list("old", days_left=-1)
+
+    expect(
+        secure.tls() | {"ssl.crl.location": str(old)},
+        RevocationUnknownError,
+        "ended on",
+        "download the issuer's newest list",
+    )
+
+
+def test_a_broker_whose_issuer_has_no_revocation_list(secure: SecureBroker) -> None:
+    other = Certificates(secure.security.folder / "others").revocation_list("theirs")
+
+    expect(secure.tls() | {"ssl.crl.location": str(other)}, RevocationUnknownError, "ssl.crl.location")
+
+
+def test_a_broker_whose_certificate_was_not_revoked(secure: SecureBroker) -> None:
+    certificates = secure.security.certificates
+    lists = certificates.revocation_list("others", certificates.alice)
+    secure.kafka.create_topic("not-revoked")
+
+    with Producer(secure.tls() | {"ssl.crl.location": str(lists)}) as producer:
+        assert producer.send("not-revoked", b"value").result(HANG_GUARD_S).offset == 0
 
 
 def test_a_broker_that_wants_a_certificate_of_ours(secure: SecureBroker) -> None:

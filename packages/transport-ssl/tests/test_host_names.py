@@ -54,7 +54,7 @@ def test_an_alternative_name_is_the_brokers_name(meet: Meet, host: str, name: st
 
 
 @pytest.mark.parametrize("host", ["kafka.example.com", "10.0.0.1", "::1"])
-def test_a_common_name_is_nobodys_host(meet: Meet, host: str) -> None:
+def test_a_common_name_is_no_hosts_name(meet: Meet, host: str) -> None:
     with pytest.raises(HostnameMismatch) as caught:
         meet(host, common_name=host)
 

@@ -30,9 +30,10 @@ def test_it_is_found_by_the_name_that_security_protocol_picks() -> None:
     assert plugin.config_keys() == tuple(KEYS)
 
 
-def test_every_key_that_java_s_producer_has_is_declared() -> None:
+def test_every_key_of_javas_producer_is_declared_and_librdkafkas_for_crls() -> None:
     assert sorted(key.name for key in KEYS) == [
         "ssl.cipher.suites",
+        "ssl.crl.location",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
         "ssl.engine.factory.class",
@@ -68,6 +69,7 @@ def test_those_that_java_calls_passwords_are_secret() -> None:
 def test_by_default_it_is_strict_and_trusts_the_system() -> None:
     assert settings({}) == TlsSettings(
         trust=None,
+        revocation=None,
         identity=None,
         check_host_names=True,
         lowest=ssl.TLSVersion.TLSv1_2,

@@ -39,6 +39,29 @@ class Certificates:
         """A file with a new key and certificate of a client, in place of the one that it had."""
         return self._issue(name, common_name=name)
 
+    def revocation_list(self, name: str, *revoked: Path, days_left: int = 1) -> Path:
+        """A file with our authority's list of these certificates (CRL), which is good for so many days more."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+
+        now = datetime.datetime.now(datetime.UTC)
+        ends = now + datetime.timedelta(days=days_left)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(x509.load_pem_x509_certificate(self._ours.cert_pem.bytes()).subject)
+            .last_update(min(now, ends) - datetime.timedelta(days=1))
+            .next_update(ends)
+        )
+        for file in revoked:
+            serial_number = x509.load_pem_x509_certificate(file.read_bytes()).serial_number
+            entry = x509.RevokedCertificateBuilder().serial_number(serial_number).revocation_date(now).build()
+            builder = builder.add_revoked_certificate(entry)
+        key = serialization.load_pem_private_key(self._ours.private_key_pem.bytes(), password=None)
+        made = builder.sign(key, hashes.SHA256())  # type: ignore[arg-type]  # trustme's keys sign
+        path = self._folder / f"{name}.crl"
+        path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        return path
+
     def _issue(
         self,
         file: str,

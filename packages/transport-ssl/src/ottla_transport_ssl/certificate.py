@@ -41,7 +41,7 @@ _ATTRIBUTES: Final[Mapping[bytes, str]] = {
 _ENCODINGS: Final[Mapping[int, str]] = {0x0C: "utf-8", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
 """Of the string types; the others are read as Latin-1, which contains them all."""
 
-_TIMES: Final[Mapping[int, int]] = {0x17: 2, 0x18: 4}
+TIMES: Final[Mapping[int, int]] = {0x17: 2, 0x18: 4}
 """UTCTime and GeneralizedTime, and how many digits their years have."""
 
 
@@ -74,11 +74,11 @@ class Certificate:
         if fields[0].tag == _VERSION:
             del fields[0]
         _serial, _algorithm, issuer, validity, subject, *rest = fields
-        not_before, not_after = map(_time, elements(inside(validity, SEQUENCE)))
+        not_before, not_after = map(moment, elements(inside(validity, SEQUENCE)))
         names = (name for field in rest if field.tag == _EXTENSIONS for name in _names(field.content))
         return cls(
-            subject=_written(list(_attributes(inside(subject, SEQUENCE)))),
-            issuer=_written(list(_attributes(inside(issuer, SEQUENCE)))),
+            subject=distinguished_name(subject),
+            issuer=distinguished_name(issuer),
             not_before=not_before,
             not_after=not_after,
             names=tuple(itertools.islice(names, _MOST_NAMES)),
@@ -99,8 +99,9 @@ def _attributes(content: bytes) -> Iterator[tuple[str, str]]:
             yield _ATTRIBUTES.get(inside(kind, OBJECT), "?"), _text(value)
 
 
-def _written(attributes: Sequence[tuple[str, str]]) -> str:
+def distinguished_name(element: Element) -> str:
     """As RFC 4514 and Java write it: the most particular first."""
+    attributes = list(_attributes(inside(element, SEQUENCE)))
     return ", ".join(f"{kind}={value}" for kind, value in reversed(attributes[-_MOST_NAMES:]))
 
 
@@ -120,9 +121,10 @@ def _text(element: Element) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text[:_LONGEST_NAME])
 
 
-def _time(element: Element) -> datetime:
+def moment(element: Element) -> datetime:
+    """A UTCTime or a GeneralizedTime."""
     digits = element.content.decode("ascii")
-    year = _TIMES.get(element.tag)
+    year = TIMES.get(element.tag)
     if year is None or len(digits) != year + 11 or not digits[:-1].isdigit() or digits[-1] != "Z":
         raise ValueError("a time that cannot be read")
     number = int(digits[:year])

@@ -16,6 +16,7 @@ from ottla.errors import ConfigError
 from ottla_transport_ssl.certificate import Certificate
 from ottla_transport_ssl.keys import TlsSettings
 from ottla_transport_ssl.pem import Block
+from ottla_transport_ssl.revocation import Revocation, check_revocation
 from ottla_transport_ssl.secret_file import secret_file
 from ottla_transport_ssl.stores import Identity, StoreSource, authorities, identity
 
@@ -35,6 +36,7 @@ class Setup:
     context: ssl.SSLContext
     allowed13: frozenset[str] | None
     trusted: str
+    revocation: Revocation | None
     ours: Certificate | None
     ours_from: str
     given: Sequence[Given]
@@ -45,9 +47,12 @@ def make_setup(settings: TlsSettings) -> Setup:
     context = _bare_context(settings)
     problems: list[str] = []
     given: Sequence[Given] = ()
+    revocation: Revocation | None = None
     ours: Sequence[Given] = ()
     with _noting(problems):
         given = _trust(context, settings.trust)
+    with _noting(problems):
+        revocation = check_revocation(context, settings.revocation)
     with _noting(problems):
         ours = _present(context, settings.identity)
     if problems:
@@ -56,6 +61,7 @@ def make_setup(settings: TlsSettings) -> Setup:
         context=context,
         allowed13=settings.suites.tls13 if settings.suites is not None else None,
         trusted=str(settings.trust) if settings.trust is not None else _system_store(),
+        revocation=revocation,
         ours=ours[0][1] if ours else None,
         ours_from=str(settings.identity) if settings.identity is not None else "",
         given=(*given, *ours),

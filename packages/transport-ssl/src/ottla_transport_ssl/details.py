@@ -29,6 +29,8 @@ def details(tls: ssl.SSLObject, meeting: Meeting, *, now: datetime) -> Iterator[
     checked = meeting.setup.context.check_hostname
     yield "host name", f"{tls.server_hostname} is one of them" if checked else "not checked"
     yield "trusted by", meeting.setup.trusted
+    revocation = meeting.setup.revocation
+    yield "revocation", f"not revoked by {revocation.source}" if revocation is not None else "not checked"
     if meeting.setup.ours is not None:
         yield "our own certificate", f"{meeting.setup.ours}, valid to {day(meeting.setup.ours.not_after)}"
     yield from _warnings(meeting, [*certificates, *filter(None, [meeting.setup.ours])], now=now)

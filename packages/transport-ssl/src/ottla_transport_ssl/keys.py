@@ -1,4 +1,4 @@
-"""Java's ssl.* keys: what may be written for each, and the settings that they come to.
+"""Java's ssl.* keys, and librdkafka's for CRLs: what may be written for each, and the settings that they come to.
 
 What one key says is judged by its type, what several say together by `read`; nothing here opens a file.
 """
@@ -30,6 +30,7 @@ class TlsSettings:
     """What the keys of one producer came to."""
 
     trust: StoreSource | None
+    revocation: StoreSource | None
     identity: StoreSource | None
     check_host_names: bool
     lowest: ssl.TLSVersion
@@ -45,6 +46,7 @@ def read(config: PluginConfig) -> TlsSettings:
         raise ConfigError(problems)
     return TlsSettings(
         trust=_trust(config),
+        revocation=_revocation(config),
         identity=_identity(config),
         check_host_names=config["ssl.endpoint.identification.algorithm"] == "https",
         lowest=lowest,
@@ -155,6 +157,11 @@ KEYS: Final[Sequence[ConfigKey]] = (
     _open("ssl.truststore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content tells"),
     _secret("ssl.truststore.password", "the password of a PKCS12 file with authorities", type=_password),
     _secret("ssl.truststore.certificates", "the authorities to trust as PEM text, in place of a file"),
+    _open(
+        "ssl.crl.location",
+        _path,
+        "a file with the revocation lists (CRLs) of those who issue the brokers' certificates; none: it is not checked",
+    ),
     _open("ssl.keystore.location", _path, "the file with our own certificate, its chain and its key"),
     _open("ssl.keystore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content tells"),
     _secret("ssl.keystore.password", "the password of a PKCS12 file with our certificate", type=_password),
@@ -253,6 +260,11 @@ def _trust(config: PluginConfig) -> StoreSource | None:
             password_key="ssl.truststore.password",
         )
     return None
+
+
+def _revocation(config: PluginConfig) -> StoreSource | None:
+    location = config["ssl.crl.location"]
+    return StoreSource(key="ssl.crl.location", location=location, type=None) if location else None
 
 
 def _identity(config: PluginConfig) -> StoreSource | None:

@@ -14,11 +14,13 @@ import attrs
 
 from ottla.errors import (
     CertificateExpired,
+    CertificateRevokedError,
     CertificateUntrusted,
     ClientCertificateRequired,
     ConnectionFailed,
     HostnameMismatch,
     OttlaError,
+    RevocationUnknownError,
     TlsFailed,
     WrongProtocol,
 )
@@ -28,6 +30,7 @@ from ottla_transport_ssl.contexts import Setup
 _IN_THE_CLEAR: Final = "set security.protocol=PLAINTEXT, or SASL_PLAINTEXT, if this listener does not encrypt"
 _OTHER_PORT: Final = "check the ports in bootstrap.servers and advertised.listeners"
 _MOST_SHOWN: Final = 16
+_MOST_LISTS: Final = 5
 
 _RECORD_TYPES: Final = range(0x14, 0x19)
 _MAJOR_VERSION: Final = 0x03
@@ -35,6 +38,11 @@ _MAJOR_VERSION: Final = 0x03
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _OTHER_NAME: Final = frozenset({62, 64})
 """Of X.509's verification results: no such name, no such address."""
+
+_REVOKED: Final = 23
+_NO_LIST, _LIST_EXPIRED = 3, 12
+_ABOUT_LISTS: Final = frozenset({_NO_LIST, 5, 8, 11, _LIST_EXPIRED, 15, 16, 33, 35, 36, 44, 54})
+"""Results by which a revocation list is missing, expired, damaged, not of the issuer, or not to be understood."""
 
 
 @attrs.frozen(kw_only=True)
@@ -116,6 +124,10 @@ def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsF
         return _other_name(meeting)
     if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
         return _out_of_date(error, meeting)
+    if error.verify_code == _REVOKED:
+        return _revoked(meeting)
+    if error.verify_code in _ABOUT_LISTS:
+        return _not_known_to_be_good(error, meeting)
     shown = meeting.certificates
     whose = f". It is {shown[0]}" if shown else ""
     if len(shown) > 1:
@@ -155,6 +167,41 @@ def _out_of_date(error: ssl.SSLCertVerificationError, meeting: Meeting) -> Certi
         f"an authority for {meeting.peer} is not valid now ({error.verify_message}); renew it in "
         f"{meeting.setup.trusted}"
     )
+
+
+def _revoked(meeting: Meeting) -> CertificateRevokedError:
+    shown = meeting.certificates
+    whose = f", {shown[0]}," if shown else ""
+    return CertificateRevokedError(
+        f"the certificate of {meeting.peer}{whose} was revoked by its issuer ({_lists_from(meeting)}); the broker "
+        "needs a new one, and a server that shows this one may be an impostor"
+    )
+
+
+def _not_known_to_be_good(error: ssl.SSLCertVerificationError, meeting: Meeting) -> RevocationUnknownError:
+    """A list of the issuer is needed as soon as revocation is checked at all."""
+    shown, revocation = meeting.certificates, meeting.setup.revocation
+    issuer = shown[0].issuer if shown else "its issuer"
+    ended = [each.next_update for each in (revocation.of(issuer) if revocation else ()) if each.next_update]
+    source = _lists_from(meeting)
+    if error.verify_code == _NO_LIST:
+        known = ", ".join(repr(each.issuer) for each in (revocation.lists if revocation else ())[:_MOST_LISTS])
+        why = f"there is no list of {issuer!r} in {source}, only of {known or 'others'}"
+        remedy = "add that issuer's list to the file"
+    elif error.verify_code == _LIST_EXPIRED and ended:
+        why = f"the list of {issuer!r} in {source} ended on {day(max(ended))}"
+        remedy = "download the issuer's newest list into the file, which is read again for the next connection"
+    else:
+        why = f"the list of {issuer!r} in {source} cannot be used: {error.verify_message}"
+        remedy = "download the issuer's newest list into the file"
+    return RevocationUnknownError(
+        f"whether the certificate of {meeting.peer} was revoked is not known: {why}; {remedy}, or leave out "
+        "ssl.crl.location to check nothing"
+    )
+
+
+def _lists_from(meeting: Meeting) -> str:
+    return str(meeting.setup.revocation.source) if meeting.setup.revocation is not None else "ssl.crl.location"
 
 
 # Ours, judged by the peer

@@ -51,7 +51,7 @@ class Setups:
         return self._setup
 
     def _look(self) -> _Look:
-        sources = (self._settings.trust, self._settings.identity)
+        sources = (self._settings.trust, self._settings.revocation, self._settings.identity)
         return [_stamp(source.location) for source in sources if source is not None and source.location is not None]
 
     def _tell_of_ends(self) -> None:

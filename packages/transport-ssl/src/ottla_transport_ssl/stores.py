@@ -63,7 +63,7 @@ class Identity:
 
 def authorities(source: StoreSource) -> Sequence[bytes]:
     """The certificates of a trust store, in DER."""
-    content = _content(source)
+    content = read_content(source)
     match _type(source, content):
         case StoreType.PEM:
             found = [block.body for block in _blocks(source, content) if block.is_certificate]
@@ -78,7 +78,7 @@ def authorities(source: StoreSource) -> Sequence[bytes]:
 
 def identity(source: StoreSource) -> Identity:
     """The certificate and the key of a key store."""
-    content = _content(source)
+    content = read_content(source)
     match _type(source, content):
         case StoreType.PEM:
             return _pem_identity(source, list(_blocks(source, content)))
@@ -88,7 +88,8 @@ def identity(source: StoreSource) -> Identity:
             _refuse_jks(source)
 
 
-def _content(source: StoreSource) -> bytes:
+def read_content(source: StoreSource) -> bytes:
+    """What the file or the configuration holds. Raises ConfigError."""
     if source.inline is not None:
         return source.inline.encode()
     assert source.location is not None, "a store is in a file or in the configuration"

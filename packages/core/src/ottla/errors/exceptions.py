@@ -126,6 +126,14 @@ class CertificateExpired(TlsFailed):
     """A certificate of the broker is not valid now; the message has its dates."""
 
 
+class CertificateRevokedError(TlsFailed):
+    """The issuer of the broker's certificate has revoked it, by a list in `ssl.crl.location`."""
+
+
+class RevocationUnknownError(TlsFailed):
+    """`ssl.crl.location` has no usable list of the issuer of the broker's certificate; the message says why."""
+
+
 class HostnameMismatch(TlsFailed):
     """The broker's certificate is for other names than the one we connected to; the message lists them."""
 

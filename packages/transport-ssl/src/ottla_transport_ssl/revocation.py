@@ -1,0 +1,98 @@
+"""Certificate revocation lists (CRLs, RFC 5280): read from `ssl.crl.location`, and what is known of them.
+
+Whether a certificate is revoked is OpenSSL's decision. As in librdkafka the broker's own certificate is checked, not
+those of the authorities above it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final, Self
+
+import attrs
+
+from ottla.errors import ConfigError
+from ottla_transport_ssl.certificate import TIMES, distinguished_name, moment
+from ottla_transport_ssl.der import SEQUENCE, elements, inside, only
+from ottla_transport_ssl.pem import Block, blocks
+from ottla_transport_ssl.secret_file import secret_file
+from ottla_transport_ssl.stores import StoreSource, read_content
+
+_LABEL: Final = "X509 CRL"
+_DER: Final = b"\x30"
+_INTEGER: Final = 0x02
+
+
+@attrs.frozen(kw_only=True)
+class RevocationList:
+    """Whose list it is, and until when the next one is due, if it says so."""
+
+    issuer: str
+    next_update: datetime | None
+
+    @classmethod
+    def read(cls, der: bytes) -> Self:
+        """ValueError: these bytes are no CRL."""
+        try:
+            fields = list(elements(inside(next(elements(only(der, SEQUENCE))), SEQUENCE)))
+            if fields[0].tag == _INTEGER:  # its version
+                del fields[0]
+            _algorithm, issuer, _last_update, *rest = fields
+            dated = bool(rest) and rest[0].tag in TIMES
+            return cls(issuer=distinguished_name(issuer), next_update=moment(rest[0]) if dated else None)
+        except (ValueError, IndexError, OverflowError, StopIteration) as cause:
+            raise ValueError(f"not a CRL: {cause}") from cause
+
+
+@attrs.frozen(kw_only=True)
+class Revocation:
+    """Where the lists come from, and what is in them."""
+
+    source: StoreSource
+    lists: Sequence[RevocationList]
+
+    def of(self, issuer: str) -> Sequence[RevocationList]:
+        """The lists of one issuer."""
+        return [each for each in self.lists if each.issuer == issuer]
+
+
+def check_revocation(context: ssl.SSLContext, source: StoreSource | None) -> Revocation | None:
+    """Have the context refuse certificates that the lists name. Raises ConfigError."""
+    if source is None:
+        return None
+    found = list(_lists(source))
+    # OpenSSL would trust a certificate that stands in the same file: it gets the lists only.
+    written = b"".join(Block(label=_LABEL, body=der).written() for der in found)
+    with secret_file(written) as path:
+        try:
+            context.load_verify_locations(path)
+        except ssl.SSLError:
+            raise ConfigError([f"{source}: a list in it is damaged; download it again"]) from None
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return Revocation(source=source, lists=_readable(found))
+
+
+def _lists(source: StoreSource) -> Iterator[bytes]:
+    """The lists in DER, from a file in PEM or of one list in DER."""
+    content = read_content(source)
+    try:
+        found = [block.body for block in blocks(content) if block.label == _LABEL]
+    except ValueError as cause:
+        raise ConfigError([f"{source}: {cause}"]) from None
+    if not found and content.startswith(_DER):
+        found = [content]
+    if not found:
+        remedy = f"it needs one of each issuer, as PEM (-----BEGIN {_LABEL}-----)"
+        raise ConfigError([f"{source}: there is no revocation list in it; {remedy}"])
+    yield from found
+
+
+def _readable(found: Sequence[bytes]) -> Sequence[RevocationList]:
+    lists = []
+    for der in found:
+        with contextlib.suppress(ValueError):  # OpenSSL has taken it; only its words are missing
+            lists.append(RevocationList.read(der))
+    return lists
