@@ -1,7 +1,7 @@
 """Builds ottla-accel with gcc's sanitizers, in a folder of its own, and runs its tests with what was built.
 
 `python tools/sanitized.py FOLDER [PYTEST'S ARGUMENTS]`. A read or write outside of what was allocated, or of what was
-freed, ends the run with a report.
+freed, ends the run with a report. Attacks on buffers that are read last OTTLA_ATTACK_SECONDS each, a minute by default.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ def library(name: str) -> str:
 def main(folder: Path, arguments: Sequence[str]) -> int:
     """Build and test; pytest's exit code."""
     settings = {
-        "PYTHONPATH": str(build(folder)),
+        "PYTHONPATH": os.pathsep.join([str(build(folder)), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "LD_PRELOAD": " ".join(map(library, LIBRARIES)),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # Python frees little at its end
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "PYTHONMALLOC": "malloc",
+        "OTTLA_ATTACK_SECONDS": os.environ.get("OTTLA_ATTACK_SECONDS", "60"),
     }
     command = [sys.executable, "-m", "pytest", "packages/accel", "-k", WITHOUT, *arguments]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **settings}, check=False).returncode

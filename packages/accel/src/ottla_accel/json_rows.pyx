@@ -1,16 +1,28 @@
 """Rows of columns as JSON objects, from Arrow's buffers to one text for all rows, without an object for a cell.
 
 What a cell looks like is what pyarrow writes when it casts to text. Columns of a kind that is not known here, or with
-a number that needs more than fifteen digits, come as text from whoever asked. Loops over rows run without the GIL.
+a number that needs more than fifteen digits, come as text from whoever asked. Loops over rows run without the GIL, and
+the buffers may change meanwhile (`buffers.pxd`): each number and offset is read once where it is written, and checked.
 """
 
 import json
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.math cimport fabs, signbit
-from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from ottla_accel.buffers cimport (
+    are_within,
+    is_set,
+    read_8,
+    read_16,
+    read_32,
+    read_64,
+    read_double,
+    start_of_buffer,
+    validity_of,
+)
 from ottla_accel.columns cimport Bytes
 
 ctypedef enum Kind:
@@ -31,6 +43,7 @@ cdef struct Field:
     Kind kind
     const uint8_t* valid
     const void* data
+    Py_ssize_t size  # of the data that offsets lead to
     const int32_t* offsets
     int8_t* scales
     Py_ssize_t start
@@ -40,6 +53,7 @@ cdef struct Field:
 cdef struct Written:
     Py_ssize_t row
     Py_ssize_t size
+    bint wrong  # offsets of the next row lie outside of their data
 
 cdef dict KINDS = {
     "bool": BOOLEAN,
@@ -54,6 +68,10 @@ cdef dict KINDS = {
     "timestamp[us, tz=UTC]": UTC_TIME,
     "timestamp[us, tz=Etc/UTC]": UTC_TIME,
 }
+
+# The bits that one row takes in the buffer of its numbers, or 32 for an offset; in the order of `Kind`.
+cdef Py_ssize_t BITS[12]
+BITS[:] = [32, 32, 32, 1, 8, 16, 32, 64, 64, 32, 64, 64]
 
 cdef int64_t DAY = 86_400_000_000  # microseconds
 cdef int64_t FIRST_DAY = -354_285, LAST_DAY = 2_932_896  # of the years that have four digits
@@ -106,7 +124,10 @@ cdef class Rows:
         kind = KINDS.get(str(column.type))
         self.count += 1
         if kind is None or not self.open(field, kind, column):
+            rows = len(column)
             column, quote = text(column)
+            if str(column.type) != "string" or len(column) != rows:
+                raise TypeError(f"{len(column)} of {column.type} where {rows} texts are needed")
             self.open(field, QUOTED if quote else AS_IT_IS, column)
         label = b"," + json.dumps(name, ensure_ascii=False).encode() + b":"
         field.label, field.label_size = label, len(label)
@@ -116,18 +137,21 @@ cdef class Rows:
     cdef bint open(self, Field* field, Kind kind, object column) except -1:
         """Look into a column; False: it has a cell that cannot be written here."""
         buffers = column.buffers()
+        cdef Py_ssize_t rows = len(column), stop
         field.kind, field.start = kind, column.offset
         field.valid = NULL
+        stop = field.start + rows
         if column.null_count:
-            field.valid = <const uint8_t*><uintptr_t>buffers[0].address
-        field.data = address(buffers[2 if kind <= ESCAPED else 1])
+            field.valid = validity_of(buffers[0], stop)
         if kind <= ESCAPED:
-            field.offsets = <const int32_t*>address(buffers[1])
-        elif kind == DECIMAL:
-            return self.scale(field, len(column))
-        elif kind >= DATE:
-            return has_known_years(field, len(column))
-        return True
+            field.offsets = <const int32_t*>start_of_buffer(buffers[1], 4 * (stop + 1))
+            field.data = start_of_buffer(buffers[2], 0)
+            field.size = 0 if buffers[2] is None else buffers[2].size
+            return True
+        field.data = start_of_buffer(buffers[1], (stop * BITS[<int>kind] + 7) >> 3)
+        if kind == DECIMAL:
+            return self.scale(field, rows)
+        return kind < DATE or has_known_years(field, rows)
 
     cdef bint scale(self, Field* field, Py_ssize_t rows) except -1:
         """Have numbers as whole ones, each with how many of its digits are behind the point."""
@@ -162,7 +186,7 @@ def objects(names, columns, *, Py_ssize_t count, text):
 
 cdef tuple write(Rows rows, Py_ssize_t count):
     cdef Bytes offsets = Bytes.__new__(Bytes), content = Bytes.__new__(Bytes)
-    cdef Written written = Written(row=0, size=0)
+    cdef Written written = Written(row=0, size=0, wrong=False)
     cdef Py_ssize_t room = 64 + count * (2 + 24 * rows.count)
     cdef uint8_t* larger
     offsets._bytes = <uint8_t*>PyMem_Malloc((count + 1) * sizeof(int32_t))
@@ -176,6 +200,10 @@ cdef tuple write(Rows rows, Py_ssize_t count):
             written = write_rows(rows.fields, rows.count, written, count, content._bytes, room, <int32_t*>offsets._bytes)
         if written.row == count:
             break
+        if written.wrong:
+            raise ValueError(
+                "offsets of an Arrow column lie outside of its data: it was not valid, or changed while it was read"
+            )
         if room > INT32_MAX:
             raise OverflowError(f"{count} rows are more than 2 GiB of JSON; let a record batch have fewer")
         room *= 2
@@ -201,8 +229,12 @@ cdef Written write_rows(
     Py_ssize_t room,
     int32_t* offsets,
 ) noexcept nogil:
-    """Write rows until there are no more, or no room: then what is there of the next row counts for nothing."""
-    cdef Py_ssize_t column
+    """Write rows until there are no more, or no room: then what is there of the next row counts for nothing.
+
+    How long a text is gets read once; so long it is for the room that it needs, and where it is written.
+    """
+    cdef Py_ssize_t column, place
+    cdef int64_t first, last
     cdef uint8_t* start
     cdef uint8_t* to
     cdef uint8_t* end = content + room
@@ -211,12 +243,23 @@ cdef Written write_rows(
         start = to = content + written.size
         for column in range(columns):
             field = &fields[column]
-            if field.valid is not NULL and not is_set(field.valid, field.start + written.row):
+            place = field.start + written.row
+            if field.valid is not NULL and not is_set(field.valid, place):
                 continue
-            if end - to < field.label_size + most_of(field, written.row) + 2:
+            if field.offsets is NULL:
+                if end - to < field.label_size + MOST_PLAIN + 2:
+                    return written
+                memcpy(to, field.label, field.label_size)
+                to = write_cell(to + field.label_size, field, place)
+                continue
+            first, last = read_32(field.offsets, place), read_32(field.offsets, place + 1)
+            if not are_within(first, last, field.size):
+                written.wrong = True
+                return written
+            if end - to < field.label_size + (6 * (last - first) if field.kind == ESCAPED else last - first) + 4:
                 return written
             memcpy(to, field.label, field.label_size)
-            to = write_cell(to + field.label_size, field, field.start + written.row)
+            to = write_words(to + field.label_size, field.kind, <const uint8_t*>field.data + first, last - first)
         if to == start:
             if end - to < 2:
                 return written
@@ -229,22 +272,21 @@ cdef Written write_rows(
     return written
 
 
-cdef inline Py_ssize_t most_of(const Field* field, Py_ssize_t row) noexcept nogil:
-    """The most that a cell takes."""
-    if field.offsets is NULL:
-        return MOST_PLAIN
-    row += field.start
-    cdef Py_ssize_t size = field.offsets[row + 1] - field.offsets[row]
-    return 2 + (6 * size if field.kind == ESCAPED else size)
+cdef inline uint8_t* write_words(uint8_t* to, Kind kind, const uint8_t* words, Py_ssize_t size) noexcept nogil:
+    if kind == ESCAPED:
+        return write_text(to, words, size)
+    if kind == AS_IT_IS:
+        return write_bytes(to, words, size)
+    to[0] = 0x22
+    to = write_bytes(to + 1, words, size)
+    to[0] = 0x22
+    return to + 1
 
 
 cdef inline uint8_t* write_cell(uint8_t* to, const Field* field, Py_ssize_t at) noexcept nogil:
     cdef Kind kind = field.kind
-    cdef int64_t moment
-    if kind == ESCAPED:
-        return write_text(to, <const uint8_t*>field.data + field.offsets[at], field.offsets[at + 1] - field.offsets[at])
     if kind == INT64:
-        return write_integer(to, (<const int64_t*>field.data)[at])
+        return write_integer(to, read_64(field.data, at))
     if kind == DECIMAL:
         return write_decimal(to, (<const int64_t*>field.data)[at], field.scales[at - field.start])
     if kind == BOOLEAN:
@@ -254,21 +296,16 @@ cdef inline uint8_t* write_cell(uint8_t* to, const Field* field, Py_ssize_t at) 
         memcpy(to, b"false", 5)
         return to + 5
     if kind == INT32:
-        return write_integer(to, (<const int32_t*>field.data)[at])
+        return write_integer(to, read_32(field.data, at))
     if kind == INT16:
-        return write_integer(to, (<const int16_t*>field.data)[at])
+        return write_integer(to, read_16(field.data, at))
     if kind == INT8:
-        return write_integer(to, (<const int8_t*>field.data)[at])
-    if kind == AS_IT_IS:
-        return write_bytes(to, field, at)
+        return write_integer(to, read_8(field.data, at))
     to[0] = 0x22
-    if kind == QUOTED:
-        to = write_bytes(to + 1, field, at)
-    elif kind == DATE:
-        to = write_date(to + 1, (<const int32_t*>field.data)[at])
+    if kind == DATE:
+        to = write_date(to + 1, known_year(read_32(field.data, at), FIRST_DAY, LAST_DAY))
     else:
-        moment = (<const int64_t*>field.data)[at]
-        to = write_time(to + 1, moment)
+        to = write_time(to + 1, known_year(read_64(field.data, at), FIRST_DAY * DAY, (LAST_DAY + 1) * DAY - 1))
         if kind == UTC_TIME:
             to[0] = 0x5A
             to += 1
@@ -276,10 +313,14 @@ cdef inline uint8_t* write_cell(uint8_t* to, const Field* field, Py_ssize_t at) 
     return to + 1
 
 
-cdef inline uint8_t* write_bytes(uint8_t* to, const Field* field, Py_ssize_t at) noexcept nogil:
-    cdef Py_ssize_t size = field.offsets[at + 1] - field.offsets[at]
+cdef inline int64_t known_year(int64_t moment, int64_t lowest, int64_t highest) noexcept nogil:
+    """All years were found to have four digits; one that has not by now has changed, and is cut to those that have."""
+    return min(max(moment, lowest), highest)
+
+
+cdef inline uint8_t* write_bytes(uint8_t* to, const uint8_t* words, Py_ssize_t size) noexcept nogil:
     if size:
-        memcpy(to, <const uint8_t*>field.data + field.offsets[at], size)
+        memcpy(to, words, size)
     return to + size
 
 
@@ -289,7 +330,7 @@ cdef uint8_t* write_text(uint8_t* to, const uint8_t* text, Py_ssize_t size) noex
     to[0] = 0x22
     to += 1
     for place in range(size):
-        code = text[place]
+        code = <uint8_t>read_8(text, place)
         if not SPECIAL[code]:
             to[0] = code
             to += 1
@@ -419,7 +460,6 @@ cdef bint are_short(const Field* field, Py_ssize_t rows, int64_t* whole, int8_t*
     A whole number below 10**15 divided by a power of ten that is exact gives the double nearest to that decimal, and
     no other decimal of so few digits is as near: it is the shortest text that reads as the number.
     """
-    cdef const double* numbers = <const double*>field.data + field.start
     cdef Py_ssize_t row
     cdef int scale, least = 0
     cdef double number, scaled
@@ -428,7 +468,7 @@ cdef bint are_short(const Field* field, Py_ssize_t rows, int64_t* whole, int8_t*
         whole[row] = scales[row] = 0
         if field.valid is not NULL and not is_set(field.valid, field.start + row):
             continue
-        number = numbers[row]
+        number = read_double(field.data, field.start + row)
         if number == 0.0 and not signbit(number):
             continue
         if not LEAST <= fabs(number) < MOST:  # nor is one that is not finite
@@ -461,9 +501,9 @@ cdef bint has_known_years(const Field* field, Py_ssize_t rows) noexcept nogil:
         if field.valid is not NULL and not is_set(field.valid, at):
             continue
         if field.kind == DATE:
-            day = (<const int32_t*>field.data)[at]
+            day = read_32(field.data, at)
         else:
-            day = floor_of((<const int64_t*>field.data)[at], DAY)
+            day = floor_of(read_64(field.data, at), DAY)
         if not FIRST_DAY <= day <= LAST_DAY:
             return False
     return True
@@ -473,11 +513,3 @@ cdef inline int64_t floor_of(int64_t number, int64_t by) noexcept nogil:
     """Division in C cuts off."""
     cdef int64_t found = number // by
     return found - 1 if found * by > number else found
-
-
-cdef inline bint is_set(const uint8_t* bits, Py_ssize_t place) noexcept nogil:
-    return bits[place >> 3] >> (place & 7) & 1
-
-
-cdef const void* address(buffer):
-    return NULL if buffer is None else <const void*><uintptr_t>buffer.address

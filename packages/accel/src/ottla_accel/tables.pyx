@@ -1,14 +1,17 @@
 """Rows of a table into batches, from Arrow's buffers to the bytes of the wire, without an object for a row.
 
-Loops over rows run without the GIL. Arrays were validated by pyarrow, so their offsets are not looked at.
+Loops over rows run without the GIL, and the buffers may change meanwhile (`buffers.pxd`): partitions and times are
+copied first, offsets are read once for each row and checked, and no row is written that does not fit what was
+allocated, whatever sizes were added up before.
 """
 
 from array import array
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
+from ottla_accel.buffers cimport are_within, is_set, read_32, read_64, start_of_buffer, validity_of
 from ottla_accel.columns cimport Bytes
 from ottla_accel.murmur2 cimport hash_of
 from ottla_accel.varints cimport varint_size, write_varint
@@ -23,6 +26,7 @@ cdef struct Column:
     const int32_t* offsets
     const int64_t* large_offsets
     const uint8_t* data
+    Py_ssize_t size  # of the data
     Py_ssize_t start
 
 cdef struct Written:
@@ -46,38 +50,51 @@ cdef Py_ssize_t AHEAD = 16  # rows of one partition lie apart, and the processor
 cdef Py_ssize_t MOST_FRAME = 48  # six varints of 64 bits take less beside the parts, with a byte or two
 
 
+cdef str CHANGED = "offsets of an Arrow column lie outside of its data: it was not valid, or changed while it was read"
+
+cdef enum:
+    NULL_ROW = -1
+    WRONG_ROW = -2  # its offsets lie outside of the data
+
+
 cdef int open_column(object array, Column* column) except -1:
     """Look into a binary or large_binary array, which has to be kept; None: null in every row."""
+    cdef Py_ssize_t stop
     memset(column, 0, sizeof(Column))
     if array is None:
         return 0
     validity, offsets, data = array.buffers()
     column.start = array.offset
+    stop = column.start + <Py_ssize_t>len(array)
     if validity is not None and array.null_count:
-        column.valid = <const uint8_t*><uintptr_t>validity.address
+        column.valid = validity_of(validity, stop)
     kind = str(array.type)
+    # An array without rows may have no offsets, and is not read.
     if kind == "large_binary":
-        column.large_offsets = <const int64_t*><uintptr_t>offsets.address
+        column.large_offsets = <const int64_t*>start_of_buffer(offsets, 8 * (stop + 1) if len(array) else 0)
     elif kind == "binary":
-        column.offsets = <const int32_t*><uintptr_t>offsets.address
+        column.offsets = <const int32_t*>start_of_buffer(offsets, 4 * (stop + 1) if len(array) else 0)
     else:
         raise TypeError(f"{kind} where binary or large_binary is read")
-    column.data = NULL if data is None else <const uint8_t*><uintptr_t>data.address
+    if data is not None:
+        column.data, column.size = <const uint8_t*><uintptr_t>data.address, data.size
     return 0
 
 
 cdef inline Py_ssize_t look_up(const Column* column, Py_ssize_t row, const uint8_t** part) noexcept nogil:
-    """A row's bytes and their size, -1 for null."""
+    """A row's bytes and their size, NULL_ROW or WRONG_ROW."""
     cdef int64_t first, last
     row += column.start
     if column.offsets is not NULL:
-        first, last = column.offsets[row], column.offsets[row + 1]
+        first, last = read_32(column.offsets, row), read_32(column.offsets, row + 1)
     elif column.large_offsets is not NULL:
-        first, last = column.large_offsets[row], column.large_offsets[row + 1]
+        first, last = read_64(column.large_offsets, row), read_64(column.large_offsets, row + 1)
     else:
-        return -1
-    if column.valid is not NULL and not column.valid[row >> 3] >> (row & 7) & 1:
-        return -1
+        return NULL_ROW
+    if column.valid is not NULL and not is_set(column.valid, row):
+        return NULL_ROW
+    if not are_within(first, last, column.size):
+        return WRONG_ROW
     part[0] = column.data + first
     return last - first
 
@@ -85,10 +102,13 @@ cdef inline Py_ssize_t look_up(const Column* column, Py_ssize_t row, const uint8
 cdef inline Py_ssize_t look_up_plainly(const Column* column, Py_ssize_t row, const uint8_t** part) noexcept nogil:
     """The same of a column that is plain."""
     if column.offsets is NULL:
-        return -1
-    cdef const int32_t* at = column.offsets + column.start + row
-    part[0] = column.data + at[0]
-    return at[1] - at[0]
+        return NULL_ROW
+    row += column.start
+    cdef int64_t first = read_32(column.offsets, row), last = read_32(column.offsets, row + 1)
+    if not are_within(first, last, column.size):
+        return WRONG_ROW
+    part[0] = column.data + first
+    return last - first
 
 
 cdef inline void fetch(const Column* column, Py_ssize_t row) noexcept nogil:
@@ -109,17 +129,25 @@ cdef inline bint is_plain(const Column* column) noexcept nogil:
 
 
 cdef Py_ssize_t span(const Column* column, Py_ssize_t count) noexcept nogil:
-    """The bytes of all rows."""
-    if column.offsets is not NULL:
-        return column.offsets[column.start + count] - column.offsets[column.start]
-    if column.large_offsets is not NULL:
-        return column.large_offsets[column.start + count] - column.large_offsets[column.start]
-    return 0
+    """The bytes of all rows, as long as nobody changes them: a guess of what will be needed."""
+    cdef int64_t first = 0, last = 0
+    if count and column.offsets is not NULL:
+        first, last = read_32(column.offsets, column.start), read_32(column.offsets, column.start + count)
+    elif count and column.large_offsets is not NULL:
+        first, last = read_64(column.large_offsets, column.start), read_64(column.large_offsets, column.start + count)
+    return last - first if are_within(first, last, column.size) else 0
 
 
-cdef uintptr_t numbers(column) except 0:
-    """Where the numbers of an array stand that has some."""
-    return column.buffers()[1].address
+cdef void* copy_of_numbers(column, Py_ssize_t width) except NULL:
+    """The numbers of an array, which are to be freed."""
+    cdef Py_ssize_t count = len(column), start = column.offset
+    cdef const uint8_t* numbers = <const uint8_t*>start_of_buffer(column.buffers()[1], width * (start + count))
+    cdef void* copied = PyMem_Malloc(max(1, width * count))
+    if copied is NULL:
+        raise MemoryError
+    if count:
+        memcpy(copied, numbers + width * start, width * count)
+    return copied
 
 
 cdef inline uint8_t* write_part(uint8_t* to, const uint8_t* part, Py_ssize_t size) noexcept nogil:
@@ -137,7 +165,7 @@ cdef object int_array(const int32_t* numbers, Py_ssize_t count):
 def murmur2_partitions(keys not None, int partitions):
     """The partitions of keys, none of which is null, as an array of int32."""
     cdef Column column
-    cdef Py_ssize_t row, size, count = len(keys)
+    cdef Py_ssize_t row, size = 0, count = len(keys)
     cdef const uint8_t* key = NULL
     if partitions <= 0:
         raise ValueError(f"there are no {partitions} partitions to choose from")
@@ -147,7 +175,11 @@ def murmur2_partitions(keys not None, int partitions):
     with nogil:
         for row in range(count):
             size = look_up(&column, row, &key)
-            to[row] = (hash_of(key, size) & 0x7FFFFFFF) % partitions
+            if size == WRONG_ROW:
+                break
+            to[row] = (hash_of(key, max(size, 0)) & 0x7FFFFFFF) % partitions
+    if size == WRONG_ROW:
+        raise ValueError(CHANGED)
     return chosen
 
 
@@ -166,15 +198,15 @@ cdef class Cutter:
     cdef Column _keys
     cdef Column _values
     cdef Column _headers
-    cdef const int64_t* _times
+    cdef int64_t* _times  # our own copy
     cdef int64_t _now
     cdef int32_t* _order
-    cdef const int32_t* _given
+    cdef int32_t* _given  # our own copy
     cdef int32_t* _sizes  # of the keys of one batch and, behind as many rows as there are, of its values
     cdef Py_ssize_t _count
     cdef Py_ssize_t _position
     cdef Py_ssize_t _most
-    cdef Py_ssize_t _all  # at most what all rows take
+    cdef Py_ssize_t _all  # about what all rows take at most
     cdef bint _plain
 
     def __cinit__(self, rows, partitions, Py_ssize_t most):
@@ -191,7 +223,7 @@ cdef class Cutter:
         open_column(rows.values, &self._values)
         open_column(rows.headers, &self._headers)
         if rows.timestamps is not None and self._count:
-            self._times = <const int64_t*>numbers(rows.timestamps) + <Py_ssize_t>rows.timestamps.offset
+            self._times = <int64_t*>copy_of_numbers(rows.timestamps, sizeof(int64_t))
         self._plain = is_plain(&self._keys) and is_plain(&self._values) and rows.headers is None and self._times is NULL
         self._all = self._count * MOST_FRAME
         self._all += span(&self._keys, self._count) + span(&self._values, self._count) + span(&self._headers, self._count)
@@ -199,10 +231,12 @@ cdef class Cutter:
         if self._sizes is NULL:
             raise MemoryError
         if partitions is not None and self._count:
-            self._given = <const int32_t*>numbers(partitions) + <Py_ssize_t>partitions.offset
+            self._given = <int32_t*>copy_of_numbers(partitions, sizeof(int32_t))
             self._sort()
 
     def __dealloc__(self):
+        PyMem_Free(self._times)
+        PyMem_Free(self._given)
         PyMem_Free(self._order)
         PyMem_Free(self._sizes)
 
@@ -250,6 +284,8 @@ cdef class Cutter:
         with nogil:
             stop = self._write_plainly(start, &written) if self._plain else self._write(start, &written, False)
         section.fit(written.at - section._bytes)
+        if stop == start:
+            raise ValueError(CHANGED)
         self._position = stop
         columns = self._columns(section, start, stop, &written)
         if self._order is NULL:
@@ -294,15 +330,16 @@ cdef class Cutter:
         return self._write(start, written, True)
 
     cdef inline Py_ssize_t _write(self, Py_ssize_t start, Written* written, bint plain) noexcept nogil:
-        """The records of one batch, from the row at *start* on; where the next batch begins.
+        """The records of one batch, from the row at *start* on; where the next batch begins, *start* if it cannot.
 
         *plain*: no headers, no nulls, no times, no large columns. It is known to the compiler.
         """
-        cdef Py_ssize_t position = start, row, body, needed, key_size, value_size, headers_size = 1, left = self._most
+        cdef Py_ssize_t position = start, row, body, needed, key_size, value_size, headers_size = 1
+        cdef Py_ssize_t left = min(self._most, written.room)  # a first record may need more than *most*
         cdef const uint8_t* key = NULL
         cdef const uint8_t* value = NULL
         cdef const uint8_t* headers = NO_HEADERS
-        cdef int64_t first = self._time(self._row(start)), delta = 0
+        cdef int64_t first = self._time(self._row(start)), time = first, delta = 0
         cdef int32_t partition = UNDECIDED_ if self._order is NULL else self._given[self._order[start]]
         cdef int32_t* key_sizes = self._sizes
         cdef int32_t* value_sizes = self._sizes + self._count
@@ -320,13 +357,18 @@ cdef class Cutter:
             else:
                 key_size, value_size = look_up(&self._keys, row, &key), look_up(&self._values, row, &value)
                 headers_size = look_up(&self._headers, row, &headers)
-                if headers_size < 0:
+                if headers_size == WRONG_ROW:
+                    break
+                if headers_size == NULL_ROW:
                     headers, headers_size = NO_HEADERS, 1
-                delta = self._time(row) - first
+                time = self._time(row)
+                delta = <int64_t>(<uint64_t>time - <uint64_t>first)
+            if key_size == WRONG_ROW or value_size == WRONG_ROW:
+                break
             body = 1 + varint_size(delta) + varint_size(position - start) + headers_size
             body += varint_size(key_size) + max(key_size, 0) + varint_size(value_size) + max(value_size, 0)
             needed = varint_size(body) + body
-            if needed > left and position > start:
+            if needed > left and (position > start or needed > written.room):
                 break
             left -= needed
             to = write_varint(to, body)
@@ -338,7 +380,7 @@ cdef class Cutter:
                 to[0] = 0
             else:
                 memcpy(to, headers, headers_size)
-                written.highest = max(written.highest, first + delta)
+                written.highest = max(written.highest, time)
             to += headers_size
             key_sizes[position - start] = <int32_t>key_size
             value_sizes[position - start] = <int32_t>value_size

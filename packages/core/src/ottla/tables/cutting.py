@@ -8,8 +8,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ottla.recordbatch.arrow import FRAME
+from ottla.tables.private_copy import elements, private_copy
 
 _MEASURED_AT_ONCE: Final = 65_536
+_LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_map)
+_OFFSET: Final = 4
 
 
 def cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
@@ -24,18 +27,32 @@ def cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
 
 
 def _size(batch: Any) -> int:
-    try:
-        return int(batch.nbytes)
-    except pa.ArrowTypeError:  # before pyarrow 24 nothing that holds views, such as polars' strings, can be measured
-        return sum(map(_column_size, batch.columns))
+    return sum(_column_size(column) for column in batch.columns)
 
 
 def _column_size(column: Any) -> int:
-    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-        column.validate(full=True)  # what it points at is read
-        pieces = (column.slice(start, _MEASURED_AT_ONCE) for start in range(0, len(column), _MEASURED_AT_ONCE))
-        return sum(piece.cast(pa.large_binary()).nbytes for piece in pieces)
+    """About what the rows take. They are not copied yet and may change, so offsets are followed only if checked."""
+    column.validate()
+    kind = column.type
+    if any(is_list(kind) for is_list in _LISTS):
+        return len(column) * _OFFSET + _column_size(elements(column))
+    if pa.types.is_struct(kind):
+        return sum(_column_size(column.field(place)) for place in range(kind.num_fields))
+    if pa.types.is_dictionary(kind):
+        return _column_size(column.indices) + _column_size(column.dictionary)
+    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        return int(column.get_total_buffer_size())  # more than there is in a slice, never less
     try:
-        return int(column.nbytes)
-    except pa.ArrowTypeError:  # views in lists: more than there is in a slice, never less
-        return int(column.get_total_buffer_size())
+        return max(0, int(column.nbytes))
+    except pa.ArrowTypeError:  # before pyarrow 24 nothing that holds views, such as polars' strings, can be measured
+        return sum(map(_view_size, _slices(column)))
+
+
+def _slices(column: Any) -> Iterator[Any]:
+    return (column.slice(start, _MEASURED_AT_ONCE) for start in range(0, len(column), _MEASURED_AT_ONCE))
+
+
+def _view_size(views: Any) -> int:
+    copied = private_copy(views)
+    copied.validate(full=True)  # what it points at is read
+    return int(copied.cast(pa.large_binary()).nbytes)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ottla.errors import InvalidRecord, PluginBroken, SerializationFailed
 from ottla.tables.choice import is_bytes
 from ottla.tables.cutting import cut
+from ottla.tables.private_copy import private_copy
 from ottla.value_formats import SerializeColumn
 
 MADE: Final = "value as {}"
@@ -79,8 +80,14 @@ class Formatted:
         return made
 
     def _column(self, batch: Any) -> Any:
-        batch.validate(full=True)  # it may come from anybody
         if isinstance(self.value, str):
-            return batch.column(self.value)
+            return _checked(batch.column(self.value))
         fields = [batch.schema.field(name) for name in self.value]
-        return pa.StructArray.from_arrays([batch.column(name) for name in self.value], fields=fields)
+        return pa.StructArray.from_arrays([_checked(batch.column(name)) for name in self.value], fields=fields)
+
+
+def _checked(column: Any) -> Any:
+    """A column that may come from anybody, as it is now."""
+    copied = private_copy(column)
+    copied.validate(full=True)
+    return copied

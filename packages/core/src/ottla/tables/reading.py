@@ -17,6 +17,7 @@ from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.choice import Choice
 from ottla.tables.cutting import cut
 from ottla.tables.headers import header_sections
+from ottla.tables.private_copy import private_copy
 
 _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
 """Milliseconds in a second, or of smaller units in a millisecond."""
@@ -92,7 +93,7 @@ def _chunk(batch: Any, choice: Choice) -> Chunk:
         if place is None:
             return None
         found = batch.column(next(places))
-        return None if pa.types.is_null(found.type) else found
+        return None if pa.types.is_null(found.type) else private_copy(found)
 
     values, keys = _bytes(column(choice.value)), _bytes(column(choice.key))
     headers = _checked(column(choice.headers))

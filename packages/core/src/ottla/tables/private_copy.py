@@ -1,0 +1,205 @@
+"""Columns whose structure cannot change while their rows are read.
+
+The buffers of a table may lie over a bytearray, a mapped file or shared memory, which other threads and processes
+write to. pyarrow and encoders read offsets several times: to check them, to add up sizes, to copy. If a second reading
+differs from the first, memory outside of the buffer is read or written. So everything that says where something is
+gets copied once, before it is checked: offsets, validity, views, indices and numbers. The bytes of text and binary
+values are shared, because their places and sizes stay the same whatever they change to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_BITS: Final = 8
+"""Rows whose validity shares a byte: a copy begins with the first of them."""
+
+_OFFSETS: Final = {
+    pa.types.is_binary: pa.int32(),
+    pa.types.is_string: pa.int32(),
+    pa.types.is_list: pa.int32(),
+    pa.types.is_map: pa.int32(),
+    pa.types.is_large_binary: pa.int64(),
+    pa.types.is_large_string: pa.int64(),
+    pa.types.is_large_list: pa.int64(),
+}
+"""The kinds whose rows lie between two offsets, and the type of these."""
+
+
+def private_copy(column: Any) -> Any:
+    """The same rows; only the bytes of text and binary values are shared with *column*.
+
+    The copy is not validated: it holds what *column* held for a moment. Raises ValueError for buffers that are too
+    short for the rows.
+    """
+    column.validate()
+    return _copy(column)
+
+
+def elements(column: Any) -> Any:
+    """The elements of all rows of a list or map column, as far as the offsets tell at this moment."""
+    numbers = _offset_type(column.type)
+    width = numbers.bit_width // 8
+    ends = [_copied(column.buffers()[1], (column.offset + row) * width, width) for row in (0, len(column))]
+    return _between(column, *(pa.Array.from_buffers(numbers, 1, [None, end])[0].as_py() for end in ends))
+
+
+def _copy(column: Any) -> Any:
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _copy(column.storage))
+    return next((copied for fits, copied in _COPIES if fits(kind)), _copy_of_numbers)(column)
+
+
+def _start(column: Any) -> int:
+    return int(column.offset - column.offset % _BITS)
+
+
+def _rows(column: Any) -> int:
+    """The rows of a copy, with those before the first one that share its byte of validity."""
+    return int(column.offset % _BITS + len(column))
+
+
+def _copied(buffer: Any | None, start: int, size: int) -> Any:
+    available = 0 if buffer is None else buffer.size
+    if start + size > available:
+        raise pa.ArrowInvalid(f"an Arrow buffer has {available} bytes where its rows need {start + size}")
+    return None if buffer is None else pa.py_buffer(buffer.slice(start, size).to_pybytes())
+
+
+def _validity(column: Any) -> Any | None:
+    buffer = column.buffers()[0]
+    return None if buffer is None else _copied(buffer, _start(column) // _BITS, -(-_rows(column) // _BITS))
+
+
+def _items(column: Any, place: int, bits: int, *, more: int = 0) -> Any:
+    """The numbers of *bits* each in one of the buffers, and *more* of them than there are rows."""
+    start, count = _start(column), _rows(column) + more
+    return _copied(column.buffers()[place], start * bits // 8, -(-count * bits // 8))
+
+
+def _made(column: Any, *buffers: Any | None, children: list[Any] | None = None) -> Any:
+    return pa.Array.from_buffers(
+        column.type, len(column), list(buffers), offset=column.offset % _BITS, children=children
+    )
+
+
+def _offset_type(kind: Any) -> Any:
+    return next(numbers for fits, numbers in _OFFSETS.items() if fits(kind))
+
+
+def _offsets(column: Any) -> Any:
+    numbers = _offset_type(column.type)
+    copied = _items(column, 1, numbers.bit_width, more=1)
+    return pa.Array.from_buffers(numbers, _rows(column) + 1, [None, copied])
+
+
+def _between(column: Any, first: int, last: int) -> Any:
+    content = column.values
+    if not 0 <= first <= last <= len(content):
+        raise pa.ArrowInvalid(f"the offsets of a list go from {first} to {last}, and it has {len(content)} elements")
+    return content.slice(first, last - first)
+
+
+def _copy_of_null(column: Any) -> Any:
+    return column
+
+
+def _copy_of_numbers(column: Any) -> Any:
+    return _made(column, _validity(column), _items(column, 1, column.type.bit_width))
+
+
+def _copy_of_fixed_size_binary(column: Any) -> Any:
+    width, content = column.type.byte_width, column.buffers()[1]
+    start, size = _start(column) * width, _rows(column) * width
+    if start + size > content.size:
+        raise pa.ArrowInvalid(f"an Arrow buffer has {content.size} bytes where its rows need {start + size}")
+    return _made(column, _validity(column), content.slice(start, size))
+
+
+def _copy_of_binary(column: Any) -> Any:
+    return _made(column, _validity(column), _offsets(column).buffers()[1], column.buffers()[2])
+
+
+def _copy_of_views(column: Any) -> Any:
+    return _made(column, _validity(column), _items(column, 1, 128), *column.buffers()[2:])
+
+
+def _copy_of_list(column: Any) -> Any:
+    """With the rows' own elements only: a piece of a batch does not copy the elements of all."""
+    offsets = _offsets(column)
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    inner = _between(column, first, last)
+    if first:
+        offsets = pc.subtract(offsets, pa.scalar(first, offsets.type))  # a wrong one wraps, and is found later
+    return _made(column, _validity(column), offsets.buffers()[1], children=[_copy(inner)])
+
+
+def _copy_of_fixed_size_list(column: Any) -> Any:
+    width = column.type.list_size
+    inner = column.values.slice(_start(column) * width, _rows(column) * width)
+    return _made(column, _validity(column), children=[_copy(inner)])
+
+
+def _copy_of_list_view(column: Any) -> Any:
+    bits = 64 if pa.types.is_large_list_view(column.type) else 32
+    places = [_items(column, place, bits) for place in (1, 2)]
+    return _made(column, _validity(column), *places, children=[_copy(column.values)])
+
+
+def _copy_of_struct(column: Any) -> Any:
+    kind, validity = column.type, _validity(column)
+    fields = [kind.field(place) for place in range(kind.num_fields)]
+    if not fields:
+        return _made(column, validity)
+    null = None
+    if validity is not None:
+        null = pc.invert(pa.Array.from_buffers(pa.bool_(), len(column), [None, validity], offset=column.offset % _BITS))
+    inner = [_copy(column.field(place)) for place in range(kind.num_fields)]
+    return pa.StructArray.from_arrays(inner, fields=fields, mask=null)
+
+
+def _copy_of_dictionary(column: Any) -> Any:
+    return pa.DictionaryArray.from_arrays(
+        _copy(column.indices), _copy(column.dictionary), ordered=column.type.ordered, safe=False
+    )
+
+
+def _copy_of_union(column: Any) -> Any:
+    kind, count = column.type, len(column)
+    buffers = [None, _copied(column.buffers()[1], column.offset, count)]
+    if kind.mode == "dense":
+        buffers.append(_copied(column.buffers()[2], column.offset * 4, count * 4))
+    inner = [_copy(column.field(place)) for place in range(kind.num_fields)]
+    return pa.Array.from_buffers(kind, count, buffers, children=inner)
+
+
+def _copy_of_runs(column: Any) -> Any:
+    inner = [_copy(column.run_ends), _copy(column.values)]
+    return pa.Array.from_buffers(column.type, len(column), [None], offset=column.offset, children=inner)
+
+
+_COPIES: Final[list[tuple[Callable[[Any], bool], Callable[[Any], Any]]]] = [
+    (pa.types.is_null, _copy_of_null),
+    (pa.types.is_binary, _copy_of_binary),
+    (pa.types.is_string, _copy_of_binary),
+    (pa.types.is_large_binary, _copy_of_binary),
+    (pa.types.is_large_string, _copy_of_binary),
+    (pa.types.is_fixed_size_binary, _copy_of_fixed_size_binary),
+    (pa.types.is_binary_view, _copy_of_views),
+    (pa.types.is_string_view, _copy_of_views),
+    (pa.types.is_dictionary, _copy_of_dictionary),
+    (pa.types.is_list, _copy_of_list),
+    (pa.types.is_large_list, _copy_of_list),
+    (pa.types.is_map, _copy_of_list),
+    (pa.types.is_fixed_size_list, _copy_of_fixed_size_list),
+    (pa.types.is_list_view, _copy_of_list_view),
+    (pa.types.is_large_list_view, _copy_of_list_view),
+    (pa.types.is_struct, _copy_of_struct),
+    (pa.types.is_union, _copy_of_union),
+    (pa.types.is_run_end_encoded, _copy_of_runs),
+]
