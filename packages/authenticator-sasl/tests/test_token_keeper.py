@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ottla.errors import AuthenticationFailed, ConnectionFailed
 from ottla_authenticator_sasl import Token
 from ottla_authenticator_sasl.refresh import RefreshWindow
+from ottla_authenticator_sasl.single_flight import MOST
 from ottla_authenticator_sasl.token_keeper import PATIENCE, Retry, TokenKeeper
 from token_endpoints import wait_until
 
@@ -42,12 +43,16 @@ class Source:
         self.lifetime = lifetime
         self.asked = 0
         self.given = 0
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
+        self.dead: threading.Event | None = None
+        """Where the first fetch hangs."""
         self.open = threading.Event()
         self.open.set()
 
     def fetch(self) -> Token:
         self.asked += 1
+        if self.dead is not None and self.asked == 1:
+            assert self.dead.wait(20)
         time.sleep(0)  # lets those in who should wait
         assert self.open.wait(20)
         self.given += 1
@@ -60,7 +65,7 @@ class Source:
 class Kept:
     """A keeper and what it depends on."""
 
-    def __init__(self, lifetime: float | None, window: RefreshWindow, patience: float) -> None:
+    def __init__(self, lifetime: float | None, window: RefreshWindow, patience: float, limit: float) -> None:
         self.clock = Clock()
         self.source = Source(self.clock, lifetime)
         self.closing = threading.Event()
@@ -72,6 +77,7 @@ class Kept:
             closing=self.closing,
             clock=self.clock,
             patience=patience,
+            limit=limit,
         )
 
     def value(self) -> str:
@@ -82,15 +88,22 @@ class Kept:
 def kept() -> Iterator[Callable[..., Kept]]:
     made: list[Kept] = []
 
-    def make(lifetime: float | None = 1000.0, window: RefreshWindow | None = None, patience: float = PATIENCE) -> Kept:
-        made.append(Kept(lifetime, window or RefreshWindow(), patience))
+    def make(
+        lifetime: float | None = 1000.0,
+        window: RefreshWindow | None = None,
+        patience: float = PATIENCE,
+        limit: float = 20.0,
+    ) -> Kept:
+        made.append(Kept(lifetime, window or RefreshWindow(), patience, limit))
         return made[-1]
 
     yield make
     for each in made:
         each.source.open.set()
         each.keeper.close()
-    wait_until(lambda: not any(thread.name == "ottla-token-refresh" for thread in threading.enumerate()))
+        if each.source.dead is not None:
+            each.source.dead.set()
+    wait_until(lambda: not any(thread.name.startswith("ottla-token-") for thread in threading.enumerate()))
 
 
 Maker = Callable[..., Kept]
@@ -194,19 +207,95 @@ def test_a_token_that_the_broker_refused_is_not_given_again(kept: Maker) -> None
     assert one.keeper.token() is second
 
 
-def test_whoever_needs_a_token_is_told_in_time_that_the_source_owes_one(kept: Maker) -> None:
+def test_a_login_fails_in_time_while_the_source_is_silent(kept: Maker) -> None:
     one = kept(patience=0.01)
     one.source.open.clear()
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(one.value)
+    for _ in range(3):
+        with pytest.raises(ConnectionFailed, match="the test has not answered an earlier request for a token yet"):
+            one.value()
+    one.source.open.set()
+
+    wait_until(lambda: one.source.given == 1)
+    assert (one.value(), one.source.asked) == ("token-1", 1)
+
+
+def test_a_login_joins_the_fetch_that_is_under_way(kept: Maker) -> None:
+    one = kept()
+    one.source.open.clear()
+    with ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(one.value) for _ in range(3)]
         wait_until(lambda: one.source.asked == 1)
-        for _ in range(3):
-            with pytest.raises(ConnectionFailed, match="the test has not answered an earlier request for a token yet"):
-                one.value()
         one.source.open.set()
 
-        assert first.result(20) == "token-1"
-    assert (one.value(), one.source.asked) == ("token-1", 1)
+        assert {each.result(20) for each in asking} == {"token-1"}
+    assert one.source.asked == 1
+
+
+def test_a_login_does_not_wait_for_a_fetch_that_had_its_time(kept: Maker) -> None:
+    one = kept(limit=0.05)
+    one.source.dead = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            assert pool.submit(one.value).result(20) == "token-1"
+            assert one.source.asked == 2
+        finally:
+            one.source.dead.set()
+
+
+def test_a_login_that_waits_leaves_a_fetch_that_had_its_time(kept: Maker) -> None:
+    one = kept(limit=0.2)
+    one.source.dead = threading.Event()
+    with ThreadPoolExecutor(4) as pool:
+        try:
+            assert {each.result(20) for each in [pool.submit(one.value) for _ in range(4)]} == {"token-1"}
+        finally:
+            one.source.dead.set()
+
+
+def test_a_late_result_replaces_no_newer_token(kept: Maker) -> None:
+    one = kept(limit=0.05)
+    dead = one.source.dead = threading.Event()
+    assert one.value() == "token-1"
+    dead.set()
+
+    wait_until(lambda: one.source.given == 2)
+    wait_until(lambda: not any(thread.name == "ottla-token-fetch" for thread in threading.enumerate()))
+    assert one.value() == "token-1"
+
+
+def test_a_source_that_is_always_silent_gets_few_threads(kept: Maker) -> None:
+    one = kept(patience=0.02, limit=0.01)
+    one.source.open.clear()
+    for _ in range(20):
+        with pytest.raises(ConnectionFailed, match="has not answered"):
+            one.value()
+
+    assert one.source.asked == MOST
+    one.source.open.set()
+    wait_until(lambda: one.source.given == MOST)
+    assert one.value().startswith("token-")
+
+
+def test_a_source_that_ends_its_thread_fails_the_login(kept: Maker) -> None:
+    one = kept()
+    one.source.error = SystemExit()
+
+    with pytest.raises(ConnectionFailed, match="the test ended its thread by a SystemExit"):
+        one.value()
+
+
+def test_closing_releases_the_logins_that_wait(kept: Maker) -> None:
+    one = kept()
+    one.source.open.clear()
+    with ThreadPoolExecutor(1) as pool:
+        login = pool.submit(one.value)
+        wait_until(lambda: one.source.asked == 1)
+        one.keeper.close()
+
+        with pytest.raises(ConnectionFailed, match="the producer was closed"):
+            login.result(5)
+    with pytest.raises(ConnectionFailed, match="the producer was closed"):
+        one.value()
 
 
 def test_a_refused_token_is_forgotten_while_the_next_one_is_fetched(kept: Maker) -> None:
@@ -222,23 +311,29 @@ def test_a_refused_token_is_forgotten_while_the_next_one_is_fetched(kept: Maker)
     assert one.value() == "token-2"
 
 
-def test_a_renewal_ends_with_the_producer_while_the_source_hangs_in_a_login(kept: Maker) -> None:
-    one = kept(0.05, AT_ONCE, patience=0.01)
-    one.keeper.forget(one.keeper.token())
+def test_a_renewal_ends_with_the_producer_while_the_source_hangs(kept: Maker) -> None:
+    one = kept(0.05, AT_ONCE)
+    one.value()
     one.source.open.clear()
-    with ThreadPoolExecutor(1) as pool:
-        login = pool.submit(one.value)
-        wait_until(lambda: one.source.asked == 2)
-        one.clock.now += 0.03
-        before = one.clock.looks
-        try:
-            wait_until(lambda: one.clock.looks > before + 2, seconds=5)
-            one.keeper.close()
-            wait_until(lambda: all(each.name != "ottla-token-refresh" for each in threading.enumerate()), seconds=5)
-        finally:
-            one.source.open.set()
+    one.clock.now += 0.03
+    wait_until(lambda: one.source.asked == 2)
+    one.keeper.close()
 
-        assert login.result(20) == "token-2"
+    wait_until(lambda: all(each.name != "ottla-token-refresh" for each in threading.enumerate()), seconds=5)
+
+
+def test_a_renewal_that_had_its_time_is_begun_again(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
+    one = kept(0.05, AT_ONCE, limit=0.05)
+    one.value()
+    one.source.open.clear()
+    one.clock.now += 0.03
+
+    def asked_again() -> bool:
+        one.clock.now += 0.001
+        return one.source.asked > 2
+
+    wait_until(asked_again)
+    assert "could not be renewed, which is tried again: the test has not answered" in caplog.text
 
 
 def test_nothing_is_renewed_after_close(kept: Maker) -> None:

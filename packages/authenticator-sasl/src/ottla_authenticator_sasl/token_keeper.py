@@ -1,7 +1,7 @@
 """One token for all connections of a producer, renewed in the background before it expires.
 
-Knows neither where tokens come from nor who uses them. One fetch runs at a time, which may never come back; while a
-token is good nobody waits for the next one, and nobody waits for longer than a login has time.
+Knows neither where tokens come from nor who uses them. While a token is good no login waits for the next one, and none
+waits for longer than a login has time, nor for a fetch that has had its own (see `single_flight`).
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from random import SystemRandom
 from typing import Final
 
 import attrs
 
-from ottla.errors import ConnectionFailed
 from ottla_authenticator_sasl.bearer_token import Token, expired
 from ottla_authenticator_sasl.refresh import RefreshWindow
+from ottla_authenticator_sasl.single_flight import SingleFlight
 
 _log = logging.getLogger(__name__)
 
 _chance = SystemRandom()
 
-PATIENCE: Final = 5.0
-"""Seconds for another one's fetch: a login should tell why it fails before the time for a connection (10 s) is over."""
+PATIENCE: Final = 7.0
+"""Seconds that a login waits: it should say why it fails before the time for a connection (10 s) is over."""
+
+LIMIT: Final = 10.0
+"""Seconds that a fetch has; a login that needs a token later begins another one."""
 
 _LONGEST_WAIT: Final = 30.0
 """Seconds until the wall clock is looked at again: it may be set, and machines sleep."""
@@ -46,7 +48,7 @@ class Retry:
 class TokenKeeper:
     """Fetches when asked and nothing good is there, then ahead of each expiry until it is closed.
 
-    Two locks: `_fetching` is held while the source is asked, and taken with patience; `_state` for a moment, inside it.
+    `_state` guards the token and its renewal, for a moment; it is not held while the source is asked.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class TokenKeeper:
         closing: threading.Event,
         clock: Callable[[], float] = time.time,
         patience: float = PATIENCE,
+        limit: float = LIMIT,
     ) -> None:
         self._fetch = fetch
         self._source = source
@@ -67,8 +70,11 @@ class TokenKeeper:
         self._closing = closing
         self._clock = clock
         self._patience = patience
-        self._fetching = threading.Lock()
+        self._limit = limit
+        self._flights = SingleFlight(self._fetched, name="ottla-token-fetch", source=source, limit=limit)
         self._state = threading.Lock()
+        self._begun = 0
+        self._kept = 0
         self._token: Token | None = None
         self._due: float | None = None
         self._thread: threading.Thread | None = None
@@ -76,15 +82,23 @@ class TokenKeeper:
     def token(self) -> Token:
         """A token that is good now. Waits for the source if there is none; its errors are the caller's.
 
-        ConnectionFailed: the source owes somebody else an answer, which did not come in time.
+        ConnectionFailed: the source does not answer in time.
         """
-        good = self._good()
-        if good is not None:
-            return good
-        with self._turn() as mine:
-            if not mine:
-                raise self._owed()
-            return self._good() or self._renewed()
+        until = time.monotonic() + self._patience
+        while (good := self._good()) is None:
+            joined = self._flights.join(needless=lambda: self._good() is not None)
+            if joined is None:
+                continue
+            flight, mine = joined
+            if not flight.wait(until - time.monotonic()):
+                if time.monotonic() >= until:
+                    raise self._flights.unanswered()
+                continue  # it has had its time: begin another one
+            token = flight.result()
+            if mine or token.expires_at_ms is not None:
+                return token
+            # One that does not say when it expires is for the login that asked for it.
+        return good
 
     def forget(self, token: Token) -> None:
         """The broker refused it: the next one who asks gets another."""
@@ -93,8 +107,9 @@ class TokenKeeper:
                 self._token = None
 
     def close(self) -> None:
-        """End the background thread, at once or when its fetch ends; nobody waits for it."""
+        """End the background thread and release the logins that wait; returns at once."""
         self._closing.set()
+        self._flights.close()
 
     def _good(self) -> Token | None:
         token = self._token
@@ -102,24 +117,11 @@ class TokenKeeper:
             return None
         return token
 
-    @contextmanager
-    def _turn(self) -> Iterator[bool]:
-        """Whether it is the caller's turn to fetch, until the end of the `with`."""
-        mine = self._fetching.acquire(timeout=self._patience)
-        try:
-            yield mine
-        finally:
-            if mine:
-                self._fetching.release()
-
-    def _owed(self) -> ConnectionFailed:
-        return ConnectionFailed(
-            f"{self._source} has not answered an earlier request for a token yet, and is asked for one at a time; see "
-            "that it answers or gives up before socket.connection.setup.timeout.ms is over"
-        )
-
-    def _renewed(self) -> Token:
-        """In the caller's turn."""
+    def _fetched(self) -> Token:
+        """On a thread of its own, whose caller may have given up."""
+        with self._state:
+            self._begun += 1
+            number = self._begun
         token = self._fetch()
         now = self._clock()
         error = expired(token, now=now, source=self._source)
@@ -127,10 +129,12 @@ class TokenKeeper:
             raise error
         _log.debug("a token of %s: %r", self._source, token)
         with self._state:
-            self._token = token
-            self._due = self._due_for(token, now)
-            if self._due is not None:
-                self._start()
+            if number > self._kept:  # a fetch that was given up does not replace what a later one brought
+                self._kept = number
+                self._token = token
+                self._due = self._due_for(token, now)
+                if self._due is not None:
+                    self._start()
         return token
 
     def _due_for(self, token: Token, now: float) -> float | None:
@@ -146,19 +150,14 @@ class TokenKeeper:
 
     def _start(self) -> None:
         if self._thread is None and not self._closing.is_set():
-            self._thread = threading.Thread(target=self._keep, name="ottla-token-refresh", daemon=True)
+            self._thread = threading.Thread(target=self._renew, name="ottla-token-refresh", daemon=True)
             self._thread.start()
 
-    def _keep(self) -> None:
+    def _renew(self) -> None:
         """The thread's own: wait, renew, again; until closed, or a token comes that does not expire."""
         failures = 0
         while self._wait_until_due():
-            with self._turn() as mine:
-                if self._closing.is_set():
-                    return
-                if not mine or not self._is_due():
-                    continue  # somebody who found the token expired is at it, or was faster
-                failures = 0 if self._renewed_in_time(failures) else failures + 1
+            failures = 0 if self._renewed_in_time(failures) else failures + 1
 
     def _is_due(self) -> bool:
         with self._state:
@@ -179,12 +178,19 @@ class TokenKeeper:
 
     def _renewed_in_time(self, failures: int) -> bool:
         try:
-            self._renewed()
+            if (joined := self._flights.join(needless=lambda: not self._is_due())) is None:
+                return True
+            flight, _ = joined
+            if not flight.wait(self._limit):
+                raise self._flights.unanswered()
+            flight.result()
         except Exception as error:
+            if self._closing.is_set():
+                return False
             with self._state:
                 self._due = self._clock() + self._retry.wait(failures + 1)
-            tell = _log.debug if failures else _log.warning
-            tell("the token of %s could not be renewed, which is tried again: %s", self._source, error)
+            log = _log.debug if failures else _log.warning
+            log("the token of %s could not be renewed, which is tried again: %s", self._source, error)
             return False
         if failures:
             _log.info("the token of %s is renewed, after %d failed attempts", self._source, failures)

@@ -1,0 +1,129 @@
+"""One fetch at a time, on a thread of its own, shared by all that need its result.
+
+A fetch that is not done within its limit is given up: the next caller begins another one, and a result that comes after
+all is ignored by those who no longer wait. Threads cannot be ended from outside, so at most `MOST` of them are left
+behind at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from ottla.errors import ConnectionFailed
+
+MOST: Final = 4
+
+T = TypeVar("T")
+
+
+class Flight(Generic[T]):
+    """One fetch. Settled once: by its result, by its error, or by the end of its user."""
+
+    def __init__(self, limit: float) -> None:
+        self._until = time.monotonic() + limit
+        self._settled = threading.Event()
+        self._settling = threading.Lock()
+        self._result: T | None = None
+        self._error: Exception | None = None
+
+    @property
+    def overdue(self) -> bool:
+        """Whether it has had its time."""
+        return time.monotonic() >= self._until
+
+    def wait(self, patience: float) -> bool:
+        """Whether it is settled, waited for until its limit at the latest."""
+        return self._settled.wait(max(0.0, min(patience, self._until - time.monotonic())))
+
+    def settle(self, *, result: T | None = None, error: Exception | None = None) -> None:
+        """Keep the first outcome and release all that wait."""
+        with self._settling:
+            if not self._settled.is_set():
+                self._result, self._error = result, error
+                self._settled.set()
+
+    def result(self) -> T:
+        """The result of a settled fetch. Raises its error."""
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None, "asked for after it is settled"
+        return self._result
+
+
+class SingleFlight(Generic[T]):
+    """Begins fetches and lets callers join the one under way. Any thread may call it."""
+
+    def __init__(self, fetch: Callable[[], T], *, name: str, source: str, limit: float) -> None:
+        self._fetch = fetch
+        self._name = name
+        self._source = source
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._current: Flight[T] | None = None
+        self._running = 0
+        self._closed = False
+
+    def join(self, *, needless: Callable[[], bool]) -> tuple[Flight[T], bool] | None:
+        """The fetch under way, or a new one, and whether it is new; None: it is *needless* by now.
+
+        ConnectionFailed: none can begin.
+        """
+        with self._lock:
+            if self._closed:
+                raise self._ended()
+            if needless():  # a fetch may have ended since the caller last looked
+                return None
+            if self._current is not None and not self._current.overdue:
+                return self._current, False
+            if self._running >= MOST:
+                raise self.unanswered()
+            self._current = flight = Flight[T](self._limit)
+            thread = threading.Thread(target=self._run, args=(flight,), name=self._name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as cause:  # the system gives no more threads
+                self._current = None
+                raise ConnectionFailed(f"there is no thread to ask {self._source} for a token: {cause}") from cause
+            self._running += 1
+            return flight, True
+
+    def unanswered(self) -> ConnectionFailed:
+        """The error of a caller whose patience ends before the fetch does."""
+        return ConnectionFailed(
+            f"{self._source} has not answered an earlier request for a token yet, and is asked for one at a time; see "
+            "that it answers or gives up before socket.connection.setup.timeout.ms is over"
+        )
+
+    def close(self) -> None:
+        """Begin no more, and release all that wait; returns at once."""
+        with self._lock:
+            self._closed = True
+            current = self._current
+        if current is not None:
+            current.settle(error=self._ended())
+
+    def _run(self, flight: Flight[T]) -> None:
+        try:
+            result = self._fetch()
+        except Exception as error:
+            self._leave(flight)
+            flight.settle(error=error)
+        except BaseException as error:  # such as SystemExit, which would end the thread without a word
+            self._leave(flight)
+            flight.settle(error=ConnectionFailed(f"{self._source} ended its thread by a {type(error).__name__}"))
+        else:
+            self._leave(flight)
+            flight.settle(result=result)
+
+    def _leave(self, flight: Flight[T]) -> None:
+        """Before it is settled, so that whoever it releases can begin the next one."""
+        with self._lock:
+            self._running -= 1
+            if self._current is flight:
+                self._current = None
+
+    def _ended(self) -> ConnectionFailed:
+        return ConnectionFailed(f"the producer was closed while {self._source} was asked for a token")
