@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.allow_lists import URLS
 from ottla_testkit.identity_server import IdentityServer
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.security import Security
@@ -61,6 +63,19 @@ class SecureBroker:
 
 
 @contextmanager
+def _allowed(url: str) -> Iterator[None]:
+    """Options may name this URL, here and in the programs that a test starts."""
+    before = os.environ.get(URLS)
+    os.environ[URLS] = url if before is None else f"{before},{url}"
+    try:
+        yield
+    finally:
+        os.environ.pop(URLS)
+        if before is not None:
+            os.environ[URLS] = before
+
+
+@contextmanager
 def secure_broker(
     folder: Path, *, lifetime_s: int = 3600, reauthentication_ms: int = 0, config: Mapping[str, Any] | None = None
 ) -> Iterator[SecureBroker]:
@@ -69,4 +84,5 @@ def secure_broker(
         identity = stack.enter_context(IdentityServer(lifetime_s=lifetime_s))
         security = Security(folder=folder, users=USERS, identity=identity, reauthentication_ms=reauthentication_ms)
         kafka = stack.enter_context(KafkaCluster(security=security, config=config))
+        stack.enter_context(_allowed(identity.token_url))
         yield SecureBroker(kafka=kafka, security=security, identity=identity)

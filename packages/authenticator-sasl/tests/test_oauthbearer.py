@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -37,18 +39,23 @@ Make = Callable[[dict[str, Any]], Mechanism]
 
 
 @pytest.fixture
-def oauth() -> Iterator[Make]:
-    """Makes mechanisms, and closes them."""
+def oauth(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Makes mechanisms whose URL or file is allowed, and closes them."""
     made: list[Any] = []
 
     def make(settings: dict[str, Any]) -> Mechanism:
+        url = settings.get(URL, "")
+        if url.startswith("file:"):
+            monkeypatch.setenv("OTTLA_ALLOWED_FILES", unquote(url.removeprefix("file://")))
+        elif url:
+            monkeypatch.setenv("OTTLA_ALLOWED_URLS", url)
         made.append(mechanism("OAUTHBEARER", settings))
         return made[-1]  # type: ignore[no-any-return]
 
     yield make
     for each in made:
         each.close()
-    wait_until(lambda: not any(thread.name == "ottla-token-refresh" for thread in threading.enumerate()))
+    wait_until(lambda: not any(thread.name.startswith("ottla-token-") for thread in threading.enumerate()))
 
 
 def first(made: Mechanism) -> bytes:
@@ -168,6 +175,22 @@ def test_an_error_of_ours_that_a_function_raises_keeps_its_words(oauth: Make) ->
         first(oauth({PROVIDER: provide}))
 
 
+@pytest.mark.rule("security.allowed.files")
+def test_a_file_that_turns_into_a_link_is_not_followed(oauth: Make, tmp_path: Path) -> None:
+    file = tmp_path / "allowed" / "token"
+    file.parent.mkdir()
+    file.write_text("abc")
+    (tmp_path / "other").write_text("somebody-elses-token")
+    made = oauth({URL: file.as_uri()})
+    first(made)
+    os.environ["OTTLA_ALLOWED_FILES"] = f"{file.parent}/"
+    file.unlink()
+    file.symlink_to(tmp_path / "other")
+
+    with pytest.raises(AuthenticationFailed, match="may not be read: it is none of the allowed files"):
+        first(made)
+
+
 def test_a_file_is_read_for_each_login(oauth: Make, tmp_path: Path) -> None:
     file = tmp_path / "to ken"
     made = oauth({URL: file.as_uri(), "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.FileJwtRetriever"})
@@ -182,7 +205,7 @@ def test_a_file_is_read_for_each_login(oauth: Make, tmp_path: Path) -> None:
         (None, "cannot be read: No such file or directory"),
         (b"", "cannot be sent as a token"),
         (b"secret\xff", "cannot be sent as a token"),
-        (b"s" * 300_000, "cannot be sent as a token"),
+        (b"s" * 300_000, "has more than 262144 bytes"),
         (jwt(exp=1_000_000_000, sub="secret").encode(), "has expired, at 2001-09-09 01:46:40 UTC"),
     ],
 )
@@ -264,6 +287,11 @@ def test_extensions_may_be_written_in_java_s_string(oauth: Make) -> None:
         ({PROVIDER: "abc"}, "a function without arguments"),
         ({URL: "https://idp/"}, f"needs {next(iter(CLIENT))}"),
         (CLIENT | {URL: f"https://user:{SECRET}@idp/"}, f"{URL}: it must have neither a user nor a fragment"),
+        ({URL: "file:///etc/passwd"}, f"{URL}: '/etc/passwd' may not be read"),
+        ({URL: "file:///etc/passwd"}, "can allow it by OTTLA_ALLOWED_FILES=/etc/passwd in the environment"),
+        (CLIENT | {URL: "http://127.0.0.1/t"}, "by OTTLA_ALLOWED_URLS=http://127.0.0.1/t in the environment"),
+        ({URL: "FILE:///etc/%70asswd"}, "OTTLA_ALLOWED_FILES=/etc/passwd"),
+        ({URL: "file:///etc/pass%00wd"}, "is not an absolute path"),
         ({URL: "file://token"}, "a file is written file:///path"),
         ({URL: "file:token"}, "a file is written file:///path"),
         (CLIENT | {URL: "https://idp/", "sasl.jaas.config": f'{MODULE} clientId="a";'}, "are both given"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -122,3 +123,54 @@ def wait_until(reached: Callable[[], bool], *, seconds: float = 20.0) -> None:
     while not reached():
         assert time.monotonic() < deadline, f"not so within {seconds} s"
         threading.Event().wait(0.01)
+
+
+class Speaker:
+    """A server on 127.0.0.1 that reads something of each connection, and then hands the socket to *speak*."""
+
+    def __init__(self, speak: Callable[[socket.socket], object]) -> None:
+        self._speak = speak
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/token"
+        self.connections = 0
+
+    def __enter__(self) -> Speaker:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for each in self._open:
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listening.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.append(sock)
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        try:
+            with sock:
+                sock.recv(65536)
+                self._speak(sock)
+        except OSError:
+            return  # the client has left
+
+
+def dripping(start: bytes, drip: bytes) -> Callable[[socket.socket], None]:
+    """What sends *start*, and then *drip* again and again until the client leaves."""
+
+    def speak(sock: socket.socket) -> None:
+        sock.sendall(start)
+        while True:
+            sock.sendall(drip)
+            threading.Event().wait(0.02)
+
+    return speak

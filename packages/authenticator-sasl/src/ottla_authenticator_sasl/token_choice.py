@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final, Protocol
 
 import attrs
 
+from ottla.allow_lists import NotAllowed, check_file, check_url
 from ottla.errors import AuthenticationFailed, ConfigError
 from ottla.interfaces import PluginConfig
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, check_extensions
 from ottla_authenticator_sasl.login import JAAS, module_options
 from ottla_authenticator_sasl.refresh import RefreshWindow
-from ottla_authenticator_sasl.token_endpoint import Address, ClientCredentials, TokenEndpoint
-from ottla_authenticator_sasl.token_keeper import Retry, TokenKeeper
+from ottla_authenticator_sasl.token_endpoint import ClientCredentials, TokenEndpoint
+from ottla_authenticator_sasl.token_keeper import LIMIT, Retry, TokenKeeper
 from ottla_authenticator_sasl.token_keys import (
     ANY_RETRIEVER,
     CLIENT_ID,
@@ -31,6 +31,7 @@ from ottla_authenticator_sasl.token_keys import (
     URL,
 )
 from ottla_authenticator_sasl.token_sources import PROVIDER, FileTokens, provided
+from ottla_authenticator_sasl.web_address import Address
 
 _EXTENSION: Final = "extension_"
 
@@ -76,7 +77,7 @@ def _by_function(config: PluginConfig, options: Mapping[str, str]) -> TokenChoic
     _refuse_retriever(config, wanted=ANY_RETRIEVER, source=PROVIDER)
     fetch = provided(config[PROVIDER], names=_names(config))
     return TokenChoice(
-        tokens=_kept(fetch, source=PROVIDER, config=config, closing=threading.Event()),
+        tokens=_kept(fetch, source=PROVIDER, config=config, closing=threading.Event(), limit=LIMIT),
         extensions=_extensions(config, options),
         identity=None,
         remedy=f"check {PROVIDER}",
@@ -85,8 +86,13 @@ def _by_function(config: PluginConfig, options: Mapping[str, str]) -> TokenChoic
 
 def _by_file(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
     _refuse_retriever(config, wanted=FILE_RETRIEVER, source="a file")
+    path = _path(config[URL])
+    try:
+        check_file(path)
+    except NotAllowed as error:
+        raise ConfigError([f"{URL}: {error}"]) from None
     return TokenChoice(
-        tokens=FileTokens(_path(config[URL]), names=_names(config)),
+        tokens=FileTokens(path, names=_names(config)),
         extensions=_extensions(config, options),
         identity=None,
         remedy=f"check the file of {URL}",
@@ -99,7 +105,7 @@ def _by_server(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
     closing = threading.Event()
     endpoint = _endpoint(config, credentials, closing=closing)
     return TokenChoice(
-        tokens=_kept(endpoint.fetch, source=endpoint.source, config=config, closing=closing),
+        tokens=_kept(endpoint.fetch, source=endpoint.source, config=config, closing=closing, limit=endpoint.limit),
         extensions=_extensions(config, options),
         identity=credentials.client_id,
         remedy=f"check what {endpoint.source} issues: audience, issuer and scope must be what the broker expects",
@@ -114,6 +120,7 @@ def _names(config: PluginConfig) -> ClaimNames:
 
 def _endpoint(config: PluginConfig, credentials: ClientCredentials, *, closing: threading.Event) -> TokenEndpoint:
     try:
+        check_url(config[URL])
         address = Address.read(config[URL])
     except ValueError as error:
         raise ConfigError([f"{URL}: {error}"]) from None
@@ -128,14 +135,16 @@ def _endpoint(config: PluginConfig, credentials: ClientCredentials, *, closing: 
     )
 
 
-def _kept(fetch: Callable[[], Token], *, source: str, config: PluginConfig, closing: threading.Event) -> TokenKeeper:
+def _kept(
+    fetch: Callable[[], Token], *, source: str, config: PluginConfig, closing: threading.Event, limit: float
+) -> TokenKeeper:
     window = RefreshWindow(
         factor=config["sasl.login.refresh.window.factor"],
         jitter=config["sasl.login.refresh.window.jitter"],
         min_period=config["sasl.login.refresh.min.period.seconds"],
         buffer=config["sasl.login.refresh.buffer.seconds"],
     )
-    return TokenKeeper(fetch, source=source, window=window, retry=_retry(config), closing=closing)
+    return TokenKeeper(fetch, source=source, window=window, retry=_retry(config), closing=closing, limit=limit)
 
 
 def _retry(config: PluginConfig) -> Retry:
@@ -186,8 +195,8 @@ def _refuse_retriever(config: PluginConfig, *, wanted: str, source: str) -> None
         raise ConfigError([f"{RETRIEVER} names the {named}, and the token comes from {source}; leave it out"])
 
 
-def _path(url: str) -> Path:
+def _path(url: str) -> str:
     parts = urllib.parse.urlsplit(url)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
         raise ConfigError([f"{URL}: a file is written file:///path, with three slashes"])
-    return Path(urllib.parse.unquote(parts.path))
+    return urllib.parse.unquote(parts.path)

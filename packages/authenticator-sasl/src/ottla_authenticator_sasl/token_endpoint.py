@@ -1,7 +1,8 @@
 """Tokens from an identity server: OAuth's client credentials grant (RFC 6749 section 4.4) over HTTP.
 
-One request per fetch and attempt, without redirects and proxies; answers are bounded in time and size. Errors carry the
-server's own words and never the secret, even if the server repeats it.
+One request per fetch and attempt, without redirects; all attempts of a fetch share one deadline. Of an answer that is
+no token an error has the status and the code of RFC 6749 section 5.2, and nothing else: a URL that an option names may
+lead to a server whose answers are not for who wrote the option.
 """
 
 from __future__ import annotations
@@ -10,62 +11,40 @@ import base64
 import http.client
 import json
 import logging
+import re
 import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Protocol
 
 import attrs
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed
+from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed, printable
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, token_of
-from ottla_authenticator_sasl.quoting import quoted
+from ottla_authenticator_sasl.deadline_http import (
+    MAX_ANSWER,
+    Answer,
+    AnswerTooLarge,
+    Deadline,
+    Limits,
+    post,
+)
 from ottla_authenticator_sasl.token_keeper import Retry
+from ottla_authenticator_sasl.web_address import Address
 
 _log = logging.getLogger(__name__)
 
-MAX_ANSWER: Final = 1024 * 1024
 PATIENCE: Final = 5.0
-"""Seconds of trying again: a login should tell why it fails before the time for a connection (10 s) is over."""
+"""Seconds of trying again: a login should say why it fails before the time for a connection (10 s) is over."""
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
-_CHUNK: Final = 64 * 1024
+_ERROR_CODE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
+"""The characters of RFC 6749 section 5.2 without the blank; every registered code fits."""
+
 _WORTH_RETRYING: Final = frozenset({408, 425, 429})
-
-
-@attrs.frozen(kw_only=True)
-class Address:
-    """Where the token endpoint is; `target` is path and query."""
-
-    secure: bool
-    host: str
-    port: int | None
-    target: str
-
-    @classmethod
-    def read(cls, url: str) -> Address:
-        """From an http or https URL. ValueError does not quote it: some write secrets into URLs."""
-        try:
-            parts = urllib.parse.urlsplit(url)
-            port = parts.port
-        except ValueError:
-            raise ValueError("its host or port cannot be read") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("it must be https://host/path, http://host/path or file:///path")
-        if parts.username is not None or parts.fragment:
-            raise ValueError("it must have neither a user nor a fragment (#) in it")
-        if not url.isascii() or any(letter <= " " for letter in url):
-            raise ValueError("it must be ASCII without blanks; write other characters as %XX")
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        return cls(secure=parts.scheme == "https", host=parts.hostname, port=port, target=target)
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = f":{self.port}" if self.port is not None else ""
-        return f"{'https' if self.secure else 'http'}://{host}{port}{self.target.partition('?')[0]}"
 
 
 @attrs.frozen(kw_only=True)
@@ -93,6 +72,24 @@ class ClientCredentials:
         scope = {"scope": self.scope} if self.scope else {}
         return urllib.parse.urlencode({"grant_type": "client_credentials"} | scope)
 
+    def secrets(self) -> Collection[str]:
+        """The secret, as it is and as it is sent."""
+        encoded = self.headers()["Authorization"].partition(" ")[2]
+        return (self.secret, urllib.parse.quote_plus(self.secret), encoded)
+
+
+class Grant(Protocol):
+    """What a token is asked for by. Each of these is asked for once for each request."""
+
+    def headers(self) -> Mapping[str, str]:
+        """What goes above the body."""
+
+    def body(self) -> str:
+        """The form. Raises AuthenticationFailed."""
+
+    def secrets(self) -> Collection[str]:
+        """What an error must not repeat."""
+
 
 class TokenEndpoint:
     """Fetches tokens. What may pass is tried again with growing waits, for as long as the longest of them may be.
@@ -103,7 +100,7 @@ class TokenEndpoint:
     def __init__(
         self,
         address: Address,
-        credentials: ClientCredentials,
+        credentials: Grant,
         *,
         names: ClaimNames,
         connect_timeout: float,
@@ -111,99 +108,91 @@ class TokenEndpoint:
         retry: Retry,
         closing: threading.Event,
         clock: Callable[[], float] = time.time,
+        context: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         self._address = address
-        self._credentials = credentials
+        self._grant = credentials
         self._names = names
-        self._connect_timeout = connect_timeout
-        self._read_timeout = read_timeout
+        self._limits = Limits(connect=connect_timeout, answer=read_timeout)
         self._retry = retry
         self._closing = closing
         self._clock = clock
+        self._context = context
         self.source = f"the token endpoint {address}"
         if not address.secure and address.host not in LOOPBACK:
             _log.warning("%s receives the client's secret without encryption; use https", self.source)
 
+    @property
+    def limit(self) -> float:
+        """Seconds that a fetch takes at most, all attempts together."""
+        return self._limits.whole
+
     def fetch(self) -> Token:
         """A new token."""
-        deadline = time.monotonic() + min(PATIENCE, self._retry.longest)
+        deadline = Deadline(self.limit)
+        last_try = time.monotonic() + min(PATIENCE, self._retry.longest)
         failures = 0
         while True:
             try:
-                return self._attempt()
+                return self._attempt(deadline)
             except SecurityRefused:
                 raise
             except ConnectionFailed as error:
                 failures += 1
                 wait = self._retry.wait(failures)
-                if time.monotonic() + wait > deadline:
+                if time.monotonic() + wait > last_try:
                     raise
                 _log.debug("tried again in %.1f s: %s", wait, error)
             if self._closing.wait(wait):
                 raise ConnectionFailed(f"the producer was closed while {self.source} was asked for a token")
 
-    def _attempt(self) -> Token:
+    def _attempt(self, deadline: Deadline) -> Token:
         asked_at = self._clock()
         try:
-            status, location, body = self._ask()
+            answer = self._ask(deadline)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError) as error:
-            raise self._not_asked(error) from error
+            raise self._not_asked("the connection ended within TLS") from error
         except ssl.SSLError as error:
             raise TlsFailed(
-                f"{self.source} cannot be trusted: {quoted(str(error))}; it must speak TLS, with a certificate that "
-                "the system's trust store (or the file that SSL_CERT_FILE names) vouches for"
+                f"{self.source} cannot be trusted: {printable(str(error))}; it must speak TLS, with a certificate that "
+                "https.ca.location (or without it the system's trust store, or the file of SSL_CERT_FILE) vouches for"
             ) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise self._not_asked(error) from error
-        return self._judged(status, location, body, asked_at)
+        except AnswerTooLarge:
+            raise AuthenticationFailed(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?") from None
+        except http.client.HTTPException as error:  # its words are those of the answer
+            raise self._not_asked(f"its answer is not HTTP ({type(error).__name__})") from None
+        except (OSError, UnicodeError) as error:
+            raise self._not_asked(printable(str(error) or type(error).__name__)) from error
+        return self._judged(answer, asked_at)
 
-    def _not_asked(self, error: Exception) -> ConnectionFailed:
-        words = self._quoted(str(error) or type(error).__name__)
-        return ConnectionFailed(f"{self.source} cannot be asked for a token: {words}")
+    def _ask(self, deadline: Deadline) -> Answer:
+        return post(
+            self._address,
+            headers=self._grant.headers(),
+            body=self._grant.body(),
+            limits=self._limits,
+            deadline=deadline,
+            context=self._context,
+        )
 
-    def _ask(self) -> tuple[int, str, bytes]:
-        connection = self._connection()
-        try:
-            connection.connect()
-            connection.sock.settimeout(self._read_timeout)
-            headers = dict(self._credentials.headers())
-            connection.request("POST", self._address.target, body=self._credentials.body(), headers=headers)
-            with connection.getresponse() as response:  # it outlives the connection unless it is closed, too
-                return response.status, response.headers.get("Location", ""), self._body(response)
-        finally:
-            connection.close()
+    def _not_asked(self, why: str) -> ConnectionFailed:
+        return ConnectionFailed(f"{self.source} cannot be asked for a token: {why}")
 
-    def _connection(self) -> http.client.HTTPConnection:
-        address, timeout = self._address, self._connect_timeout
-        if not address.secure:
-            return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(address.host, address.port, timeout=timeout, context=context)
-
-    def _body(self, response: http.client.HTTPResponse) -> bytes:
-        deadline = time.monotonic() + self._read_timeout
-        body = bytearray()
-        while chunk := response.read1(_CHUNK):
-            body += chunk
-            if len(body) > MAX_ANSWER:
-                raise AuthenticationFailed(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?")
-            if time.monotonic() > deadline:
-                raise TimeoutError("its answer took too long")
-        return bytes(body)
-
-    def _judged(self, status: int, location: str, body: bytes, asked_at: float) -> Token:
-        if 300 <= status < 400:
+    def _judged(self, answer: Answer, asked_at: float) -> Token:
+        if 300 <= answer.status < 400:
             raise AuthenticationFailed(
-                f"{self.source} redirects us to {self._quoted(location)} ({status}), and secrets are not sent after "
-                "it; write the right address into sasl.oauthbearer.token.endpoint.url"
+                f"{self.source} redirects us ({answer.status}), and secrets are not sent after it; write the right "
+                "address into sasl.oauthbearer.token.endpoint.url"
             )
-        answer = _parsed(body)
-        if status != 200:
-            words = f"{self.source} answered {status}: {self._explained(answer, body)}"
-            if status >= 500 or status in _WORTH_RETRYING:
+        fields = _parsed(answer.body)
+        if answer.status != 200:
+            words = f"{self.source} answered {answer.status}{self._error_code(fields)}"
+            if answer.status >= 500 or answer.status in _WORTH_RETRYING:
                 raise ConnectionFailed(words)
-            raise AuthenticationFailed(f"{words}; check the client's id, secret and scope (sasl.oauthbearer.*)")
-        return self._token(answer, asked_at)
+            raise AuthenticationFailed(
+                f"{words}; check the client's id, secret and scope (sasl.oauthbearer.*); its log says more"
+            )
+        return self._token(fields, asked_at)
 
     def _token(self, answer: Mapping[str, Any], asked_at: float) -> Token:
         given = answer.get("access_token") or answer.get("id_token")
@@ -217,14 +206,11 @@ class TokenEndpoint:
         known = ends if token.expires_at_ms is None else min(ends, token.expires_at_ms)
         return attrs.evolve(token, expires_at_ms=known)
 
-    def _explained(self, answer: Mapping[str, Any], body: bytes) -> str:
-        said = [answer[key] for key in ("error", "error_description") if isinstance(answer.get(key), str)]
-        return ": ".join(self._quoted(word) for word in said) or self._quoted(body)
-
-    def _quoted(self, words: str | bytes) -> str:
-        secret = self._credentials.secret
-        encoded = self._credentials.headers()["Authorization"].partition(" ")[2]
-        return quoted(words, secrets=(secret, urllib.parse.quote_plus(secret), encoded))
+    def _error_code(self, answer: Mapping[str, Any]) -> str:
+        code = answer.get("error")
+        if not isinstance(code, str) or not _ERROR_CODE.fullmatch(code):
+            return ""
+        return f", error {printable(code, secrets=self._grant.secrets())}"
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:

@@ -10,9 +10,9 @@ import inspect
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
+from ottla.allow_lists import read_file
 from ottla.errors import AuthenticationFailed, ConnectionFailed, OttlaError
 from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, Token, expired, token_of
 
@@ -39,9 +39,9 @@ def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], 
 
 
 class FileTokens:
-    """The token that a file holds now, read for each login: whoever renews the file need not tell us."""
+    """The token that a file holds now, read for each login. It must be an allowed one each time."""
 
-    def __init__(self, path: Path, *, names: ClaimNames, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: str, *, names: ClaimNames, clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._names = names
         self._clock = clock
@@ -50,10 +50,11 @@ class FileTokens:
         """What is in the file, blanks around it apart."""
         source = f"the file {self._path}"
         try:
-            with self._path.open("rb") as file:
-                content = file.read(MAX_TOKEN + 1)
+            content = read_file(self._path, most=MAX_TOKEN)
         except OSError as error:
             raise AuthenticationFailed(f"the token in {source} cannot be read: {error.strerror}") from error
+        except ValueError as error:  # not allowed, or too large
+            raise AuthenticationFailed(f"the token in {source} is not read: {error}") from error
         token = token_of(content.decode("ascii", "replace").strip(), names=self._names, source=source)
         error_with_it = expired(token, now=self._clock(), source=source)
         if error_with_it is not None:

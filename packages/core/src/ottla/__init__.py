@@ -1,5 +1,6 @@
 """Ottla: a Kafka producer made of plugins."""
 
+from ottla.allow_lists import allow
 from ottla.assembly import check_config
 from ottla.cluster import Broker, PartitionInfo
 from ottla.delivery import Delivery
@@ -83,5 +84,6 @@ __all__ = [
     "TransactionTimeout",
     "UndeliveredError",
     "__version__",
+    "allow",
     "check_config",
 ]

@@ -1,0 +1,239 @@
+"""One POST over HTTP or HTTPS, all of it within one deadline: connect, proxy, TLS, request, headers, body, trailers.
+
+A socket's own time-out starts again with each byte, so a peer that drips would never be left. Here every operation gets
+what is left until the deadline. The answer is bounded in size, redirects are not followed, and nothing of the answer is
+in an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import io
+import socket
+import ssl
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import attrs
+
+from ottla_authenticator_sasl.web_address import Address
+
+MAX_ANSWER: Final = 1024 * 1024
+"""Bytes of an answer, its headers included."""
+
+_CHUNK: Final = 64 * 1024
+
+
+class AnswerTooLarge(Exception):
+    """The answer has more than `MAX_ANSWER` bytes."""
+
+
+class ProxyUnusable(OSError):
+    """The proxy that the environment names cannot be used, or refused us."""
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What the server answered."""
+
+    status: int
+    body: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """Seconds: until the connection stands, TLS included, and for the request and all of its answer."""
+
+    connect: float
+    answer: float
+
+    @property
+    def whole(self) -> float:
+        """Seconds for the whole exchange."""
+        return self.connect + self.answer
+
+
+class Deadline:
+    """A moment that nothing waits beyond."""
+
+    def __init__(self, seconds: float) -> None:
+        self._at = time.monotonic() + seconds
+
+    def left(self, most: float = float("inf")) -> float:
+        """Seconds until then, or *most*. Raises TimeoutError: none."""
+        left = self._at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        return min(left, most)
+
+
+def post(
+    address: Address,
+    *,
+    headers: Mapping[str, str],
+    body: str,
+    limits: Limits,
+    deadline: Deadline,
+    context: Callable[[], ssl.SSLContext],
+) -> Answer:
+    """Ask once. Raises OSError (ssl.SSLError among it), http.client.HTTPException or AnswerTooLarge."""
+    proxy = proxy_for(address)
+    with _connected(address, proxy=proxy, deadline=Deadline(deadline.left(limits.connect)), context=context) as sock:
+        timed: Any = _TimedSocket(sock, Deadline(deadline.left(limits.answer)))
+        connection = http.client.HTTPConnection(address.host, address.port)
+        connection.sock = timed  # so that http.client never connects by itself
+        all_headers = {"Host": address.authority, "Connection": "close", **headers}
+        target = address.target
+        if proxy is not None and not address.secure:
+            target, all_headers = address.url, all_headers | proxy.headers()
+        connection.request("POST", target, body=body, headers=all_headers)
+        response = connection.getresponse()
+        return Answer(status=response.status, body=_body(response))
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    body = bytearray()
+    while chunk := response.read1(_CHUNK):
+        body += chunk
+    return bytes(body)
+
+
+# The proxy
+
+
+@attrs.frozen(kw_only=True)
+class Proxy:
+    """An HTTP proxy. Its user and password are in no repr."""
+
+    host: str
+    port: int
+    login: str | None = attrs.field(default=None, repr=False)
+
+    def headers(self) -> dict[str, str]:
+        """What it wants to know of us."""
+        return {} if self.login is None else {"Proxy-Authorization": f"Basic {self.login}"}
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def proxy_for(address: Address) -> Proxy | None:
+    """The proxy that the environment names for this address: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, but for NO_PROXY.
+
+    On Windows and macOS the system's settings, too, as for every program in Python. Raises ProxyUnusable.
+    """
+    proxies = urllib.request.getproxies()
+    written = proxies.get("https" if address.secure else "http") or proxies.get("all")
+    if not written or urllib.request.proxy_bypass(address.authority):
+        return None
+    variable = f"the environment's {'HTTPS_PROXY' if address.secure else 'HTTP_PROXY'} (or ALL_PROXY)"
+    try:
+        parts = urllib.parse.urlsplit(written if "://" in written else f"http://{written}")
+        host, port = parts.hostname, parts.port or 80
+    except ValueError:
+        host, port = None, 0
+    if not host or parts.scheme != "http":
+        raise ProxyUnusable(f"{variable} must be http://host:port, with or without a user; other kinds are not spoken")
+    return Proxy(host=host, port=port, login=_login(parts))
+
+
+def _login(parts: urllib.parse.SplitResult) -> str | None:
+    if parts.username is None:
+        return None
+    user, password = urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or "")
+    return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _open_tunnel(sock: socket.socket, proxy: Proxy, address: Address, deadline: Deadline) -> None:
+    """Have the proxy connect us (RFC 9110 section 9.3.6)."""
+    timed: Any = _TimedSocket(sock, deadline)
+    target = address.host_and_port
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *(f"{k}: {v}" for k, v in proxy.headers().items())]
+    timed.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
+    response = http.client.HTTPResponse(timed, method="CONNECT")
+    response.begin()
+    if response.status != 200:
+        raise ProxyUnusable(f"the proxy {proxy} refused the connection, with status {response.status}")
+
+
+# The connection
+
+
+@contextmanager
+def _connected(
+    address: Address, *, proxy: Proxy | None, deadline: Deadline, context: Callable[[], ssl.SSLContext]
+) -> Iterator[socket.socket]:
+    host, port = (address.host, address.port_or_default) if proxy is None else (proxy.host, proxy.port)
+    sock = _first_that_answers(host, port, deadline)
+    try:
+        if address.secure:
+            if proxy is not None:
+                _open_tunnel(sock, proxy, address, deadline)
+            sock.settimeout(deadline.left())  # of the whole handshake, in Python's ssl
+            sock = context().wrap_socket(sock, server_hostname=address.host)
+        yield sock
+    finally:
+        sock.close()
+
+
+def _first_that_answers(host: str, port: int, deadline: Deadline) -> socket.socket:
+    """Connected to one of the name's addresses; each gets its share of the time, so that a dead one leaves some."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    error: OSError = OSError("its name has no address")
+    for number, (family, kind, protocol, _, sockaddr) in enumerate(found):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(deadline.left() / (len(found) - number))
+            sock.connect(sockaddr)
+        except OSError as refused:
+            sock.close()
+            error = refused
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+    raise error
+
+
+class _TimedSocket:
+    """The part of a socket that http.client uses. Each operation has what is left until the deadline."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock = sock
+        self._deadline = deadline
+
+    def sendall(self, data: bytes) -> None:
+        """Write all of it."""
+        view = memoryview(data)
+        while view:
+            self._sock.settimeout(self._deadline.left())
+            view = view[self._sock.send(view) :]
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """For the answer."""
+        return io.BufferedReader(_TimedReader(self._sock, self._deadline))
+
+    def close(self) -> None:
+        """The socket is closed by its owner, when the answer has been read."""
+
+
+class _TimedReader(io.RawIOBase):
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock = sock
+        self._deadline = deadline
+        self._room = MAX_ANSWER
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._sock.settimeout(self._deadline.left())
+        count = self._sock.recv_into(buffer)
+        self._room -= count
+        if self._room < 0:
+            raise AnswerTooLarge
+        return count

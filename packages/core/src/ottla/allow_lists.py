@@ -1,0 +1,195 @@
+"""Which files and URLs the options of a producer may name: the decision of who runs the program.
+
+Options can come from people who may not read the files of the process or reach the services beside it. The lists come
+from the environment (`OTTLA_ALLOWED_URLS`, `OTTLA_ALLOWED_FILES`) or from the program (`allow`), never from options.
+Plugins ask here before they open what an option names. Java has the system properties
+org.apache.kafka.sasl.oauthbearer.allowed.urls and .allowed.files for this (CVE-2025-27817).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import re
+import stat
+import threading
+import urllib.parse
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ottla.errors import printable, quoted
+
+URLS: Final = "OTTLA_ALLOWED_URLS"
+FILES: Final = "OTTLA_ALLOWED_FILES"
+
+_DEFAULT_PORTS: Final = {"https": 443, "http": 80}
+_HOST: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*|[0-9a-f.]*:[0-9a-f:.]*")
+_KERNEL: Final = ("/proc/", "/sys/")
+"""Where regular files are none: /proc/self/environ has the secrets of the process."""
+
+_LONGEST_PATH: Final = 4096
+
+_lock: Final = threading.Lock()
+_urls: set[str] | None = None
+_files: set[str] = set()
+_others: contextvars.ContextVar[bool] = contextvars.ContextVar("ottla_options_of_others", default=False)
+
+
+class NotAllowed(ValueError):
+    """An option names a file or a URL that is in no list; the message says what would allow it."""
+
+
+def allow(*, urls: Iterable[str] = (), files: Iterable[str] = ()) -> None:
+    """Let options name these, in all producers of this process that are made from now on.
+
+    *urls* are whole: nothing else of their server is allowed. With the first one `https` URLs need to be in the list,
+    too. *files* are absolute paths; one that ends with `/` is a folder with all that is in it. Raises ValueError.
+    """
+    global _urls
+    if isinstance(urls, str) or isinstance(files, str):
+        raise ValueError("give lists of strings, not a string")
+    more_urls, more_files = {normal_url(url) for url in urls}, set(files)
+    relative = sorted(path for path in more_files if not os.path.isabs(path))
+    if relative:
+        raise ValueError(f"files are allowed by their absolute paths, not by {relative[0]!r}")
+    with _lock:
+        if more_urls:
+            _urls = (_urls or set()) | more_urls
+        _files.update(more_files)
+
+
+@contextlib.contextmanager
+def options_of_others() -> Iterator[None]:
+    """In this block options are not those of who runs the program: `https` URLs need to be allowed, too."""
+    token = _others.set(True)
+    try:
+        yield
+    finally:
+        _others.reset(token)
+
+
+def from_others() -> bool:
+    """Whether options are read that somebody else than who runs the program may have written."""
+    return _others.get()
+
+
+def normal_url(url: str) -> str:
+    """An http or https URL in the one form in which URLs are compared. ValueError does not quote it.
+
+    What different readers of URLs understand differently is refused: users, fragments, blanks, backslashes.
+    """
+    if not url.isascii() or any(letter <= " " or letter in '\x7f\\"<>^`{|}' for letter in url):
+        raise ValueError("it must be ASCII without blanks; write other characters as %XX")
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("its host or port cannot be read") from None
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+        raise ValueError("it must be https://host/path, http://host/path or file:///path")
+    if "@" in parts.netloc or "#" in url:
+        raise ValueError("it must have neither a user nor a fragment (#) in it")
+    if not _HOST.fullmatch(parts.hostname):
+        raise ValueError("its host must be a name or an address, without escapes")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    if parts.netloc.lower() not in (host, f"{host}:{port}"):  # such as "host:" and "host:0443"
+        raise ValueError("its port must be a number without leading zeros")
+    place = host if port in (None, _DEFAULT_PORTS[parts.scheme]) else f"{host}:{port}"
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{place}{parts.path or '/'}{query}"
+
+
+def check_url(url: str) -> None:
+    """Raise NotAllowed if an option may not name this URL; ValueError if it is none."""
+    url = normal_url(url)
+    listed = _listed_urls()
+    if listed is None and url.startswith("https:") and not _others.get():
+        return
+    if url in (listed or ()):
+        return
+    shown = url.partition("?")[0] + ("?<its query>" if "?" in url else "")
+    if url.startswith("http:"):
+        why = "http is not encrypted, so that each URL must be allowed"
+    elif listed is None:
+        why = "who writes these options may be somebody else than who runs the program"
+    else:
+        why = "it is none of the allowed URLs"
+    raise NotAllowed(
+        f"{shown} may not be asked: {why}; who runs the program can allow it by {URLS}={shown} in the environment, "
+        f"or by ottla.allow(urls=[...])"
+    )
+
+
+def check_file(path: str) -> str:
+    """The path without links of a file that an option may name. Raises NotAllowed."""
+    if "\0" in path or not os.path.isabs(path):
+        raise NotAllowed(f"{quoted(path)} is not an absolute path")
+    real = os.path.realpath(path)
+    if real.startswith(_KERNEL):
+        raise NotAllowed(f"{quoted(path)} is no file on a disk but a view into the system, and is never read")
+    if not any(_covers(entry, real) for entry in _listed_files()):
+        through = "" if real == os.path.normpath(path) else f" (which leads to {quoted(real)})"
+        raise NotAllowed(
+            f"{quoted(path)}{through} may not be read: it is none of the allowed files; who runs the program can allow "
+            f"it by {FILES}={printable(path, limit=_LONGEST_PATH)} in the environment, or by ottla.allow(files=[...])"
+        )
+    return real
+
+
+def read_file(path: str, *, most: int) -> bytes:
+    """The content of a file that an option may name.
+
+    Raises NotAllowed; OSError, also when it is no regular file; ValueError when it has more than *most* bytes.
+    """
+    real = check_file(path)
+    with os.fdopen(_open_without_links(real), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(None, "it is no regular file")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{quoted(path)} has more than {most} bytes")
+    return content
+
+
+def _listed_urls() -> set[str] | None:
+    """None: there is no list."""
+    written = os.environ.get(URLS)
+    if written is None:
+        return _urls
+    found = set(_urls or ())
+    for entry in written.split(","):
+        with contextlib.suppress(ValueError):  # what is no URL allows none
+            found.add(normal_url(entry.strip()))
+    return found
+
+
+def _listed_files() -> set[str]:
+    written = {entry.strip() for entry in os.environ.get(FILES, "").split(",")}
+    return _files | {entry for entry in written if os.path.isabs(entry)}
+
+
+def _covers(entry: str, real: str) -> bool:
+    """Links are followed on both sides: Kubernetes replaces a mounted secret by replacing a link."""
+    target = os.path.realpath(entry)
+    if entry.endswith(("/", os.sep)):
+        return real.startswith(os.path.join(target, ""))
+    return real == target
+
+
+def _open_without_links(real: str) -> int:
+    """Open a path that holds no link. If it holds one by now, because somebody is quicker than us, OSError."""
+    no_wait = getattr(os, "O_NONBLOCK", 0)  # the open of a pipe would wait for its writer
+    if os.open not in os.supports_dir_fd:
+        return os.open(real, os.O_RDONLY | getattr(os, "O_BINARY", 0) | no_wait)
+    step = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    *folders, name = real.split(os.sep)[1:]
+    folder = os.open(os.sep, step)
+    try:
+        for each in folders:
+            below = os.open(each, step, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | no_wait, dir_fd=folder)
+    finally:
+        os.close(folder)
