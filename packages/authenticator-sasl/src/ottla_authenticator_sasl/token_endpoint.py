@@ -159,6 +159,8 @@ class TokenEndpoint:
             ) from error
         except AnswerTooLarge:
             raise AuthenticationFailed(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?") from None
+        except http.client.RemoteDisconnected as error:
+            raise self._not_asked("it ended the connection without an answer") from error
         except http.client.HTTPException as error:  # its words are those of the answer
             raise self._not_asked(f"its answer is not HTTP ({type(error).__name__})") from None
         except (OSError, UnicodeError) as error:
