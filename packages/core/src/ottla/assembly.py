@@ -30,6 +30,7 @@ from ottla.queueing import Queueing
 from ottla.registry import Registry
 from ottla.rounds import Rounds
 from ottla.sealing import Sealer
+from ottla.secret import hide_settings
 from ottla.selector import Selector
 from ottla.sender import Sender
 from ottla.splitting import Splitter
@@ -49,14 +50,15 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry:
 
     Raises ConfigError with every problem, or PluginError when a plugin is all that is wrong.
     """
-    draft = ConfigDraft.read(settings, keywords)
-    config, plugins = choose(draft, registry or Registry())
+    settings, keywords = hide_settings(settings), hide_settings(keywords)
+    config, plugins = choose(ConfigDraft.read(settings, keywords), registry or Registry())
     return _wire(config, plugins, client_id=config.connection.client_id or f"ottla-producer-{next(_numbers)}")
 
 
 def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
     """Raise what `Producer` with the same arguments would raise: ConfigError or PluginError. Starts nothing."""
-    choose(ConfigDraft.read(config or {}, options), Registry())
+    config, options = hide_settings(config or {}), hide_settings(options)
+    choose(ConfigDraft.read(config, options), Registry())
 
 
 @attrs.frozen(kw_only=True)
@@ -71,6 +73,7 @@ class Connections:
 
 def connect(settings: Mapping[str, Any]) -> Connections:
     """Connections by a producer's configuration; none is made yet. Raises ConfigError or PluginError."""
+    settings = hide_settings(settings)
     config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
     clock = time.monotonic
     backoff = _backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)

@@ -36,6 +36,7 @@ from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.records import plain_bytes
 from ottla.reports import DeliveryReport
 from ottla.routes import Route
+from ottla.secret import hide_settings
 from ottla.table_delivery import TableDelivery
 from ottla.transacting import Transactions
 from ottla.transaction_manager import PreparedTransaction, SharedTransaction
@@ -62,7 +63,9 @@ class Producer:
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-        self._begin(assembly.build(config or {}, options))
+        # From here on no variable holds a plain secret: an error may pass with all of them in its frames.
+        config, options = hide_settings(config or {}), hide_settings(options)
+        self._begin(assembly.build(config, options))
 
     def _begin(self, engine: Engine) -> None:
         queueing, plugins, batching = engine.queueing, engine.plugins, engine.config.batching

@@ -14,12 +14,13 @@ import attrs
 
 from ottla.config.catalogue import build
 from ottla.config.java_keys import JAVA_KEYS
-from ottla.config.reading import Reading, read_core
+from ottla.config.reading import HARMLESS, Reading, read_core
 from ottla.config.rules import reconcile
 from ottla.config.sections import ProducerConfig
 from ottla.config.spelling import merge, unknown
 from ottla.config.values import HIDDEN, PluginValues, brief, is_secret
 from ottla.errors import ConfigError
+from ottla.secret import hide_settings, revealed
 
 if TYPE_CHECKING:
     from ottla.interfaces import ConfigKey
@@ -44,7 +45,9 @@ class ConfigDraft:
     def read(cls, settings: Mapping[str, object], keywords: Mapping[str, object] | None = None) -> ConfigDraft:
         """Read the core's keys. In *keywords* an underscore stands for a dot: `linger_ms` is `linger.ms`."""
         problems: list[str] = []
-        reading = read_core(merge(settings, keywords or {}, problems=problems))
+        settings, keywords = hide_settings(settings), hide_settings(keywords or {})
+        merged = merge(settings, keywords, problems=problems)
+        reading = read_core({key: revealed(raw) if key in HARMLESS else raw for key, raw in merged.items()})
         reconcile(reading)
         reading.problems[:0] = problems
         rest = {key: raw for key, raw in reading.raw.items() if key not in reading.read}
@@ -90,14 +93,15 @@ class ConfigDraft:
         if self.problems:
             raise ConfigError(self.problems)
         self._tell([key for key in unclaimed if self._reading.given(key)])
-        used = {key: raw for key, raw in self._claimed.items() if key in self.config.plugin_values}
+        used = {key: revealed(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
         return attrs.evolve(self.config, plugin_values=PluginValues(used, secrets=self._secrets))
 
     def _value(self, key: ConfigKey, plugin: str) -> Any:
-        raw = self._raw(key.name)
-        self._claimed[key.name] = raw
+        hidden = self._raw(key.name)
+        self._claimed[key.name] = hidden
         if key.secret:
             self._secrets.add(key.name)
+        raw = revealed(hidden)
         if raw is None:
             return key.default
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -12,9 +12,13 @@ from ottla.config.refused import REFUSED
 from ottla.config.value_types import ValueType
 
 
+HARMLESS: Final = frozenset((*OPTIONS, *REFUSED))
+"""The keys of the core: none of them holds a secret."""
+
+
 @attrs.define(kw_only=True, repr=False)
 class Reading:
-    """What came of the core's keys; no repr shows it. `values` are in Kafka's units, the default where one is wrong."""
+    """What came of the core's keys; no repr shows it. What `raw` has of others is hidden. `values` are in Kafka's units, the default where one is wrong."""
 
     raw: Mapping[str, object]
     values: dict[str, Any] = attrs.Factory(dict)

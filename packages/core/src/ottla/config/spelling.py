@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from ottla.secret import revealed
+
 _OTHER_CLIENTS: Final = {
     "compression.codec": "compression.type",
     "compression.level": "compression.<type>.level",
@@ -35,7 +37,7 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
     merged: dict[str, object] = {}
     if not isinstance(settings, Mapping):
         problems.append(
-            f"the settings are of the type {type(settings).__name__}; give a mapping of Kafka's names, or keywords "
+            f"the settings are of the type {type(revealed(settings)).__name__}; give a mapping of Kafka's names, or keywords "
             "such as bootstrap_servers='localhost:9092'"
         )
         settings = {}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, ItemsView, Iterator, Mapping, ValuesView
 from typing import Any, Final
+
+from ottla.secret import Secret, revealed
 
 HIDDEN: Final = "[hidden]"
 
@@ -40,12 +42,30 @@ class PluginValues(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def items(self) -> ItemsView[str, Any]:
+        """The pairs as they may be shown: a value that is hidden in the repr is a `Secret` here, too.
+
+        Reporters of errors walk through the mappings that they find in frames.
+        """
+        return self._visible().items()
+
+    def values(self) -> ValuesView[Any]:
+        """The values as they may be shown."""
+        return self._visible().values()
+
+    def _visible(self) -> Mapping[str, Any]:
+        return {key: self._may_show(key, value) for key, value in self._values.items()}
+
+    def _may_show(self, key: str, value: Any) -> Any:
+        hidden = key in self._secrets or is_secret(key)
+        return Secret(value) if hidden and value is not None and not isinstance(value, Secret) else value
+
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self._values) + "}"
 
     def without_secrets(self, text: str) -> str:
         """Somebody else's words about these values, with the secret ones hidden."""
-        for secret in (str(self._values[key]) for key in self._secrets if self._values.get(key) is not None):
+        for secret in (str(revealed(self._values[key])) for key in self._secrets if self._values.get(key) is not None):
             for form in (secret, repr(secret)[1:-1]):
                 text = text.replace(form, HIDDEN) if form else text
         return text

@@ -22,6 +22,7 @@ from ottla.recordbatch.section import SealedBatch, Section
 from ottla.registry import Registry
 from ottla.routes import Route
 from ottla.sealing import Sealer
+from ottla.secret import hide_settings
 from ottla.tables.choice import choose as choose_columns
 from ottla.tables.reading import open_stream
 from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSizes
@@ -46,6 +47,7 @@ class TableSealer:
     def __init__(self, settings: Mapping[str, Any], partitions: Mapping[str, int], *, most: int = BATCH_BYTES) -> None:
         if empty := [topic for topic, count in partitions.items() if count < 1]:
             raise ValueError(f"topics have a partition at least: {', '.join(empty)}")
+        settings = hide_settings(settings)
         config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
         if plugins.interceptors:
             raise WrongCall("rows of a table would go past the interceptors: leave interceptor.classes out")

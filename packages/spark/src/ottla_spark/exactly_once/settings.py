@@ -73,7 +73,7 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
             partitions=PARTITIONS,
             replication=_number(given, REPLICATION, problems, usual=-1),
         ),
-        producer=PluginValues({key: value for key, value in options.producer.items() if key != TIMEOUT}),
+        producer=PluginValues({key: options.producer[key] for key in options.producer if key != TIMEOUT}),
         timeout_ms=_number(options.producer, TIMEOUT, problems, usual=0) or None,
         two_phase=two_phase,
     )

@@ -1,0 +1,54 @@
+"""Values that no log, error, repr or traceback shows.
+
+Reporters of errors print the local variables of every frame that an error passed. So a password is wrapped as soon as
+it is ours, and is plain only where it is used: never in a variable of a function that may raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, NoReturn, TypeVar
+
+from ottla.errors.quoting import STARS
+
+T = TypeVar("T")
+
+
+class Secret(Generic[T]):
+    """A value that is shown as stars. It is no string on purpose: what prints, joins or logs it gets the stars."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def reveal(self) -> T:
+        """The value itself. Call it where the value is used, and keep the result in no variable."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return STARS
+
+    def __eq__(self, other: object) -> bool:
+        return self._value == other._value if isinstance(other, Secret) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not pickled or copied: whatever holds the bytes would hold the secret")
+
+
+def revealed(value: Any) -> Any:
+    """The value in a `Secret`, or the value as it is."""
+    return value.reveal() if isinstance(value, Secret) else value
+
+
+def hide_settings(settings: Any) -> Any:
+    """A copy of a caller's settings whose values are secrets, all of them: which ones really are is known later.
+
+    What is no mapping is hidden as a whole, for `merge` to refuse.
+    """
+    if not isinstance(settings, Mapping):
+        return Secret(settings)
+    return {key: value if value is None or isinstance(value, Secret) else Secret(value) for key, value in settings.items()}
