@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import AuthenticationFailed
 from ottla.interfaces import Authenticator, Mechanism, Step
-from ottla_authenticator_sasl.login import Login
+from ottla_authenticator_sasl.credentials import FixedCredentials, Login
 from ottla_authenticator_sasl.scram import MAX_ITERATIONS, MAX_MESSAGE, ScramMechanism
 from sasl_plugins import ALICE, mechanism, problem, refusal
 
@@ -31,7 +31,7 @@ def scram(vector: Mapping[str, Any], *, token_auth: bool = False) -> ScramMechan
     return ScramMechanism(
         vector["mechanism"],
         digest=vector["mechanism"].removeprefix("SCRAM-").replace("-", "").lower(),
-        login=Login(name=vector["username"], password=vector["password"], keys="sasl.password"),
+        credentials=FixedCredentials(Login(name=vector["username"], password=vector["password"]), keys="sasl.password"),
         token_auth=token_auth,
         nonce=lambda: str(vector["clientNonce"]),
     )
@@ -111,12 +111,22 @@ def test_each_exchange_has_a_nonce_of_its_own() -> None:
 
 def test_the_keys_are_derived_once_for_a_salt_and_again_for_another() -> None:
     made = scram(RFC_7677)
-    first = made.keys(salt=b"salt", iterations=4096)
+    alice = Login(name="alice", password="pencil")
+    first = made.keys(alice, salt=b"salt", iterations=4096)
 
-    assert made.keys(salt=b"salt", iterations=4096) is first
-    assert made.keys(salt=b"salt", iterations=4097) != first
-    assert made.keys(salt=b"tlas", iterations=4096) != first
+    assert made.keys(alice, salt=b"salt", iterations=4096) is first
+    assert made.keys(alice, salt=b"salt", iterations=4097) != first
+    assert made.keys(alice, salt=b"tlas", iterations=4096) != first
     assert "client=" not in repr(first)
+
+
+def test_the_keys_are_derived_again_for_another_password() -> None:
+    made = scram(RFC_7677)
+    before = made.keys(Login(name="alice", password="pencil"), salt=b"salt", iterations=4096)
+    after = made.keys(Login(name="alice", password="eraser"), salt=b"salt", iterations=4096)
+
+    assert (before.client, before.server) != (after.client, after.server)
+    assert "pencil" not in repr(before)
 
 
 NONCE = RFC_7677["serverNonce"]

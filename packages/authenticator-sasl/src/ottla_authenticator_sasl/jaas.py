@@ -6,10 +6,12 @@ Knows nothing of mechanisms. What is wrong is told by its place, never by its co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from typing import Any, Final, NamedTuple
 
 import attrs
+
+from ottla.interfaces import Secret
 
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _BLANK: Final = re.compile(r"(?:\s|//[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
@@ -24,6 +26,33 @@ class LoginModule:
 
     name: str
     options: Mapping[str, str] = attrs.field(repr=False)
+
+
+class HiddenOptions(Mapping[str, Any]):
+    """Options by name, read-only. What prints them or walks through them sees stars."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = dict(options)
+
+    def __getitem__(self, name: str) -> str:
+        return self._options[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def items(self) -> ItemsView[str, Any]:
+        """The pairs as they may be shown."""
+        return {name: Secret(value) for name, value in self._options.items()}.items()
+
+    def values(self) -> ValuesView[Any]:
+        """Stars."""
+        return dict(self.items()).values()
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
 
 
 class _Token(NamedTuple):

@@ -1,6 +1,7 @@
 """The keys of a login that all mechanisms share: what names and passwords may be, and where they are written.
 
-Either plain keys such as `sasl.username`, or Java's `sasl.jaas.config`; never both. Java's classes cannot be loaded.
+Either plain keys such as `sasl.username`, or Java's `sasl.jaas.config`, or a function; never two of them. Java's classes
+cannot be loaded.
 """
 
 from __future__ import annotations
@@ -10,13 +11,23 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import ConfigError
-from ottla.interfaces import ConfigKey, PluginConfig
-from ottla_authenticator_sasl.jaas import LoginModule, login_module
+from ottla.errors import AuthenticationFailed, ConfigError
+from ottla.interfaces import ConfigKey, PluginConfig, Secret
+from ottla_authenticator_sasl.credentials import (
+    AskedCredentials,
+    Credentials,
+    FixedCredentials,
+    Function,
+    Login,
+    answer,
+    made,
+)
+from ottla_authenticator_sasl.jaas import HiddenOptions, login_module
 
 JAAS: Final = "sasl.jaas.config"
 USERNAME: Final = "sasl.username"
 PASSWORD: Final = "sasl.password"
+PROVIDER: Final = "sasl.credentials.provider"
 
 
 def a_string(raw: Any) -> str:
@@ -24,6 +35,24 @@ def a_string(raw: Any) -> str:
     if not isinstance(raw, str):
         raise ValueError("it must be a string")
     return raw
+
+
+def a_secret(raw: Any) -> Secret[str]:
+    """The string as it is, hidden."""
+    return Secret(a_string(raw))
+
+
+def a_function(raw: Any) -> Function:
+    """A function without arguments."""
+    if not callable(raw):
+        raise ValueError("it must be a function without arguments")
+    function: Function = raw
+    return function
+
+
+def a_secret_or_function(raw: Any) -> Secret[str] | Function:
+    """A hidden string, or a function that is asked for one."""
+    return a_function(raw) if callable(raw) else a_secret(raw)
 
 
 def refuse_java_class(remedy: str, *, harmless: Sequence[str] = ()) -> Callable[[Any], str]:
@@ -40,7 +69,7 @@ def refuse_java_class(remedy: str, *, harmless: Sequence[str] = ()) -> Callable[
 
 JAAS_KEY: Final = ConfigKey(
     name=JAAS,
-    type=a_string,
+    type=a_secret,
     default=None,
     meaning="Java's string of login module and options, such as: org...PlainLoginModule required username=...;",
     secret=True,
@@ -69,42 +98,50 @@ LOGIN_CALLBACK_KEY: Final = ConfigKey(
 )
 
 LOGIN_KEYS: Final = (
-    ConfigKey(name=USERNAME, type=a_string, default=None, meaning="who logs in"),
-    ConfigKey(name=PASSWORD, type=a_string, default=None, meaning="the password, as a string", secret=True),
-    JAAS_KEY,
+    ConfigKey(
+        name=USERNAME,
+        type=a_secret_or_function,
+        default=None,
+        meaning="who logs in: a string, or a function without arguments that returns one for each login",
+        rotates=True,
+    ),
+    ConfigKey(
+        name=PASSWORD,
+        type=a_secret_or_function,
+        default=None,
+        meaning="the password: a string, or a function without arguments that returns it for each login",
+        secret=True,
+        rotates=True,
+    ),
+    ConfigKey(
+        name=PROVIDER,
+        type=a_function,
+        default=None,
+        meaning="a function without arguments, plain or async, that returns name and password for each login",
+    ),
+    attrs.evolve(JAAS_KEY, type=a_secret_or_function, rotates=True),
     LOGIN_CALLBACK_KEY,
     *JAVA_CLASS_KEYS,
 )
 
 
-@attrs.frozen(kw_only=True)
-class Login:
-    """A name and a password, as the UTF-8 bytes that they are: like Java, no SASLprep.
-
-    `keys` are those that the user wrote, for errors. `options` are the other ones of a `sasl.jaas.config`.
-    """
-
-    name: str
-    password: str = attrs.field(repr=False)
-    keys: str
-    options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-
-
-def login(config: PluginConfig, *, mechanism: str, module: str) -> Login:
-    """Name and password from the plain keys, or from the options of Java's login module. ConfigError."""
-    options = module_options(config, mechanism=mechanism, module=module, plain=(USERNAME, PASSWORD))
-    if options is None:
-        keys, name, password = f"{USERNAME} and {PASSWORD}", config[USERNAME], config[PASSWORD]
-    else:
-        keys, name, password = JAAS, options.get("username"), options.get("password")
-    if not name or not password:
-        where = f"{USERNAME} and {PASSWORD}" if options is None else f"the options username and password of {JAAS}"
-        raise ConfigError([f"sasl.mechanism={mechanism} needs {where}, neither of them empty"])
-    if "\0" in name or "\0" in password:
-        raise ConfigError([f"{keys}: a NUL character cannot be part of a name or a password"])
-    if not (_is_utf8(name) and _is_utf8(password)):
-        raise ConfigError([f"{keys}: a lone surrogate has no UTF-8; was the value read with another encoding?"])
-    return Login(name=name, password=password, keys=keys, options=options or {})
+def login(config: PluginConfig, *, mechanism: str, module: str) -> Credentials:
+    """Name and password: from their keys, from the options of Java's login module, or from a function. ConfigError."""
+    sources = [
+        ", ".join(given)
+        for keys in ((JAAS,), (PROVIDER,), (USERNAME, PASSWORD))
+        if (given := [key for key in keys if config[key] is not None])
+    ]
+    if len(sources) > 1:
+        raise ConfigError([f"{' and '.join(sources)} are both given; leave one out"])
+    if config[JAAS] is not None:
+        return _credentials(lambda: _by_java(config, mechanism=mechanism, module=module), config, (JAAS,), keys=JAAS)
+    if config[PROVIDER] is not None:
+        return _credentials(lambda: _by_function(config), config, (PROVIDER,), keys=PROVIDER)
+    if config[USERNAME] is None or config[PASSWORD] is None:
+        raise ConfigError([_missing(mechanism, f"{USERNAME} and {PASSWORD}")])
+    keys = f"{USERNAME} and {PASSWORD}"
+    return _credentials(lambda: _by_keys(config, mechanism, keys), config, (USERNAME, PASSWORD), keys=keys)
 
 
 def module_options(
@@ -117,23 +154,69 @@ def module_options(
     both = [key for key in plain if config[key] is not None]
     if both:
         raise ConfigError([f"{JAAS} and {', '.join(both)} are both given; leave one out"])
-    found = _login_module(written)
-    if found.name != module:
-        raise ConfigError([f"{JAAS}: sasl.mechanism={mechanism} needs a {module}, and another login module is named"])
-    return found.options
+    options = _options(written, mechanism=mechanism, module=module)
+    if isinstance(options, str):
+        raise ConfigError([options])
+    return options
 
 
-def _login_module(written: str) -> LoginModule:
+def _credentials(
+    make: Callable[[], Login | str], config: PluginConfig, sources: Sequence[str], *, keys: str
+) -> Credentials:
+    """Credentials that are made now, or for each login where a function is among the sources."""
+    if any(callable(config[key]) for key in sources):
+        known = config[USERNAME]
+        identity = known.reveal() if isinstance(known, Secret) else None
+        return AskedCredentials(lambda: _usable(make()), keys=keys, identity=identity)
+    login = make()
+    if isinstance(login, str):
+        raise ConfigError([login])
+    return FixedCredentials(login, keys=keys)
+
+
+def _usable(login: Login | str) -> Login:
+    if isinstance(login, str):
+        raise AuthenticationFailed(login)
+    return login
+
+
+def _by_keys(config: PluginConfig, mechanism: str, keys: str) -> Login | str:
+    name = answer(config[USERNAME], key=USERNAME, wanted="the user name")
+    password = answer(config[PASSWORD], key=PASSWORD, wanted="the password")
+    if "" in (name.reveal(), password.reveal()):
+        return _missing(mechanism, keys)
+    return made(name, password, keys=keys, options={})
+
+
+def _by_function(config: PluginConfig) -> Login | str:
+    pair = answer(config[PROVIDER], key=PROVIDER, wanted="name and password")
+    if not isinstance(pair.reveal(), tuple | list) or len(pair.reveal()) != 2:
+        return f"{PROVIDER} returned no pair, but a {type(pair.reveal()).__name__}; return (name, password)"
+    return made(Secret(pair.reveal()[0]), Secret(pair.reveal()[1]), keys=PROVIDER, options={})
+
+
+def _by_java(config: PluginConfig, *, mechanism: str, module: str) -> Login | str:
+    written = answer(config[JAAS], key=JAAS, wanted="the login module")
+    options = _options(written, mechanism=mechanism, module=module)
+    if isinstance(options, str):
+        return options
+    if not options.get("username") or not options.get("password"):
+        return _missing(mechanism, f"the options username and password of {JAAS}")
+    return made(Secret(options["username"]), Secret(options["password"]), keys=JAAS, options=options)
+
+
+def _missing(mechanism: str, where: str) -> str:
+    return f"sasl.mechanism={mechanism} needs {where}, neither of them empty"
+
+
+def _options(written: Secret[Any], *, mechanism: str, module: str) -> Mapping[str, str] | str:
+    """The options of Java's string, or what is wrong with it."""
+    if not isinstance(written.reveal(), str):
+        return f"{JAAS} is of the type {type(written.reveal()).__name__}; it must be a string"
     try:
-        return login_module(written)
+        found = login_module(written.reveal())
     except ValueError as error:
-        form = 'write: org.apache.kafka...LoginModule required option="value" ... ;'
-        raise ConfigError([f"{JAAS}: {error}; {form}"]) from None
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return f'{JAAS}: {error}; write: org.apache.kafka...LoginModule required option="value" ... ;'
+    if found.name != module:
+        return f"{JAAS}: sasl.mechanism={mechanism} needs a {module}, and another login module is named"
+    return HiddenOptions(found.options)

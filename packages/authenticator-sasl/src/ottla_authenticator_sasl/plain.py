@@ -9,7 +9,8 @@ from ottla.errors import AuthenticationFailed
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.cleartext import CLEARTEXT_KEYS, warn_of_cleartext
-from ottla_authenticator_sasl.login import LOGIN_KEYS, Login, login
+from ottla_authenticator_sasl.credentials import Credentials, Login
+from ottla_authenticator_sasl.login import LOGIN_KEYS, login
 
 ottla_conformance = "ottla_authenticator_sasl.conformance:PlainConformance"
 
@@ -17,30 +18,41 @@ NAME: Final = "PLAIN"
 
 
 class PlainMechanism:
-    """Says the same on every connection."""
+    """Sends the credentials of the moment on every connection."""
 
     name = NAME
-    blocking = False
 
-    def __init__(self, login: Login) -> None:
-        self._login = login
-        self.identity = login.name
-        self.remedy = f"check {login.keys}"
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self.blocking = credentials.blocking
+        self.identity = credentials.identity
+        self.remedy = f"check {credentials.keys}"
 
     def authenticator(self, host: str, port: int) -> Authenticator:
         """A new exchange, of one message."""
-        return PlainExchange(self._login)
+        return PlainExchange(self)
+
+    def login(self) -> Login:
+        """The name and password for a login that begins. Waits for a function where one is asked for them."""
+        login = self._credentials.current()
+        self.identity = login.name
+        return login
+
+    def close(self) -> None:
+        """Wait for no function any more."""
+        self._credentials.close()
 
 
 class PlainExchange:
     """One message; the broker's answer has nothing in it."""
 
-    def __init__(self, login: Login) -> None:
-        self._login = login
+    def __init__(self, mechanism: PlainMechanism) -> None:
+        self._mechanism = mechanism
 
     def start(self) -> bytes:
         """Nobody to act for, the name, the password."""
-        return b"\0".join((b"", self._login.name.encode(), self._login.password.encode()))
+        login = self._mechanism.login()
+        return b"\0".join((b"", login.name.encode(), login.password.reveal().encode()))
 
     def challenge(self, data: bytes) -> Step:
         """Done: whoever was refused has got an error instead."""

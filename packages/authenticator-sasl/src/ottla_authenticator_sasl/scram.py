@@ -16,8 +16,9 @@ from typing import Final
 import attrs
 
 from ottla.errors import AuthenticationFailed, ConfigError
-from ottla.interfaces import Authenticator, ConfigKey, PluginConfig, Step
-from ottla_authenticator_sasl.login import LOGIN_KEYS, Login, login
+from ottla.interfaces import Authenticator, ConfigKey, PluginConfig, Secret, Step
+from ottla_authenticator_sasl.credentials import Credentials, Login
+from ottla_authenticator_sasl.login import LOGIN_KEYS, login
 from ottla_authenticator_sasl.quoting import quoted
 
 MIN_ITERATIONS: Final = 4096
@@ -40,6 +41,7 @@ _BINDING_REPEATED: Final = base64.b64encode(_NO_BINDING.encode()).decode()
 class Keys:
     """What comes of a password, a salt and a number of iterations."""
 
+    password: Secret[str]
     salt: bytes
     iterations: int
     client: bytes = attrs.field(repr=False)
@@ -52,28 +54,45 @@ class ScramMechanism:
     blocking = True
 
     def __init__(
-        self, name: str, *, digest: str, login: Login, token_auth: bool = False, nonce: Callable[[], str] | None = None
+        self,
+        name: str,
+        *,
+        digest: str,
+        credentials: Credentials,
+        token_auth: bool = False,
+        nonce: Callable[[], str] | None = None,
     ) -> None:
         self.name = name
-        self.identity = login.name
-        self.remedy = f"check {login.keys}"
+        self.identity = credentials.identity
+        self.remedy = f"check {credentials.keys}"
         self._digest = digest
-        self._login = login
+        self._credentials = credentials
         self._token_auth = token_auth
         self._nonce = nonce or (lambda: secrets.token_urlsafe(24))
         self._keys: Keys | None = None
 
     def authenticator(self, host: str, port: int) -> Authenticator:
         """A new exchange, with a nonce of its own."""
-        return ScramExchange(self, nonce=self._nonce(), first=self._first)
+        return ScramExchange(self, nonce=self._nonce())
 
-    def keys(self, *, salt: bytes, iterations: int) -> Keys:
+    def login(self) -> Login:
+        """The name and password for a login that begins. Waits for a function where one is asked for them."""
+        login = self._credentials.current()
+        self.identity = login.name
+        return login
+
+    def close(self) -> None:
+        """Wait for no function any more."""
+        self._credentials.close()
+
+    def keys(self, login: Login, *, salt: bytes, iterations: int) -> Keys:
         """Derived, unless they are those of the last time. Any thread."""
         known = self._keys
-        if known is not None and (known.salt, known.iterations) == (salt, iterations):
+        if known is not None and (known.password, known.salt, known.iterations) == (login.password, salt, iterations):
             return known
-        salted = hashlib.pbkdf2_hmac(self._digest, self._login.password.encode(), salt, iterations)
+        salted = hashlib.pbkdf2_hmac(self._digest, login.password.reveal().encode(), salt, iterations)
         self._keys = Keys(
+            password=login.password,
             salt=salt,
             iterations=iterations,
             client=self.mac(salted, b"Client Key"),
@@ -89,22 +108,28 @@ class ScramMechanism:
         """The mechanism's hash."""
         return hashlib.new(self._digest, data).digest()
 
-    def _first(self, nonce: str) -> str:
-        name = self._login.name.replace("=", "=3D").replace(",", "=2C")
-        return f"n={name},r={nonce}" + (",tokenauth=true" if self._token_auth else "")
+    def first(self, login: Login, nonce: str) -> str:
+        """The client-first-message-bare."""
+        name = login.name.replace("=", "=3D").replace(",", "=2C")
+        written = login.options.get("tokenauth")
+        token_auth = self._token_auth if written is None else written.strip().lower() == "true"
+        return f"n={name},r={nonce}" + (",tokenauth=true" if token_auth else "")
 
 
 class ScramExchange:
     """Our name and nonce; the broker's salt; our proof; the broker's signature."""
 
-    def __init__(self, mechanism: ScramMechanism, *, nonce: str, first: Callable[[str], str]) -> None:
+    def __init__(self, mechanism: ScramMechanism, *, nonce: str) -> None:
         self._mechanism = mechanism
         self._nonce = nonce
-        self._first = first(nonce)
+        self._login: Login | None = None
+        self._first = ""
         self._signature: bytes | None = None
 
     def start(self) -> bytes:
         """The client-first-message."""
+        self._login = self._mechanism.login()
+        self._first = self._mechanism.first(self._login, self._nonce)
         return (_NO_BINDING + self._first).encode()
 
     def challenge(self, data: bytes) -> Step:
@@ -131,7 +156,8 @@ class ScramExchange:
 
     def _prove(self, server_first: str) -> bytes:
         nonce, salt, iterations = self._parameters(server_first)
-        keys = self._mechanism.keys(salt=salt, iterations=iterations)
+        assert self._login is not None, "it has started"
+        keys = self._mechanism.keys(self._login, salt=salt, iterations=iterations)
         final = f"c={_BINDING_REPEATED},r={nonce}"
         said = f"{self._first},{server_first},{final}".encode()
         self._signature = self._mechanism.mac(keys.server, said)
@@ -203,12 +229,10 @@ def scram_keys() -> Sequence[ConfigKey]:
 
 def scram_mechanism(config: PluginConfig, *, name: str, digest: str) -> ScramMechanism:
     """A mechanism from its configuration. ConfigError."""
-    found = login(config, mechanism=name, module="ScramLoginModule")
-    written = found.options.get("tokenauth")
-    if written is not None and config[TOKEN_AUTH] is not None:
+    credentials = login(config, mechanism=name, module="ScramLoginModule")
+    if config[TOKEN_AUTH] is not None and not credentials.blocking and "tokenauth" in credentials.current().options:
         raise ConfigError([f"{TOKEN_AUTH} and tokenauth in sasl.jaas.config are both given; leave one out"])
-    token_auth = written.strip().lower() == "true" if written is not None else bool(config[TOKEN_AUTH])
-    return ScramMechanism(name, digest=digest, login=found, token_auth=token_auth)
+    return ScramMechanism(name, digest=digest, credentials=credentials, token_auth=bool(config[TOKEN_AUTH]))
 
 
 def _boolean(raw: object) -> bool:

@@ -30,7 +30,10 @@ class ConfigKey:
     """One configuration key that a plugin understands, declared so that the core can check it.
 
     `type` turns what the user wrote into the value the plugin reads; it raises ValueError or TypeError.
-    The value of a `secret` key never reaches a log, an error or a repr.
+    The value of a `secret` key never reaches a log, an error or a repr; a type that returns a `Secret` keeps it out of
+    tracebacks with local variables, too.
+    A key that `rotates` may be a function without arguments, which the plugin asks whenever it needs the value: `type`
+    gets one, too, for a value with references of `config.providers`.
     """
 
     name: str
@@ -38,6 +41,7 @@ class ConfigKey:
     default: Any
     meaning: str
     secret: bool = False
+    rotates: bool = False
 
 
 PluginConfig: TypeAlias = Mapping[str, Any]

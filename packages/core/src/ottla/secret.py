@@ -51,4 +51,6 @@ def hide_settings(settings: Any) -> Any:
     """
     if not isinstance(settings, Mapping):
         return Secret(settings)
-    return {key: value if value is None or isinstance(value, Secret) else Secret(value) for key, value in settings.items()}
+    return {
+        key: value if value is None or isinstance(value, Secret) else Secret(value) for key, value in settings.items()
+    }

@@ -1,0 +1,48 @@
+"""Functions of the user's that are asked for a secret: plain or async, and their errors made ours.
+
+What a function raises is never quoted, for it may hold the secret; our own errors keep their words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, OttlaError
+from ottla.interfaces import Secret
+
+
+def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
+    """What the function returns, hidden; it is awaited if it must be, in an event loop of its own.
+
+    ConnectionFailed, for another attempt, when it cannot fetch it now; AuthenticationFailed for what else it raises.
+    """
+    error: NetworkError
+    try:
+        return Secret(_returned(function))
+    except NetworkError:
+        raise
+    except OttlaError as raised:  # such as a reference of config.providers that cannot be resolved now
+        error = AuthenticationFailed(f"{key}: {raised}")
+    except (OSError, EOFError) as raised:  # also what HTTP clients raise
+        error = ConnectionFailed(f"{key} could not fetch {wanted}: {_type_and_place(raised)}")
+    except Exception as raised:
+        error = AuthenticationFailed(f"{key} raised {_type_and_place(raised)}")
+    raise error  # out here it has no context, whose frames may hold the secret
+
+
+def _returned(function: Callable[[], Any]) -> Any:
+    given = function()
+    return asyncio.run(_awaited(given)) if inspect.isawaitable(given) else given
+
+
+async def _awaited(given: Awaitable[Any]) -> Any:
+    return await given
+
+
+def _type_and_place(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} ({place.filename}:{place.lineno})"

@@ -1,0 +1,283 @@
+"""Names and passwords from functions: asked for each login, in bounded time, and their errors told without secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, printable
+from ottla.interfaces import Mechanism
+from ottla_authenticator_sasl import credentials
+from ottla_authenticator_sasl.credentials import AskedCredentials, Login
+from sasl_plugins import mechanism, problem
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MODULES = {"PLAIN": "PlainLoginModule"} | dict.fromkeys(MECHANISMS[1:], "ScramLoginModule")
+SECRET = "s3cret-of-alice"
+
+
+def counted() -> Callable[[], str]:
+    """A password that is another one each time."""
+    numbers = iter(range(1, 100))
+    return lambda: f"{SECRET}-{next(numbers)}"
+
+
+def first(made: Mechanism) -> bytes:
+    """The first message of a new login."""
+    return made.authenticator("kafka", 9092).start()
+
+
+def refusal(made: Mechanism) -> NetworkError:
+    """Why a login cannot begin."""
+    with pytest.raises(NetworkError) as caught:
+        first(made)
+    return caught.value
+
+
+def test_a_password_from_a_function_is_asked_for_each_login() -> None:
+    made = mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": counted()})
+
+    assert [first(made) for _ in range(3)] == [f"\0alice\0{SECRET}-{number}".encode() for number in (1, 2, 3)]
+
+
+def test_a_name_and_its_password_may_change_together() -> None:
+    pairs = iter([("alice", "one"), ["bob", "two"]])
+    made = mechanism("PLAIN", {"sasl.credentials.provider": lambda: next(pairs)})
+
+    assert [first(made), first(made)] == [b"\0alice\0one", b"\0bob\0two"]
+    assert getattr(made, "identity") == "bob"  # noqa: B009 - not in the contract
+
+
+def test_java_s_string_may_come_from_a_function() -> None:
+    passwords = iter(["one", "two"])
+    made = mechanism(
+        "PLAIN",
+        {"sasl.jaas.config": lambda: f'x.PlainLoginModule required username="alice" password="{next(passwords)}";'},
+    )
+
+    assert [first(made), first(made)] == [b"\0alice\0one", b"\0alice\0two"]
+
+
+def test_an_async_function_is_awaited() -> None:
+    async def password() -> str:
+        await asyncio.sleep(0)
+        return SECRET
+
+    assert first(mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": password})).endswith(SECRET.encode())
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_functions_are_not_asked_before_the_first_login(name: str) -> None:
+    asked: list[int] = []
+
+    def password() -> str:
+        asked.append(1)
+        return SECRET
+
+    made = mechanism(name, {"sasl.username": "alice", "sasl.password": password})
+
+    assert asked == []
+    first(made)
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_functions_are_never_asked_on_the_io_thread(name: str) -> None:
+    threads: list[str] = []
+
+    def password() -> str:
+        threads.append(threading.current_thread().name)
+        return SECRET
+
+    made = mechanism(name, {"sasl.username": "alice", "sasl.password": password})
+    first(made)
+
+    assert made.blocking
+    assert threads == ["ottla-credentials"]
+
+
+def test_fixed_credentials_need_no_thread() -> None:
+    assert not mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": SECRET}).blocking
+
+
+def test_a_scram_proof_is_made_with_the_password_of_its_login() -> None:
+    rfc = {"sasl.username": "user", "sasl.password": counted()}
+    made = mechanism("SCRAM-SHA-256", rfc)
+    proofs = []
+    for _ in range(2):
+        exchange = made.authenticator("kafka", 9092)
+        nonce = exchange.start().decode().partition("r=")[2]
+        step = exchange.challenge(f"r={nonce}x,s=QSXCR+Q6sek8bf92,i=4096".encode())
+        assert step.reply is not None
+        proofs.append(vars(exchange)["_mechanism"]._keys.client)
+
+    assert proofs[0] != proofs[1]
+
+
+# What goes wrong
+
+
+def raising(error: BaseException) -> Callable[[], Any]:
+    def function() -> Any:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize("key", ["sasl.password", "sasl.credentials.provider", "sasl.jaas.config"])
+@pytest.mark.parametrize(
+    ("error", "becomes", "told"),
+    [
+        (ValueError(SECRET), AuthenticationFailed, "raised ValueError (" + __file__),
+        (OSError(SECRET), ConnectionFailed, "could not fetch"),
+        (AuthenticationFailed("the vault is sealed"), AuthenticationFailed, "the vault is sealed"),
+        (ConnectionFailed("the vault is away"), ConnectionFailed, "the vault is away"),
+        (SystemExit(SECRET), ConnectionFailed, "SystemExit"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_function_raises_is_told_by_type_and_place(
+    key: str, error: BaseException, becomes: type[NetworkError], told: str
+) -> None:
+    settings = {key: raising(error)} | ({"sasl.username": "alice"} if key == "sasl.password" else {})
+    raised = refusal(mechanism("PLAIN", settings))
+
+    assert type(raised) is becomes
+    assert told in str(raised)
+    assert SECRET not in str(raised)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (lambda: None, "is of the type NoneType; it must be a string"),
+        (lambda: SECRET.encode(), "is of the type bytes; it must be a string"),
+        (lambda: "", "neither of them empty"),
+        (lambda: SECRET + "\0", "a NUL character cannot be part of a name or a password"),
+        (lambda: SECRET + "\ud800", "a lone surrogate has no UTF-8"),
+    ],
+)
+def test_an_answer_that_is_no_password_is_refused(given: Callable[[], Any], told: str) -> None:
+    raised = refusal(mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": given}))
+
+    assert type(raised) is AuthenticationFailed
+    assert told in str(raised)
+    assert SECRET not in str(raised)
+
+
+@pytest.mark.parametrize("given", [SECRET, ("alice",), ("alice", SECRET, "x"), None, 5])
+def test_an_answer_that_is_no_pair_is_refused(given: object) -> None:
+    raised = refusal(mechanism("PLAIN", {"sasl.credentials.provider": lambda: given}))
+
+    assert "returned no pair, but a" in str(raised)
+    assert SECRET not in str(raised)
+
+
+def test_java_s_string_of_a_function_is_not_quoted_when_it_is_wrong() -> None:
+    raised = refusal(
+        mechanism("PLAIN", {"sasl.jaas.config": lambda: f'x.PlainLoginModule required password="{SECRET}'})
+    )
+
+    assert "the quote that begins at" in str(raised)
+    assert SECRET not in str(raised)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sasl.username": "alice", "sasl.credentials.provider": lambda: ("a", "b")},
+        {"sasl.jaas.config": "x", "sasl.credentials.provider": lambda: ("a", "b")},
+        {"sasl.jaas.config": lambda: "x", "sasl.password": lambda: "b"},
+    ],
+)
+def test_two_sources_of_a_password_are_refused(settings: dict[str, Any]) -> None:
+    assert "are both given; leave one out" in problem("PLAIN", settings)
+
+
+def test_a_function_for_the_password_alone_needs_a_name() -> None:
+    assert "needs sasl.username and sasl.password" in problem("PLAIN", {"sasl.password": lambda: SECRET})
+
+
+# Bounded time
+
+
+@contextlib.contextmanager
+def hanging(patience: float) -> Iterator[tuple[AskedCredentials, threading.Event, list[int]]]:
+    """Credentials whose function hangs until the event is set; the list has its calls."""
+    release, calls = threading.Event(), []
+
+    def make() -> Login:
+        calls.append(1)
+        release.wait(30)
+        return Login(name="alice", password=SECRET)
+
+    asked = AskedCredentials(make, keys="sasl.password", identity="alice", patience=patience)
+    try:
+        yield asked, release, calls
+    finally:
+        release.set()
+        asked.close()
+
+
+def test_a_function_that_hangs_is_given_up_with_an_error_that_says_so() -> None:
+    with hanging(patience=0.05) as (asked, _release, _calls), pytest.raises(ConnectionFailed) as caught:
+        asked.current()
+
+    assert "sasl.password: no answer within 0.05 s" in str(caught.value)
+    assert credentials.PATIENCE < 10.0  # socket.connection.setup.timeout.ms
+
+
+def test_a_later_login_does_not_wait_for_a_function_that_hung() -> None:
+    with hanging(patience=0.05) as (asked, release, calls):
+        with pytest.raises(ConnectionFailed):
+            asked.current()
+        release.set()
+
+        assert asked.current().name == "alice"
+        assert len(calls) == 2
+
+
+def test_a_function_that_always_hangs_takes_few_threads() -> None:
+    with hanging(patience=0.01) as (asked, _release, calls):
+        for _ in range(20):
+            with pytest.raises(ConnectionFailed):
+                asked.current()
+
+        assert len(calls) <= 4
+
+
+def test_closing_releases_a_login_that_waits() -> None:
+    with hanging(patience=30.0) as (asked, _release, calls):
+        told: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                asked.current()
+            except ConnectionFailed as error:
+                told.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while not calls:
+            threading.Event().wait(0.001)
+        asked.close()
+        thread.join(10)
+
+        assert not thread.is_alive()
+        assert len(told) == 1
+
+
+# Secrets
+
+
+def test_a_password_of_a_function_is_shown_as_stars_when_a_broker_echoes_it() -> None:
+    password = "quite-another-Secret-7"
+    made = mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": lambda: password})
+    first(made)
+
+    assert printable(f"who is {password}?") == "who is ***?"
