@@ -27,7 +27,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from ottla.errors import ConfigError, PluginMissing
+from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing
+from ottla.interfaces import Secret
 from ottla_transport_ssl import TlsLayer
 from ottla_transport_ssl.stores import StoreSource, identity
 from tls_peers import Peer, shake, transport
@@ -247,13 +248,96 @@ def test_keys_and_passwords_are_in_no_repr(stores: Stores) -> None:
         key="ssl.keystore.location",
         type=None,
         location=stores.file("p12", stores.pkcs12()),
-        password=PASSWORD,
-        key_password=PASSWORD,
+        password=Secret(PASSWORD),
+        key_password=Secret(PASSWORD),
     )
     shown = repr(source) + repr(identity(source)) + str(source)
 
     assert PASSWORD not in shown
     assert "PRIVATE KEY" not in shown
+
+
+# Passwords from functions
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_a_password_from_a_function_opens_the_store(
+    connect: Connect, stores: Stores, demanding: ssl.SSLContext, kind: str
+) -> None:
+    settings: dict[str, Any] = (
+        {"ssl.keystore.location": stores.file("p12", stores.pkcs12()), "ssl.keystore.password": lambda: PASSWORD}
+        if kind == "PKCS12"
+        else {
+            "ssl.keystore.location": stores.file("pem", stores.chain + stores.encrypted_key()),
+            "ssl.key.password": lambda: PASSWORD,
+        }
+    )
+
+    layer, peer = connect(settings, context=demanding)
+
+    shake(layer, peer)
+    assert (peer.tls.getpeercert() or {})["subjectAltName"] == (("DNS", "client.example.com"),)
+
+
+def test_an_async_function_may_give_the_password(stores: Stores) -> None:
+    async def password() -> str:
+        return PASSWORD
+
+    transport({"ssl.keystore.location": stores.file("p12", stores.pkcs12()), "ssl.keystore.password": password})
+
+
+def test_a_key_that_is_renewed_with_its_password_is_opened_by_the_new_one(stores: Stores) -> None:
+    passwords = iter([PASSWORD, "the-next-one"])
+    settings = {
+        "ssl.keystore.location": stores.file("store", stores.pkcs12()),
+        "ssl.keystore.password": lambda: next(passwords),
+    }
+    made = transport(settings)
+    before = vars(made)["_setups"].current().context
+    stores.file("store", stores.pkcs12(password="the-next-one"))
+
+    assert vars(made)["_setups"].current().context is not before
+
+
+@pytest.mark.parametrize("key", ["ssl.keystore.password", "ssl.key.password"])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError(PASSWORD), "raised ValueError ("),
+        (OSError(PASSWORD), "raised OSError ("),
+        (AuthenticationFailed("the vault is sealed"), "the vault is sealed"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_function_for_a_password_raises_is_not_quoted(
+    stores: Stores, key: str, error: Exception, told: str
+) -> None:
+    def password() -> str:
+        raise error
+
+    content = stores.pkcs12() if key == "ssl.keystore.password" else stores.chain + stores.encrypted_key()
+    with pytest.raises(ConfigError) as caught:
+        transport({"ssl.keystore.location": stores.file("store", content), key: password})
+
+    assert f"{key}" in str(caught.value)
+    assert told in str(caught.value)
+    assert PASSWORD not in _everything(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [(b"x", "returned a bytes, and a password is a string"), (None, "returned a NoneType"), ("x", "does not open it")],
+)
+def test_what_a_function_returns_that_is_no_password_is_refused(stores: Stores, given: object, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        transport(
+            {
+                "ssl.keystore.location": stores.file("p12", stores.pkcs12()),
+                "ssl.keystore.password": lambda: given,
+            }
+        )
+
+    assert told in str(caught.value)
 
 
 def _everything(error: BaseException | None) -> str:

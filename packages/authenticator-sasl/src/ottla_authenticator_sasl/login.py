@@ -1,7 +1,7 @@
 """The keys of a login that all mechanisms share: what names and passwords may be, and where they are written.
 
-Either plain keys such as `sasl.username`, or Java's `sasl.jaas.config`, or a function; never two of them. Java's classes
-cannot be loaded.
+Plain keys such as `sasl.username`, Java's `sasl.jaas.config`, or a function; never two of them. Java's classes cannot
+be loaded.
 """
 
 from __future__ import annotations

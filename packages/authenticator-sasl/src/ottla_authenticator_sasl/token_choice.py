@@ -179,7 +179,7 @@ def _either(config: PluginConfig, key: str, options: Mapping[str, str], option: 
 
 def _extensions(config: PluginConfig, options: Mapping[str, str]) -> Mapping[str, str]:
     plain: Mapping[str, str] = config[EXTENSIONS] or {}
-    of_java = {name.removeprefix(_EXTENSION): value for name, value in options.items() if name.startswith(_EXTENSION)}
+    of_java = {name.removeprefix(_EXTENSION): options[name] for name in options if name.startswith(_EXTENSION)}
     if plain and of_java:
         raise ConfigError([f"{EXTENSIONS} and extensions in {JAAS} are both given; leave one out"])
     try:

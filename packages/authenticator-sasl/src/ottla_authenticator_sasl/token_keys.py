@@ -71,7 +71,13 @@ OAUTH_KEYS: Final = (
     ConfigKey(name=CLIENT_ID, type=a_string, default=None, meaning="who asks the identity server, as a string"),
     ConfigKey(name=CLIENT_SECRET, type=a_string, default=None, meaning="the client's secret, as a string", secret=True),
     ConfigKey(name=SCOPE, type=a_string, default=None, meaning="what the token is to be good for"),
-    ConfigKey(name=EXTENSIONS, type=_extensions, default=None, meaning="told to the broker with the token"),
+    ConfigKey(
+        name=EXTENSIONS,
+        type=_extensions,
+        default=None,
+        meaning="sent to the broker with the token: name=value,name=value or a mapping",
+        secret=True,  # what a broker asks for there may be one
+    ),
     ConfigKey(
         name="sasl.oauthbearer.header.urlencode",
         type=_boolean,

@@ -25,6 +25,7 @@ from ottla.interfaces import (
     Transport,
 )
 from ottla.registry import KindName, Plugin, Registry
+from ottla.secret import without_frames
 from ottla.value_formats import ValueFormats
 
 KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
@@ -100,7 +101,19 @@ class _Claims:
 
 
 def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
-    """The checked configuration and its plugins, made. Raises ConfigError, or PluginError when that is all."""
+    """The checked configuration and its plugins, made. Raises ConfigError, or PluginError when that is all.
+
+    A ConfigError says all in its words. It leaves without the frames in which it was found, a plugin's perhaps, whose
+    variables may hold what was wrong: half a password, say.
+    """
+    try:
+        return _choose(draft, registry)
+    except ConfigError as error:
+        refused = error
+    raise without_frames(refused)
+
+
+def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
     wanted = draft.config
     claims = _Claims(draft, registry)
     protocol = wanted.connection.security_protocol

@@ -12,6 +12,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from ottla.errors.quoting import STARS
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 
 class Secret(Generic[T]):
@@ -42,6 +43,19 @@ class Secret(Generic[T]):
 def revealed(value: Any) -> Any:
     """The value in a `Secret`, or the value as it is."""
     return value.reveal() if isinstance(value, Secret) else value
+
+
+def without_frames(error: E) -> E:
+    """The error itself, without its traceback, and without those of its causes and contexts."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            waiting += (each.__cause__, each.__context__)
+    return error
 
 
 def hide_settings(settings: Any) -> Any:

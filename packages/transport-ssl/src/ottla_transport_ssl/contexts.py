@@ -114,7 +114,7 @@ def _present(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Gi
     with secret_file(chain + own.key) as path:
         try:
             # Always with a password: without one OpenSSL would ask for it on the terminal.
-            context.load_cert_chain(path, password=own.password or "")
+            context.load_cert_chain(path, password=own.password.reveal() if own.password is not None else "")
         except (ssl.SSLError, ValueError) as error:
             _refuse(source, own, getattr(error, "reason", None))
     return _readable(source, own.chain)

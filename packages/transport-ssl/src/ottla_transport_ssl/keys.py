@@ -13,7 +13,8 @@ from typing import Any, Final
 import attrs
 
 from ottla.errors import ConfigError
-from ottla.interfaces import ConfigKey, PluginConfig
+from ottla.interfaces import ConfigKey, PluginConfig, Secret
+from ottla_transport_ssl.passwords import Password
 from ottla_transport_ssl.stores import StoreSource, StoreType
 from ottla_transport_ssl.suites import Suites, read_suites
 
@@ -66,10 +67,18 @@ def _text(written: Any) -> str | None:
     return written.strip() or None
 
 
-def _password(written: Any) -> str | None:
+def _hidden_text(written: Any) -> Secret[str] | None:
+    text = _text(written)
+    return None if text is None else Secret(text)
+
+
+def _password(written: Any) -> Password | None:
+    if callable(written):
+        function: Callable[[], Any] = written
+        return function
     if not isinstance(written, str):
-        raise TypeError("write a string")
-    return written or None
+        raise TypeError("write a string, or a function without arguments")
+    return Secret(written) if written else None
 
 
 def _path(written: Any) -> str | None:
@@ -142,8 +151,14 @@ def _factory(written: Any) -> None:
         raise ValueError("Java classes cannot be loaded; leave the key out, or write a transport plugin of your own")
 
 
-def _secret(name: str, meaning: str, *, type: Callable[[Any], Any] = _text) -> ConfigKey:
-    return ConfigKey(name=name, type=type, default=None, meaning=meaning, secret=True)
+def _secret(name: str, meaning: str) -> ConfigKey:
+    return ConfigKey(name=name, type=_hidden_text, default=None, meaning=meaning, secret=True)
+
+
+def _opener(name: str, meaning: str) -> ConfigKey:
+    """A password: a string, or a function that is asked for it whenever the store is read."""
+    told = f"{meaning}; or a function that returns it"
+    return ConfigKey(name=name, type=_password, default=None, meaning=told, secret=True, rotates=True)
 
 
 def _open(name: str, type: Callable[[Any], Any], meaning: str, *, default: Any = None) -> ConfigKey:
@@ -155,7 +170,7 @@ _NO_CHOICE: Final = "Java's usual values are accepted, and change nothing"
 KEYS: Final[Sequence[ConfigKey]] = (
     _open("ssl.truststore.location", _path, "the file with the authorities to trust; none: those of the system"),
     _open("ssl.truststore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content tells"),
-    _secret("ssl.truststore.password", "the password of a PKCS12 file with authorities", type=_password),
+    _opener("ssl.truststore.password", "the password of a PKCS12 file with authorities"),
     _secret("ssl.truststore.certificates", "the authorities to trust as PEM text, in place of a file"),
     _open(
         "ssl.crl.location",
@@ -164,10 +179,10 @@ KEYS: Final[Sequence[ConfigKey]] = (
     ),
     _open("ssl.keystore.location", _path, "the file with our own certificate, its chain and its key"),
     _open("ssl.keystore.type", _store_type, "PEM, PKCS12 or JKS; by default the file's content tells"),
-    _secret("ssl.keystore.password", "the password of a PKCS12 file with our certificate", type=_password),
+    _opener("ssl.keystore.password", "the password of a PKCS12 file with our certificate"),
     _secret("ssl.keystore.key", "our private key as PEM text (PKCS#8), in place of a file"),
     _secret("ssl.keystore.certificate.chain", "our certificate and its chain as PEM text, in place of a file"),
-    _secret("ssl.key.password", "the password of our private key, if it is encrypted", type=_password),
+    _opener("ssl.key.password", "the password of our private key, if it is encrypted"),
     _open(
         "ssl.endpoint.identification.algorithm",
         _algorithm,
@@ -272,7 +287,7 @@ def _identity(config: PluginConfig) -> StoreSource | None:
     if key:
         return StoreSource(
             key="ssl.keystore.key",
-            inline=f"{key}\n{config['ssl.keystore.certificate.chain']}",
+            inline=Secret(f"{key.reveal()}\n{config['ssl.keystore.certificate.chain'].reveal()}"),
             type=StoreType.PEM,
             key_password=config["ssl.key.password"],
         )

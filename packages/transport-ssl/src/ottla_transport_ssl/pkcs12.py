@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from ottla.errors import PluginMissing
+from ottla.interfaces import Secret
 
 
 class Pkcs12Refused(Exception):
@@ -26,7 +27,7 @@ class Pkcs12:
     key: bytes | None = attrs.field(repr=False)
 
 
-def read_pkcs12(content: bytes, password: str | None) -> Pkcs12:
+def read_pkcs12(content: Secret[bytes], password: Secret[str] | None) -> Pkcs12:
     """Raises Pkcs12Refused, and PluginMissing without the library."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
@@ -37,7 +38,7 @@ def read_pkcs12(content: bytes, password: str | None) -> Pkcs12:
             "PKCS12 files need the library cryptography; try: pip install ottla-transport-ssl[pkcs12] (PEM needs none)"
         ) from cause
     try:
-        store = pkcs12.load_pkcs12(content, None if password is None else password.encode())
+        store = pkcs12.load_pkcs12(content.reveal(), None if password is None else password.reveal().encode())
     except UnsupportedAlgorithm:
         raise Pkcs12Refused(
             "its encryption is too old for OpenSSL; write it anew with openssl pkcs12", locked=False

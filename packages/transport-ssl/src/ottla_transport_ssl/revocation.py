@@ -77,7 +77,7 @@ def check_revocation(context: ssl.SSLContext, source: StoreSource | None) -> Rev
 
 def _lists(source: StoreSource) -> Iterator[bytes]:
     """The lists in DER, from a file in PEM or of one list in DER."""
-    content = read_content(source)
+    content = read_content(source).reveal()
     try:
         found = [block.body for block in blocks(content) if block.label == _LABEL]
     except ValueError as cause:

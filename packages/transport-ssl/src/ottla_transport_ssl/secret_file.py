@@ -27,6 +27,7 @@ if sys.platform == "linux":
         with open(os.memfd_create("ottla"), "wb") as file:
             file.write(content)
             file.flush()
+            del content  # an error in the block passes this frame
             yield f"/proc/self/fd/{file.fileno()}"
 
 
@@ -36,6 +37,7 @@ def _on_disk(content: bytes) -> Iterator[str]:
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
+        del content  # an error in the block passes this frame
         yield path
     finally:
         os.unlink(path)

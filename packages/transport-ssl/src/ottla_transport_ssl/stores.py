@@ -14,6 +14,8 @@ from typing import Final, NoReturn
 import attrs
 
 from ottla.errors import ConfigError
+from ottla.interfaces import Secret
+from ottla_transport_ssl.passwords import Password, current
 from ottla_transport_ssl.pem import Block, blocks
 from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Refused, read_pkcs12
 
@@ -42,10 +44,10 @@ class StoreSource:
     key: str
     type: StoreType | None
     location: str | None = None
-    inline: str | None = attrs.field(default=None, repr=False)
-    password: str | None = attrs.field(default=None, repr=False)
+    inline: Secret[str] | None = attrs.field(default=None, repr=False)
+    password: Password | None = attrs.field(default=None, repr=False)
     password_key: str = ""
-    key_password: str | None = attrs.field(default=None, repr=False)
+    key_password: Password | None = attrs.field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"{self.key}={self.location}" if self.location else self.key
@@ -58,7 +60,7 @@ class Identity:
     chain: Sequence[bytes] = attrs.field(repr=False)
     key: bytes = attrs.field(repr=False)
     encrypted: bool
-    password: str | None = attrs.field(repr=False)
+    password: Secret[str] | None = attrs.field(repr=False)
 
 
 def authorities(source: StoreSource) -> Sequence[bytes]:
@@ -88,17 +90,17 @@ def identity(source: StoreSource) -> Identity:
             _refuse_jks(source)
 
 
-def read_content(source: StoreSource) -> bytes:
+def read_content(source: StoreSource) -> Secret[bytes]:
     """What the file or the configuration holds. Raises ConfigError."""
     if source.inline is not None:
-        return source.inline.encode()
+        return Secret(source.inline.reveal().encode())
     assert source.location is not None, "a store is in a file or in the configuration"
     try:
-        content = _read(source.location)
+        content = Secret(_read(source.location))
     except (OSError, ValueError) as cause:
         said = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
         _refuse(source, f"it cannot be read: {said}")
-    if not content.strip():
+    if not content.reveal().strip():
         _refuse(source, "it is empty")
     return content
 
@@ -110,13 +112,14 @@ def _read(path: str) -> bytes:
             raise ValueError("it is no file")
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
+        del content
         raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
     return content
 
 
-def _type(source: StoreSource, content: bytes) -> StoreType:
+def _type(source: StoreSource, content: Secret[bytes]) -> StoreType:
     """The format, by the content; a type that was set and contradicts it is refused."""
-    seen = _seen(content)
+    seen = _seen(content.reveal())
     # Java, too, takes PKCS12 for JKS: since Java 9 keytool writes the one by the other's name.
     wanted = StoreType.PKCS12 if (source.type, seen) == (StoreType.JKS, StoreType.PKCS12) else source.type
     if seen is None:
@@ -134,11 +137,12 @@ def _seen(content: bytes) -> StoreType | None:
     return StoreType.PKCS12 if content.startswith(_DER) else None
 
 
-def _blocks(source: StoreSource, content: bytes) -> Sequence[Block]:
+def _blocks(source: StoreSource, content: Secret[bytes]) -> Sequence[Block]:
     try:
-        return list(blocks(content))
+        return list(blocks(content.reveal()))
     except ValueError as cause:
-        _refuse(source, str(cause))
+        damage = str(cause)
+    _refuse(source, damage)  # without a context, whose frames hold the text
 
 
 def _pem_identity(source: StoreSource, found: Sequence[Block]) -> Identity:
@@ -148,12 +152,13 @@ def _pem_identity(source: StoreSource, found: Sequence[Block]) -> Identity:
         _refuse(source, "there is no certificate in it", remedy="it needs ours, with its chain, and our private key")
     if len(keys) != 1:
         _refuse(source, f"there are {len(keys) or 'no'} private keys in it", remedy="it needs one")
-    if keys[0].is_encrypted and source.key_password is None:
+    password = current(source.key_password, key="ssl.key.password") if keys[0].is_encrypted else None
+    if keys[0].is_encrypted and password is None:
         _refuse(source, "the private key is encrypted", remedy="set ssl.key.password")
-    return Identity(chain=chain, key=keys[0].written(), encrypted=keys[0].is_encrypted, password=source.key_password)
+    return Identity(chain=chain, key=keys[0].written(), encrypted=keys[0].is_encrypted, password=password)
 
 
-def _pkcs12_identity(source: StoreSource, content: bytes) -> Identity:
+def _pkcs12_identity(source: StoreSource, content: Secret[bytes]) -> Identity:
     found = _pkcs12(source, content)
     if found.key is None:
         _refuse(source, "there is no private key in it", remedy="is it a trust store?")
@@ -162,15 +167,17 @@ def _pkcs12_identity(source: StoreSource, content: bytes) -> Identity:
     return Identity(chain=found.chain, key=found.key, encrypted=False, password=None)
 
 
-def _pkcs12(source: StoreSource, content: bytes) -> Pkcs12:
+def _pkcs12(source: StoreSource, content: Secret[bytes]) -> Pkcs12:
+    password = current(source.password, key=source.password_key)
     try:
-        return read_pkcs12(content, source.password)
+        return read_pkcs12(content, password)
     except Pkcs12Refused as cause:
-        if not cause.locked:
-            _refuse(source, str(cause))
-        if source.password is None:
-            _refuse(source, "it wants a password, or is damaged", remedy=f"set {source.password_key}")
-        _refuse(source, f"{source.password_key} does not open it, or it is damaged")
+        damage = None if cause.locked else str(cause)
+    if damage is not None:  # from here on without a context, whose frames lead into a foreign library
+        _refuse(source, damage)
+    if password is None:
+        _refuse(source, "it wants a password, or is damaged", remedy=f"set {source.password_key}")
+    _refuse(source, f"{source.password_key} does not open it, or it is damaged")
 
 
 def _refuse_jks(source: StoreSource) -> NoReturn:

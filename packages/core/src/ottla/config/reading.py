@@ -11,14 +11,16 @@ from ottla.config.catalogue import OPTIONS
 from ottla.config.refused import REFUSED
 from ottla.config.value_types import ValueType
 
-
 HARMLESS: Final = frozenset((*OPTIONS, *REFUSED))
 """The keys of the core: none of them holds a secret."""
 
 
 @attrs.define(kw_only=True, repr=False)
 class Reading:
-    """What came of the core's keys; no repr shows it. What `raw` has of others is hidden. `values` are in Kafka's units, the default where one is wrong."""
+    """What came of the core's keys; no repr shows it.
+
+    `raw` hides the values of all other keys. `values` are in Kafka's units, the default where one is wrong.
+    """
 
     raw: Mapping[str, object]
     values: dict[str, Any] = attrs.Factory(dict)

@@ -37,8 +37,8 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
     merged: dict[str, object] = {}
     if not isinstance(settings, Mapping):
         problems.append(
-            f"the settings are of the type {type(revealed(settings)).__name__}; give a mapping of Kafka's names, or keywords "
-            "such as bootstrap_servers='localhost:9092'"
+            f"the settings are of the type {type(revealed(settings)).__name__}; give a mapping of Kafka's names, or "
+            "keywords such as bootstrap_servers='localhost:9092'"
         )
         settings = {}
     for name, value in settings.items():

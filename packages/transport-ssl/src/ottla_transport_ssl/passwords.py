@@ -1,0 +1,44 @@
+"""Passwords of stores and keys: written in the configuration, or asked of a function whenever a store is read."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from ottla.errors import ConfigError, OttlaError
+from ottla.interfaces import Secret
+
+Password: TypeAlias = Secret[str] | Callable[[], Any]
+
+
+def current(password: Password | None, *, key: str) -> Secret[str] | None:
+    """The password that holds now. ConfigError: the function raised, or returned none.
+
+    What it raises is never quoted, for it may hold the secret; our own errors keep their words.
+    """
+    if password is None or isinstance(password, Secret):
+        return password
+    try:
+        given = Secret(_returned(password))
+    except OttlaError as error:
+        problem = f"{key}: {error}"
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        problem = f"{key} raised {type(error).__name__} ({place.filename}:{place.lineno})"
+    else:
+        if isinstance(given.reveal(), str):
+            return given if given.reveal() else None
+        problem = f"{key} returned a {type(given.reveal()).__name__}, and a password is a string"
+    raise ConfigError([problem])  # out here it has no context, whose frames may hold the secret
+
+
+def _returned(function: Callable[[], Any]) -> Any:
+    given = function()
+    return asyncio.run(_awaited(given)) if inspect.isawaitable(given) else given
+
+
+async def _awaited(given: Awaitable[Any]) -> Any:
+    return await given

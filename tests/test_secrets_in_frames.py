@@ -1,0 +1,246 @@
+"""No local variable of our frames holds a secret in plain when an error leaves us, whatever the error is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import trustme
+from broker_on_a_socket import SECRET as DUCKS
+from broker_on_a_socket import SocketBroker
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from frames import found_in_frames, our_frames
+
+from ottla import OttlaError, Producer, check_config
+from ottla.assembly import Connections, connect
+from ottla.doctor import examine
+from ottla.errors import ConfigError
+from ottla.tables.sealed import TableSealer
+from ottla_testkit.simulation import SimulatedLogin
+
+SECRET: Final = "hunter2SECRET"
+PEM: Final = f"-----BEGIN PRIVATE KEY-----\nMIIB{SECRET}xxxx\n-----END PRIVATE KEY-----"
+BASE: Final = {"bootstrap.servers": "localhost:1", "security.protocol": "SASL_SSL"}
+URL: Final = "sasl.oauthbearer.token.endpoint.url"
+CLIENT: Final = {
+    "sasl.oauthbearer.client.credentials.client.id": "a",
+    "sasl.oauthbearer.client.credentials.client.secret": SECRET,
+}
+
+
+def wrong_settings() -> Iterator[Mapping[str, Any]]:
+    """Configurations that are refused, with a secret somewhere."""
+    mechanisms = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "NOPE")
+    logins: list[dict[str, Any]] = [
+        {"sasl.username": "u", "sasl.password": wrong}
+        for wrong in (SECRET.encode(), [SECRET], {"a": SECRET}, SECRET + "\0", SECRET + "\ud800")
+    ]
+    logins += [
+        {"sasl.jaas.config": wrong}
+        for wrong in (
+            f'org.x.PlainLoginModule required username="u" password="{SECRET}"',
+            f'org.x.PlainLoginModule required username="u" password="{SECRET}\0";',
+            f'org.x.PlainLoginModule required username="u" password={SECRET}!;',
+            f'org.x.PlainLoginModule {SECRET} username="u";',
+            f'org.x.ScramLoginModule required username="u" password="{SECRET}" tokenauth="true" x=;',
+            f'org.x.OAuthBearerLoginModule required clientId="x" clientSecret="{SECRET}" extension_a="{SECRET}\u00e9";',
+            f'org.x.Krb5LoginModule required principal="{SECRET}" x;',
+            SECRET,
+            f"a.{SECRET} required x=y;",
+            {"a": SECRET},
+        )
+    ]
+    logins += [
+        {URL: f"https://u:{SECRET}@h/", **CLIENT},
+        {URL: f"ftp://h/?s={SECRET}", **CLIENT},
+        {URL: f"https://h:x{SECRET}/", **CLIENT},
+        {URL: f"file://{SECRET}/x"},
+        {URL: "https://h/", **CLIENT, "sasl.oauthbearer.client.credentials.client.secret": 5, "x": SECRET},
+        {URL: "https://h/", **CLIENT, "sasl.oauthbearer.extensions": f"a={SECRET}\n\u00e9"},
+        {"sasl.oauthbearer.token.provider": SECRET},
+        {"sasl.oauthbearer.token.provider": lambda: SECRET, "sasl.oauthbearer.extensions": SECRET},
+        {"sasl.oauthbearer.token.provider": lambda: SECRET, "sasl.oauthbearer.extensions": {"a": f"{SECRET}\n"}},
+        {"sasl.password": SECRET},
+        {"sasl.pasword": SECRET},
+        {"my.secret.thing": SECRET},
+        {"ssl.keystore.key": PEM},
+        {"ssl.keystore.key": PEM, "ssl.keystore.certificate.chain": "x"},
+        {"ssl.keystore.key": PEM.encode(), "ssl.keystore.certificate.chain": PEM},
+        {"ssl.keystore.key": SECRET, "ssl.keystore.certificate.chain": SECRET},
+        {"ssl.key.password": SECRET, "ssl.keystore.location": "/etc/passwd"},
+        {"ssl.keystore.password": SECRET, "ssl.keystore.location": "/nonexistent"},
+        {"ssl.truststore.certificates": PEM},
+        {"linger.ms": -1, "sasl.username": "u", "sasl.password": SECRET},
+    ]
+    for mechanism, login in itertools.product(mechanisms, logins):
+        yield {**BASE, "sasl.mechanism": mechanism, **login}
+
+
+def refused_by(make: Callable[[], object]) -> BaseException | None:
+    """What making it raises."""
+    try:
+        made = make()
+    except BaseException as error:
+        return error
+    if isinstance(made, Producer):
+        made.close(timeout=0)
+    if isinstance(made, Connections):
+        made.client.shutdown()
+    return None
+
+
+def keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.replace(".", "_"): value for key, value in settings.items()}
+
+
+WAYS: Final[Mapping[str, Callable[[Mapping[str, Any]], object]]] = {
+    "a producer": Producer,
+    "a producer of keywords": lambda settings: Producer(**keywords(settings)),
+    "a check": check_config,
+    "a check of keywords": lambda settings: check_config(**keywords(settings)),
+    "a table sealer": lambda settings: TableSealer(settings, {"t": 1}),
+    "connections of the command line": connect,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_frame_of_a_refused_configuration_holds_a_secret(way: str) -> None:
+    found: set[str] = set()
+    refused = frames = 0
+    every = 1 if way == "a producer" else 5  # each takes some 30 ms
+    for settings in itertools.islice(wrong_settings(), 0, None, every):
+        error = refused_by(lambda settings=settings: WAYS[way](settings))  # type: ignore[misc]
+        if error is not None:
+            assert isinstance(error, OttlaError), error
+            refused, frames = refused + 1, frames + our_frames(error)
+            found |= found_in_frames(error, [SECRET])
+            assert SECRET not in str(error)
+
+    assert refused > 150 / every
+    assert frames >= refused
+    assert found == set()
+
+
+def test_settings_that_are_no_mapping_are_in_no_frame() -> None:
+    error = refused_by(lambda: Producer(f"sasl.password={SECRET}"))  # type: ignore[arg-type]
+
+    assert isinstance(error, ConfigError)
+    assert found_in_frames(error, [SECRET]) == set()
+
+
+def test_the_callers_settings_stay_as_they_are() -> None:
+    settings = {**BASE, "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": SECRET, "x.y": [SECRET]}
+    before = dict(settings)
+
+    refused_by(lambda: Producer(settings))
+
+    assert settings == before
+    assert type(settings["sasl.password"]) is str
+
+
+# Keys
+
+
+@pytest.fixture(scope="module")
+def certificate() -> trustme.LeafCert:
+    return trustme.CA().issue_cert("client.example.com")
+
+
+def key_failures(certificate: trustme.LeafCert, folder: Path) -> Iterator[Mapping[str, Any]]:
+    """Keys and key stores that cannot be used, by reasons that are found after they were read."""
+    chain = b"".join(pem.bytes() for pem in certificate.cert_chain_pems)
+    key = certificate.private_key_pem.bytes()
+    locked = load_pem_private_key(key, None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right")
+    )
+    stranger = trustme.CA().issue_cert("x.example.com").private_key_pem.bytes()
+    base = {"bootstrap.servers": "localhost:1", "security.protocol": "SSL"}
+    for name, content in {
+        "locked": chain + locked,
+        "two keys": chain + key + stranger,
+        "no certificate": key,
+        "another's": chain + stranger,
+        "damaged": chain + key.replace(b"\n", b"!\n", 2),
+        "cut": chain + key[:200] + b"\n-----END PRIVATE KEY-----\n",
+        "no store": b"x" + key[30:],
+    }.items():
+        file = folder / name
+        file.write_bytes(content)
+        yield {**base, "ssl.keystore.location": str(file), "ssl.key.password": SECRET}
+        yield {**base, "ssl.keystore.location": str(file), "ssl.keystore.type": "PKCS12", "ssl.key.password": SECRET}
+        inline = {"ssl.keystore.key": content.decode(), "ssl.keystore.certificate.chain": chain.decode()}
+        yield {**base, **inline, "ssl.key.password": SECRET}
+    (folder / "p12").write_bytes(b"\x30\x82garbage")
+    yield {**base, "ssl.keystore.location": str(folder / "p12"), "ssl.keystore.password": SECRET}
+    yield {**base, "ssl.keystore.location": str(folder / "p12"), "ssl.keystore.password": lambda: SECRET}
+    yield {**base, "ssl.keystore.location": str(folder / "locked"), "ssl.key.password": lambda: [SECRET]}
+
+
+def test_no_frame_of_a_key_that_cannot_be_used_holds_it(certificate: trustme.LeafCert, tmp_path: Path) -> None:
+    lines = [line for line in certificate.private_key_pem.bytes().decode().splitlines()[1:-1] if len(line) > 40]
+    found: set[str] = set()
+    refused = 0
+    for settings in key_failures(certificate, tmp_path):
+        error = refused_by(lambda settings=settings: Producer(settings))  # type: ignore[misc]
+        if error is not None:
+            refused += 1
+            found |= found_in_frames(error, [SECRET, *lines[:3]])
+
+    assert refused >= 15
+    assert found == set()
+
+
+# Logins
+
+
+@pytest.mark.parametrize("given", [DUCKS, lambda: DUCKS])
+def test_no_frame_of_a_refused_login_holds_the_password(given: object) -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users={"ann": "another"}, mechanisms=["PLAIN"]))
+    with broker.serving() as servers:
+        settings: Mapping[str, Any] = {
+            "bootstrap.servers": servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ann",
+            "sasl.password": given,
+            "sasl.allow.cleartext.credentials": "true",
+            "enable.idempotence": "false",
+        }
+        with Producer(settings) as producer, pytest.raises(OttlaError) as caught:
+            producer.send("t", b"x").result(20)
+        examination = examine(dict(settings), timeout=20.0)
+
+    assert our_frames(caught.value) > 0
+    assert found_in_frames(caught.value, [DUCKS]) == set()
+    assert DUCKS not in repr(examination)
+
+
+def test_no_frame_of_a_function_that_fails_holds_what_it_says() -> None:
+    broker = SocketBroker.secured(SimulatedLogin(users={"ann": DUCKS}, mechanisms=["PLAIN"]))
+
+    def password() -> str:
+        raise RuntimeError(DUCKS)
+
+    with broker.serving() as servers:
+        settings: Mapping[str, Any] = {
+            "bootstrap.servers": servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ann",
+            "sasl.password": password,
+            "sasl.allow.cleartext.credentials": "true",
+            "enable.idempotence": "false",
+        }
+        with Producer(settings) as producer, pytest.raises(OttlaError) as caught:
+            producer.send("t", b"x").result(20)
+
+    assert "RuntimeError" in str(caught.value)
+    assert found_in_frames(caught.value, [DUCKS]) == set()
