@@ -75,7 +75,7 @@ OAUTH_KEYS: Final = (
         name=EXTENSIONS,
         type=_extensions,
         default=None,
-        meaning="sent to the broker with the token: name=value,name=value or a mapping",
+        meaning="sent to the broker with the token; write name=value,name=value or give a mapping",
         secret=True,  # what a broker asks for there may be one
     ),
     ConfigKey(
