@@ -343,4 +343,8 @@ def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, Any]
 def test_secret_and_java_s_string_are_secrets() -> None:
     keys = Registry().plugin("authenticator", "OAUTHBEARER").config_keys()
 
-    assert {key.name for key in keys if key.secret} == {list(CLIENT)[1], "sasl.jaas.config"}
+    assert {key.name for key in keys if key.secret} == {
+        list(CLIENT)[1],
+        "sasl.jaas.config",
+        "sasl.oauthbearer.extensions",
+    }
