@@ -91,7 +91,7 @@ class Query:
             "sasl.username": "alice",
             "sasl.password": PASSWORD,
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.security.certificates.authority),
+            "ssl.truststore.certificates": self.security.certificates.authority.read_text(),
         }
         problems: list[str] = []
         own = {"guarantee": "exactly-once", "transactional.id.prefix": self.prefix, "ledger.topic": self.ledger}

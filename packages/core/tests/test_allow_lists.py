@@ -50,9 +50,24 @@ def test_https_is_allowed_and_http_is_not() -> None:
 
 @pytest.mark.rule("security.allowed.urls")
 def test_options_of_others_need_https_allowed_too() -> None:
-    with options_of_others(), pytest.raises(NotAllowed, match=f"OTTLA_ALLOWED_URLS={IDP} in the environment"):
+    with options_of_others("the driver's {variable}"), pytest.raises(NotAllowed) as caught:
         check_url(IDP)
     check_url(IDP)
+
+    assert str(caught.value) == (
+        f"{IDP} may not be asked: who writes the options need not be who runs the program; who runs it can allow it by "
+        f"OTTLA_ALLOWED_URLS={IDP} in the driver's OTTLA_ALLOWED_URLS"
+    )
+
+
+def test_where_a_link_leads_is_said_only_to_who_runs_the_program(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("secret-place")
+    with pytest.raises(NotAllowed, match="secret-place"):
+        check_file(str(tmp_path / "link"))
+    with options_of_others(), pytest.raises(NotAllowed) as caught:
+        check_file(str(tmp_path / "link"))
+
+    assert "secret-place" not in str(caught.value)
 
 
 @pytest.mark.rule("security.allowed.urls")

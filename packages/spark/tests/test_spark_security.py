@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -99,6 +100,19 @@ def test_secrets_are_nowhere_to_be_read(tmp_path: Path) -> None:
     assert "ottla: the write" in ended.stderr  # what is printed beside commits is there to be searched
     assert any("ottla" in text for text in recorded)
     assert [text for text in [ended.stdout, ended.stderr, *recorded] if SECRET in text] == []
+
+
+@pytest.mark.rule("security.spark.names")
+def test_a_file_of_the_cluster_is_named_by_no_option(spark: SparkSession) -> None:
+    frame = spark.range(1).selectExpr("'x' as value")
+    for options in (
+        {"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "/etc/passwd"},
+        {"kafka.SSL.TrustStore.Location": "/etc/passwd"},
+    ):
+        with pytest.raises(
+            PySparkException, match="OTTLA_ALLOWED_FILES=/etc/passwd in the environment of Spark's driver"
+        ):
+            frame.write.format("ottla").options(**{**OPTIONS, **options}).mode("append").save()
 
 
 @pytest.mark.kafka

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.allow_lists import NotAllowed, check_file, from_others
 from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
@@ -164,6 +165,11 @@ def _login(config: PluginConfig) -> KerberosLogin:
     if options is None:
         return KerberosLogin(service=service, principal=config[PRINCIPAL], keytab=config[KEYTAB])
     keytab = options.get("keyTab") if options.get("useKeyTab", "").lower() == "true" else None
+    if keytab is not None and from_others():
+        try:
+            check_file(keytab)
+        except NotAllowed as error:
+            raise ConfigError([f"keyTab in {JAAS}: {error}"]) from None
     return KerberosLogin(service=service, principal=options.get("principal"), keytab=keytab)
 
 

@@ -33,7 +33,7 @@ _LONGEST_PATH: Final = 4096
 _lock: Final = threading.Lock()
 _urls: set[str] | None = None
 _files: set[str] = set()
-_others: contextvars.ContextVar[bool] = contextvars.ContextVar("ottla_options_of_others", default=False)
+_others: contextvars.ContextVar[str | None] = contextvars.ContextVar("ottla_options_of_others", default=None)
 
 
 class NotAllowed(ValueError):
@@ -60,9 +60,12 @@ def allow(*, urls: Iterable[str] = (), files: Iterable[str] = ()) -> None:
 
 
 @contextlib.contextmanager
-def options_of_others() -> Iterator[None]:
-    """In this block options are not those of who runs the program: `https` URLs need to be allowed, too."""
-    token = _others.set(True)
+def options_of_others(place: str = "the environment") -> Iterator[None]:
+    """In this block options are not those of who runs the program: `https` URLs need to be allowed, too.
+
+    *place* says in errors where the variable is set, with `{variable}` for its name where that helps.
+    """
+    token = _others.set(place)
     try:
         yield
     finally:
@@ -70,8 +73,11 @@ def options_of_others() -> Iterator[None]:
 
 
 def from_others() -> bool:
-    """Whether options are read that somebody else than who runs the program may have written."""
-    return _others.get()
+    """Whether the options that are read now may be of somebody else than who runs the program.
+
+    Then a plugin checks every file that an option names (`check_file`), not only those that leave the process.
+    """
+    return _others.get() is not None
 
 
 def normal_url(url: str) -> str:
@@ -104,7 +110,7 @@ def check_url(url: str) -> None:
     """Raise NotAllowed if an option may not name this URL; ValueError if it is none."""
     url = normal_url(url)
     listed = _listed_urls()
-    if listed is None and url.startswith("https:") and not _others.get():
+    if listed is None and url.startswith("https:") and not from_others():
         return
     if url in (listed or ()):
         return
@@ -112,13 +118,10 @@ def check_url(url: str) -> None:
     if url.startswith("http:"):
         why = "http is not encrypted, so that each URL must be allowed"
     elif listed is None:
-        why = "who writes these options may be somebody else than who runs the program"
+        why = "who writes the options need not be who runs the program"
     else:
         why = "it is none of the allowed URLs"
-    raise NotAllowed(
-        f"{shown} may not be asked: {why}; who runs the program can allow it by {URLS}={shown} in the environment, "
-        f"or by ottla.allow(urls=[...])"
-    )
+    raise NotAllowed(f"{shown} may not be asked: {why}; {_remedy(URLS, shown, 'urls')}")
 
 
 def check_file(path: str) -> str:
@@ -129,10 +132,11 @@ def check_file(path: str) -> str:
     if real.startswith(_KERNEL):
         raise NotAllowed(f"{quoted(path)} is no file on a disk but a view into the system, and is never read")
     if not any(_covers(entry, real) for entry in _listed_files()):
-        through = "" if real == os.path.normpath(path) else f" (which leads to {quoted(real)})"
+        # Where a link leads is not said to somebody who may not read what is there.
+        through = "" if from_others() or real == os.path.normpath(path) else f" (which leads to {quoted(real)})"
         raise NotAllowed(
-            f"{quoted(path)}{through} may not be read: it is none of the allowed files; who runs the program can allow "
-            f"it by {FILES}={printable(path, limit=_LONGEST_PATH)} in the environment, or by ottla.allow(files=[...])"
+            f"{quoted(path)}{through} may not be read: it is none of the allowed files; "
+            f"{_remedy(FILES, printable(path, limit=_LONGEST_PATH), 'files')}"
         )
     return real
 
@@ -150,6 +154,16 @@ def read_file(path: str, *, most: int) -> bytes:
     if len(content) > most:
         raise ValueError(f"{quoted(path)} has more than {most} bytes")
     return content
+
+
+def _remedy(variable: str, value: str, argument: str) -> str:
+    place = _others.get()
+    if place is None:
+        return (
+            f"who runs the program can allow it by {variable}={value} in the environment, or by "
+            f"ottla.allow({argument}=[...])"
+        )
+    return f"who runs it can allow it by {variable}={value} in {place.format(variable=variable)}"
 
 
 def _listed_urls() -> set[str] | None:

@@ -5,10 +5,12 @@ Nothing is started or connected here: a wrong setting is told on the driver, bef
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla import ConfigError, PluginError, check_config
+from ottla.allow_lists import options_of_others
+from ottla_spark.named_files import PLACE, problems_of_names
 from ottla_spark.shipped_files import with_shipped_files
 
 MOST_GOOD: Final = 64
@@ -24,13 +26,22 @@ def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
     known = frozenset(settings.items())
     if known in _good:
         return ()
+    with options_of_others(PLACE):
+        # Nothing of a file is opened to find more problems: they would say what is there.
+        problems = problems_of_names(settings) or _problems(settings)
+    if problems:
+        return tuple(problems)
+    if len(_good) >= MOST_GOOD:
+        _good.clear()
+    _good.add(known)
+    return ()
+
+
+def _problems(settings: Mapping[str, object]) -> Sequence[str]:
     try:
         check_config(with_shipped_files(settings))
     except ConfigError as error:
         return error.problems
     except PluginError as error:
         return (str(error),)
-    if len(_good) >= MOST_GOOD:
-        _good.clear()
-    _good.add(known)
     return ()

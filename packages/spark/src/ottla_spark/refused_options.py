@@ -59,6 +59,11 @@ _TRANSACTIONAL_ID: Final = (
     "guarantee=exactly-once and transactional.id.prefix"
 )
 
+_PROVIDERS: Final = (
+    "it would read files and the environment of the cluster's machines for whoever writes the options; give the value "
+    "itself, which no plan, log or error of Spark's shows"
+)
+
 
 def reason_against(name: str) -> str | None:
     """Why the option of this name, in lower case, is refused; None: it is not, for all that is known here."""
@@ -69,6 +74,8 @@ def reason_against(name: str) -> str | None:
             return _SERIALIZED.format(setting.partition(".")[0])
         case "transactional.id":
             return _TRANSACTIONAL_ID
+        case setting if setting == "config.providers" or setting.startswith("config.providers."):
+            return _PROVIDERS
         case setting if setting in _CONSUMER:
             return "it is a setting of consumers, and this only writes; leave it out"
     return None

@@ -13,13 +13,27 @@ from pyspark import SparkFiles
 
 from ottla.config import PluginValues
 
-LOCATIONS: Final = ("ssl.keystore.location", "ssl.truststore.location")
+LOCATIONS: Final = (
+    "ssl.keystore.location",
+    "ssl.truststore.location",
+    "ssl.crl.location",
+    "https.ca.location",
+    "https.certificate.location",
+    "https.key.location",
+    "sasl.kerberos.keytab",
+)
+"""The settings that may name a file so. What leaves the process is not among them: it must be allowed by its path."""
 
 
 def with_shipped_files(settings: Mapping[str, Any]) -> PluginValues:
     """The settings, with files that are not where they are said to be looked for among those that Spark brought."""
     found = {name: _shipped(settings[name]) for name in LOCATIONS if isinstance(settings.get(name), str)}
     return PluginValues({**settings, **{name: path for name, path in found.items() if path is not None}})
+
+
+def is_bare_name(value: str) -> bool:
+    """Whether this names a file where a task runs, or one that Spark brought, and nothing else on the machine."""
+    return value not in ("", ".", "..") and os.path.basename(value) == value and "\0" not in value
 
 
 def _shipped(path: str) -> str | None:
