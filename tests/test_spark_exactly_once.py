@@ -12,7 +12,7 @@ from exactly_once_program import Fault
 from exactly_once_stream import PARTITIONS, TIMES, Stream, local, transactional_ids
 
 from ottla_spark.exactly_once.lease import lease_id
-from ottla_spark.exactly_once.settings import USUAL_TOPIC
+from ottla_spark.exactly_once.ledger_topic import own_topic
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, await_in_sync, chance, coordinator
 
@@ -183,7 +183,7 @@ def test_a_stream_whose_coordinators_move_loses_and_doubles_nothing(tmp_path: Pa
                 node = coordinator(kafka, lease_id(stream.prefix))
                 kafka.kill(node)
                 kafka.start(node)
-                await_in_sync(kafka, "t", USUAL_TOPIC, "__transaction_state")
+                await_in_sync(kafka, "t", own_topic(stream.prefix), "__transaction_state")
             code, log = child.end()
 
         assert code == 0, log[-6000:]

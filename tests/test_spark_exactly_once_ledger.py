@@ -7,20 +7,19 @@ from typing import Any, Protocol
 
 import attrs
 import pytest
+from ledger_kit import PROCESS, attempts, entry, prepare, settings
 
 from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersion
-from ottla.transactions import PreparedTransaction, leftovers
+from ottla.transactions import leftovers
 from ottla_spark.exactly_once.brokers import Brokers
 from ottla_spark.exactly_once.cluster import Fate
-from ottla_spark.exactly_once.committing import Attempt, commit
+from ottla_spark.exactly_once.committing import commit
 from ottla_spark.exactly_once.errors import BatchNotCommitted, DataLoss, LeaseLost, LedgerRefused
 from ottla_spark.exactly_once.ids import task_id
-from ottla_spark.exactly_once.ledger import Entry, Listed, Status, Step
+from ottla_spark.exactly_once.ledger import Status
 from ottla_spark.exactly_once.ledger_topic import LedgerTopic
-from ottla_spark.exactly_once.planning import Plan, plan
-from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.options import read_options
+from ottla_spark.exactly_once.planning import plan
 from ottla_testkit.features import TRANSACTION_VERSION, feature_level
 from ottla_testkit.jars import KAFKA_VERSION
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -29,7 +28,6 @@ from transactions_kit import LONG, await_true, committed, new_id, read, send, tr
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-PROCESS = "0" * 32
 NO_TIMEOUT_MS = 2**31 - 1
 
 
@@ -66,46 +64,6 @@ def what_is_worth_its_time(request: pytest.FixtureRequest, broker: KafkaCluster)
     todays = broker.version == KAFKA_VERSION and feature_level(broker.address(1), TRANSACTION_VERSION) == 2
     if not (refuses or todays or LONG or request.function in OF_EVERY_GENERATION):
         pytest.skip("with OTTLA_SOAK=1")
-
-
-def settings(kafka: KafkaCluster, name: str) -> Settings:
-    problems: list[str] = []
-    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once"}
-    found = read_options({**given, "transactional.id.prefix": name}, problems=problems)
-    assert problems == []
-    return read_settings(found)
-
-
-def prepare(
-    kafka: KafkaCluster, topic: str, name: str, number: int, *, timeout_ms: int = 60_000
-) -> PreparedTransaction:
-    """One task's transaction, its process gone."""
-    transactional_id = task_id(name, process=PROCESS, number=number)
-    with transactional(kafka, transactional_id, transaction_timeout_ms=timeout_ms) as producer:
-        producer.init_transactions()
-        producer.begin_transaction()
-        send(producer, topic, [b"%d" % number])
-        return producer.prepare_transaction()
-
-
-def attempts(given: Plan, *prepared: PreparedTransaction, batch: int = 0) -> list[Attempt]:
-    return [
-        Attempt(
-            lease=given.lease,
-            query="q",
-            batch=batch,
-            partition=partition,
-            step=Step.WRITE,
-            prepared=each,
-            records=3,
-        )
-        for partition, each in enumerate(prepared)
-    ]
-
-
-def entry(*prepared: PreparedTransaction, batch: int = 0, status: Status = Status.RECORDED) -> Entry:
-    listed = [Listed(prepared=each, partition=number, records=3) for number, each in enumerate(prepared)]
-    return Entry(query="q", batch=batch, status=status, listed=tuple(listed))
 
 
 def test_a_batch_is_recorded_and_visible_and_the_next_driver_reads_that(

@@ -23,6 +23,7 @@ from ottla_spark.exactly_once.brokers import Brokers
 from ottla_spark.exactly_once.committing import Attempt, commit
 from ottla_spark.exactly_once.ids import task_id
 from ottla_spark.exactly_once.ledger import Status, Step
+from ottla_spark.exactly_once.ledger_topic import own_topic
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options import read_options
@@ -48,10 +49,10 @@ class Right:
     name: str
     pattern: PatternType = PatternType.LITERAL
 
-    def binding(self) -> AclBinding:
-        """The same for alice, wherever she comes from."""
+    def binding(self, user: str = "alice") -> AclBinding:
+        """The same for a user, wherever they come from."""
         allow = PermissionType.ALLOW
-        return AclBinding(self.kind, self.name, self.pattern, "User:alice", "*", self.operation, allow)
+        return AclBinding(self.kind, self.name, self.pattern, f"User:{user}", "*", self.operation, allow)
 
 
 @attrs.frozen
@@ -61,8 +62,12 @@ class Query:
     kafka: KafkaCluster
     security: Security
     prefix: str = attrs.Factory(new_id)
-    ledger: str = attrs.Factory(new_id)
     topic: str = attrs.Factory(new_id)
+
+    @property
+    def ledger(self) -> str:
+        """The ledger topic of the prefix."""
+        return own_topic(self.prefix)
 
     def rights(self) -> dict[str, Right]:
         """Those that the page names."""
@@ -75,10 +80,10 @@ class Query:
             "writing the topic": Right(AclOperation.WRITE, topic, self.topic),
         }
 
-    def grant(self, *rights: Right) -> None:
-        """Let alice do this."""
+    def grant(self, *rights: Right, to: str = "alice") -> None:
+        """Let somebody do this."""
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
-        for granted in admin.create_acls([right.binding() for right in rights]).values():
+        for granted in admin.create_acls([right.binding(to) for right in rights]).values():
             granted.result(WAIT)
 
     @property
@@ -94,7 +99,7 @@ class Query:
             "ssl.truststore.certificates": self.security.certificates.authority.read_text(),
         }
         problems: list[str] = []
-        own = {"guarantee": "exactly-once", "transactional.id.prefix": self.prefix, "ledger.topic": self.ledger}
+        own = {"guarantee": "exactly-once", "transactional.id.prefix": self.prefix}
         found = read_options({**{f"kafka.{key}": value for key, value in login.items()}, **own}, problems=problems)
         assert problems == []
         return read_settings(found)
@@ -178,3 +183,37 @@ def test_each_right_that_is_missing_is_named(query: Query, missing: str, why: st
 
     names = {"prefix": query.prefix, "ledger": query.ledger, "topic": query.topic}
     assert re.search(why.format(**names), f"{refused.value} {refused.value.__cause__}")
+
+
+@pytest.mark.parametrize("pattern", [PatternType.LITERAL, PatternType.PREFIXED])
+def test_who_else_may_write_to_the_ledger_topic_is_named(
+    query: Query, pattern: PatternType, caplog: pytest.LogCaptureFixture
+) -> None:
+    rights = query.rights()
+    query.grant(*rights.values(), Right(AclOperation.DESCRIBE, Kind.BROKER, "kafka-cluster"))
+    query.grant(attrs.evolve(rights["writing the ledger"], pattern=pattern), to="mallory")
+    query.grant(attrs.evolve(rights["reading the ledger"], pattern=pattern), to="reader")
+    query.grant(rights["writing the ledger"], rights["transactions"], to="colleague")
+    query.write()
+    [named] = [line for line in caplog.messages if "may write to the ledger topic" in line]
+
+    assert named.startswith(f"User:mallory may write to the ledger topic {query.ledger!r} and not under the prefix")
+
+
+def test_a_job_whose_user_may_not_see_access_lists_goes_on(query: Query, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    query.grant(*query.rights().values())
+
+    assert query.write() is Status.DONE
+    assert any("the access list of the ledger topic" in line and "cannot be read" in line for line in caplog.messages)
+
+
+def test_a_stranger_may_not_write_to_the_ledger_topic_of_a_prefix(query: Query) -> None:
+    """The rights that the page names are given to one user, and the topic is made with no others."""
+    query.grant(*query.rights().values())
+    query.write()
+    mallory = {**query.settings.producer, "sasl.username": "bob", "sasl.password": USERS["bob"], "max.block.ms": 10_000}
+    with Producer(mallory) as producer, pytest.raises(OttlaError) as refused:
+        producer.send(query.ledger, b"", query.prefix.encode()).result(60)
+
+    assert "TOPIC_AUTHORIZATION_FAILED" in f"{refused.value} {refused.value.__cause__}"

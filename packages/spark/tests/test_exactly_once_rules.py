@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -21,8 +20,6 @@ from exactly_once_world import (
 )
 
 from ottla.errors import InvalidRecord
-from ottla.protocol.messages.fetch import AbortedTransaction
-from ottla.recordbatch.stored import Record, RecordBatch
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.cluster import Open
 from ottla_spark.exactly_once.committing import Attempt, commit, give_up
@@ -30,7 +27,6 @@ from ottla_spark.exactly_once.errors import BatchNotCommitted, BatchUnsettled, D
 from ottla_spark.exactly_once.ids import IdPool, is_task_id, task_id
 from ottla_spark.exactly_once.lease import Lease
 from ottla_spark.exactly_once.ledger import Entry, Listed, Status, Step, next_step
-from ottla_spark.exactly_once.ledger_reader import committed
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.repair import erase, take_as_done
 from ottla_spark.exactly_once.settling import settle
@@ -109,7 +105,7 @@ def test_a_task_skips_what_is_in_the_ledger_and_writes_what_is_not(last: Entry |
 @pytest.mark.parametrize(
     ("last", "batch", "why"),
     [
-        (entry(3, Status.DONE, query="another"), 3, "belongs to the query another"),
+        (entry(3, Status.DONE, query="another"), 3, "belongs to the query 'another'"),
         (entry(3, Status.DONE), 2, "its checkpoint is older"),
         (entry(3, Status.VOID), 4, "goes on with batch 4 as if it were written"),
     ],
@@ -121,7 +117,7 @@ def test_a_task_refuses_a_ledger_that_disagrees_with_spark(last: Entry, batch: i
 
 def test_an_entry_is_read_as_it_was_written() -> None:
     for status in Status:
-        assert Entry.from_bytes(entry(3, status).to_bytes()) == entry(3, status)
+        assert Entry.from_bytes(entry(3, status).to_bytes(), name=NAME) == entry(3, status)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +125,7 @@ def test_an_entry_is_read_as_it_was_written() -> None:
 )
 def test_what_is_no_entry_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidRecord, match="no entry of an exactly-once ledger"):
-        Entry.from_bytes(data)
+        Entry.from_bytes(data, name=NAME)
 
 
 # What a commit refuses
@@ -309,59 +305,6 @@ def test_a_transaction_is_told_from_a_later_one_of_its_id() -> None:
 
     assert found.is_of(mine)
     assert not attrs.evolve(found, epoch=1).is_of(mine)
-
-
-# What is read
-
-
-def batch(
-    base: int, *values: bytes, producer: int, transactional: bool = True, marker: int | None = None
-) -> RecordBatch:
-    key = None if marker is None else b"\0\0" + marker.to_bytes(2, "big")
-    records = tuple(
-        Record(offset=base + number, timestamp_ms=0, key=key, value=value) for number, value in enumerate(values)
-    )
-    return RecordBatch(
-        magic=2,
-        base_offset=base,
-        last_offset=base + len(values) - 1,
-        codec_id=0,
-        log_append_time=False,
-        transactional=transactional,
-        control=marker is not None,
-        first_timestamp=0,
-        max_timestamp=0,
-        producer_id=producer,
-        size=0,
-        records=records,
-    )
-
-
-def values(batches: Sequence[RecordBatch], *aborted: tuple[int, int]) -> list[bytes | None]:
-    listed = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
-    return [record.value for record in committed(batches, listed)]
-
-
-def test_records_between_the_first_offset_and_the_marker_of_an_aborted_transaction_are_left_out() -> None:
-    log = [
-        batch(0, b"aborted", producer=1),
-        batch(1, b"other's", producer=2),
-        batch(2, b"aborted too", producer=1),
-        batch(3, b"", producer=1, marker=0),
-        batch(4, b"committed", producer=1),
-        batch(5, b"", producer=2, marker=1),
-        batch(6, b"plain", producer=1, transactional=False),
-        batch(7, b"", producer=1, marker=1),
-    ]
-
-    assert values(log, (1, 0)) == [b"other's", b"committed", b"plain"]
-    assert values(log[2:], (1, 0)) == [b"committed", b"plain"], "a fetch may begin within"
-
-
-def test_a_transaction_aborted_after_a_committed_one_of_its_producer_leaves_that_alone() -> None:
-    log = [batch(0, b"committed", producer=1), batch(1, b"", producer=1, marker=1), batch(2, b"aborted", producer=1)]
-
-    assert values(log, (1, 2)) == [b"committed"]
 
 
 def test_actors_that_ended_have_no_more_steps() -> None:

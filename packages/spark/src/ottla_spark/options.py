@@ -27,7 +27,14 @@ VALUE_FORMAT: Final = "value.format"
 IDLE_MS: Final = "producer.idle.ms"
 REPORT: Final = "report"
 
-EXACTLY_ONCE: Final = ("transactional.id.prefix", "ledger.topic", "ledger.replication.factor", "two.phase.commit")
+EXACTLY_ONCE: Final = (
+    "transactional.id.prefix",
+    "ledger.topic",
+    "ledger.shared",
+    "ledger.earlier.topic",
+    "ledger.replication.factor",
+    "two.phase.commit",
+)
 """What belongs to guarantee=exactly-once; handed over as it was written."""
 
 SPARKS: Final = (

@@ -6,7 +6,7 @@ write, says which of them make up a batch: that entry is the commit point, and w
 
 from ottla_spark.exactly_once.errors import BatchNotCommitted, BatchUnsettled, DataLoss, LeaseLost, LedgerRefused
 from ottla_spark.exactly_once.jobs import JobOutcome, write_once
-from ottla_spark.exactly_once.repair import accept_loss, forget
+from ottla_spark.exactly_once.repair import accept_loss, adopt, forget
 from ottla_spark.exactly_once.stream import stream_writer
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "LeaseLost",
     "LedgerRefused",
     "accept_loss",
+    "adopt",
     "forget",
     "stream_writer",
     "write_once",

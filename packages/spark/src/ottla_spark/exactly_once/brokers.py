@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ottla import assembly
@@ -23,9 +23,10 @@ from ottla_spark.exactly_once.cluster import Fate, Open, Standing
 from ottla_spark.exactly_once.errors import LedgerRefused
 from ottla_spark.exactly_once.ids import is_task_id
 from ottla_spark.exactly_once.lease import Lease, lease_id
-from ottla_spark.exactly_once.ledger import Entry, Ledger
-from ottla_spark.exactly_once.ledger_reader import LedgerReader
+from ottla_spark.exactly_once.ledger import FORGOTTEN, Entry, Ledger
+from ottla_spark.exactly_once.ledger_lookup import LedgerLookup
 from ottla_spark.exactly_once.ledger_writer import write_entry
+from ottla_spark.exactly_once.ledger_writers import check_writers
 from ottla_spark.exactly_once.place import Place
 from ottla_spark.exactly_once.rights import lacking, transactions_right
 from ottla_spark.exactly_once.settings import TIMEOUT, TWO_PHASE, Settings
@@ -58,7 +59,7 @@ class Brokers:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._connections = assembly.connect(with_shipped_files(settings.connection))
-        self._reader = LedgerReader(name=settings.name)
+        self._lookup = LedgerLookup(settings)
         self._place: Place | None = None
         self._longest_ms: int | None = None
         self._asked = Asking(self._connections, timeout=PATIENCE)
@@ -96,33 +97,37 @@ class Brokers:
     def take_lease(self, name: str) -> Lease:
         """See Cluster. Makes the ledger topic when it is missing."""
         asked = self._asking()
-        if self._place is None:
-            self._place = self._settings.topic.place(asked, name)
+        self._where(asked, name)
         transactional_id = lease_id(name)
         timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
         errand = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
-        try:
+        with _naming_rights(name):
+            self._lookup.before_lease(asked)
             answer, code = asked.run(errand, transactional_id)
             if code is not ErrorCode.NONE:
                 raise TransactionError(
                     f"the ledger of {name!r} cannot be taken over: {BrokerError(code)}"
                 ) from BrokerError(code)
-        except TransactionError as refused:
-            cause = refused.__cause__
-            if isinstance(cause, BrokerError) and (right := lacking(cause.code, transactions_right(name))):
-                raise TransactionError(f"{refused}{right}") from cause
-            raise
+        self._lookup.leased(answer.producer_id)
         return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=asked.level())
 
     def ledger(self, name: str) -> Ledger:
         """See Cluster."""
         asked = self._asking()
-        return self._reader.read(asked, self._where(asked, name))
+        place = self._where(asked, name)
+        with _naming_rights(name):
+            return self._lookup.read(asked, place)
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
         """See Cluster."""
-        asked = self._asking()
-        return write_entry(asked, self._where(asked, lease.name), lease, entry)
+        asked, settings = self._asking(), self._settings
+        place, forgotten = self._where(asked, lease.name), FORGOTTEN if settings.earlier else None
+        value = forgotten if entry is None else entry.to_bytes()
+        after = write_entry(asked, place, lease, value)
+        if settings.shared and after.producer_id != lease.producer_id:
+            # All epochs of the producer id are used, and a driver that comes later knows only the new one.
+            after = write_entry(asked, place, after, value)
+        return after
 
     def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
         """See Cluster."""
@@ -185,6 +190,7 @@ class Brokers:
     def _where(self, asked: Asking, name: str) -> Place:
         if self._place is None:
             self._place = self._settings.topic.place(asked, name)
+            check_writers(self._briefly(), self._settings)
         return self._place
 
     def _asking(self) -> Asking:
@@ -193,6 +199,18 @@ class Brokers:
         if now - self._asked_since > ONE_AFTER_ANOTHER:
             self._asked, self._asked_since = Asking(self._connections, timeout=PATIENCE), now
         return self._asked
+
+
+@contextlib.contextmanager
+def _naming_rights(name: str) -> Iterator[None]:
+    """Have an error of a request with the lease's transactional id say which right helps."""
+    try:
+        yield
+    except TransactionError as refused:
+        cause = refused.__cause__
+        if isinstance(cause, BrokerError) and cause.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise TransactionError(f"{refused}{lacking(cause.code, transactions_right(name))}") from cause
+        raise
 
 
 def _open(state: TransactionState) -> Open:

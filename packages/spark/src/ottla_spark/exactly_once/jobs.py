@@ -95,8 +95,9 @@ class JobWriter(PlannedWriter, DataSourceArrowWriter):
 def _done(settings: Settings) -> Entry | None:
     """The job's entry, if its records are visible; one that was recorded is settled for that."""
     with connected(settings) as cluster:
-        last = cluster.ledger(settings.name).last
-        if last is not None and last.status is Status.RECORDED:
+        ledger = cluster.ledger(settings.name)
+        last = ledger.certain()
+        if last is not None and (last.status is Status.RECORDED or ledger.restate):
             last = plan(cluster, settings.name).last
     return last if last is not None and last.status is Status.DONE else None
 

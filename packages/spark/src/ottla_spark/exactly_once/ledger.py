@@ -14,11 +14,18 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecord, printable, quoted
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.ids import is_task_id
 
 _FORM: Final = 1
+
+_FORGOTTEN: Final = "forgotten"
+
+_INT16: Final = (1 << 15) - 1
+_INT32: Final = (1 << 31) - 1
+_INT64: Final = (1 << 63) - 1
 
 
 class Status(enum.Enum):
@@ -78,28 +85,52 @@ class Entry:
         return json.dumps({**fields, "transactions": transactions}, separators=(",", ":")).encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Entry:
-        """What `to_bytes` made. Raises InvalidRecord for anything else."""
+    def from_bytes(cls, data: bytes, *, name: str) -> Entry:
+        """The entry of a name that `to_bytes` made. Raises InvalidRecord for anything else.
+
+        Transactions that do not belong to the name are refused: the driver would end them with its own rights.
+        """
+        fields = _fields(data)
         try:
-            fields = json.loads(data)
-            if fields["form"] != _FORM:
-                raise ValueError(f"it is of form {fields['form']}, not {_FORM}")
             return cls(
                 query=_as(str, fields["query"]),
-                batch=_as(int, fields["batch"]),
+                batch=_number(fields["batch"], _INT64),
                 status=Status(fields["status"]),
-                listed=tuple(_listed(*each) for each in fields["transactions"]),
+                listed=tuple(_listed(name, *each) for each in fields["transactions"]),
             )
         except (ValueError, TypeError, KeyError) as cause:
-            raise InvalidRecord(f"this is no entry of an exactly-once ledger: {cause!r}") from cause
+            raise _no_entry(cause) from cause
+
+
+FORGOTTEN: Final = json.dumps({"form": _FORM, "status": _FORGOTTEN}, separators=(",", ":")).encode()
+"""In place of an entry that was forgotten, where one of an earlier version may lie in another topic."""
+
+
+def read_value(value: bytes | None, *, name: str) -> Entry | None:
+    """The entry that a record of the ledger topic holds, None where it forgets. Raises InvalidRecord."""
+    if value is None or _fields(value).get("status") == _FORGOTTEN:
+        return None
+    return Entry.from_bytes(value, name=name)
 
 
 @attrs.frozen(kw_only=True)
 class Ledger:
-    """What one name's ledger holds, and where the topic ended when it was read."""
+    """What one name's ledger holds, and where the topic ended when it was read.
+
+    `doubt` says why *last* may not be what the name's drivers wrote last. `restate`: the entry has to be written again
+    before anything else, or a later driver could not tell whose it is.
+    """
 
     last: Entry | None
     end: int
+    doubt: str = ""
+    restate: bool = False
+
+    def certain(self) -> Entry | None:
+        """The last entry. Raises LedgerRefused where it is in doubt: a guess would skip rows or write them twice."""
+        if self.doubt:
+            raise LedgerRefused(self.doubt)
+        return self.last
 
 
 def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
@@ -108,9 +139,9 @@ def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
         return Step.WRITE
     if last.query != query:
         raise LedgerRefused(
-            f"the ledger of {name!r} belongs to the query {last.query}, and this is {query}: a new checkpoint, or two "
-            "queries with one prefix. Give this query a transactional.id.prefix of its own; or, if its rows may come "
-            "again from the beginning, forget the old ledger with ottla_spark.exactly_once.forget"
+            f"the ledger of {name!r} belongs to the query {quoted(last.query)}, and this is {query}: a new checkpoint, "
+            "or two queries with one prefix. Give this query a transactional.id.prefix of its own; or, if its rows may "
+            "come again from the beginning, forget the old ledger with ottla_spark.exactly_once.forget"
         )
     if batch < last.batch:
         raise LedgerRefused(
@@ -127,14 +158,41 @@ def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
     return Step.WRITE
 
 
-def _listed(transactional_id: Any, producer_id: Any, epoch: Any, level: Any, partition: Any, records: Any) -> Listed:
+def _fields(data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data)
+        if _as(dict, fields)["form"] != _FORM:
+            raise ValueError(f"it is of form {quoted(str(fields['form']))}, not {_FORM}")
+    # RecursionError: a kilobyte of brackets is enough.
+    except (ValueError, TypeError, KeyError, RecursionError) as cause:
+        raise _no_entry(cause) from cause
+    found: dict[str, Any] = fields
+    return found
+
+
+def _no_entry(cause: Exception) -> InvalidRecord:
+    return InvalidRecord(f"this is no entry of an exactly-once ledger: {type(cause).__name__}: {printable(str(cause))}")
+
+
+def _listed(
+    name: str, transactional_id: Any, producer_id: Any, epoch: Any, level: Any, partition: Any, records: Any
+) -> Listed:
+    if not is_task_id(name, _as(str, transactional_id)):
+        raise ValueError(f"{transactional_id!r} is no transactional id of {name!r}")
     prepared = PreparedTransaction(
-        transactional_id=_as(str, transactional_id),
-        producer_id=_as(int, producer_id),
-        epoch=_as(int, epoch),
-        level=_as(int, level),
+        transactional_id=transactional_id,
+        producer_id=_number(producer_id, _INT64),
+        epoch=_number(epoch, _INT16),
+        level=_number(level, _INT16),
     )
-    return Listed(prepared=prepared, partition=_as(int, partition), records=_as(int, records))
+    return Listed(prepared=prepared, partition=_number(partition, _INT32), records=_number(records, _INT64))
+
+
+def _number(value: Any, most: int) -> int:
+    number: int = _as(int, value)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is not between 0 and {most}")
+    return number
 
 
 def _as(kind: type[Any], value: Any) -> Any:

@@ -1,21 +1,21 @@
-"""The last entry of a name, read back from its partition of the ledger topic as a reader of committed records would.
+"""A partition of a ledger topic, read up to where it ends now: from the beginning at first, later from where it was.
 
-A first read goes through what compaction has left; a later one of the same process goes on where it stopped.
+Everything is read, also what is not committed: whoever leaves a transaction open in the partition would keep a reader
+of committed records waiting. Which entries are committed, their markers say; what the lease has written has one as
+soon as the next lease is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Collection
 from typing import Final
 
 import attrs
 
-from ottla.compressors.gzip import Gzip
 from ottla.errors import ErrorCode, error_code
 from ottla.protocol.messages.fetch import (
     FETCH,
-    READ_COMMITTED,
-    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -30,15 +30,14 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from ottla.recordbatch.parse import parse_batches
-from ottla.recordbatch.stored import ControlMarker, Record, RecordBatch
 from ottla.transactions.asking import Asking
-from ottla_spark.exactly_once.ledger import Entry, Ledger
+from ottla_spark.exactly_once.ledger_batches import split
+from ottla_spark.exactly_once.ledger_scan import LedgerScan
 from ottla_spark.exactly_once.place import Place
 
-COMPRESSORS: Final = {1: Gzip(-1)}
+_log = logging.getLogger(__name__)
 
-_FETCH_BYTES: Final = 4 * 1024 * 1024
+_FETCH_BYTES: Final = 1024 * 1024
 _WAIT_MS: Final = 100
 _FIRST_WITH_ISOLATION: Final = 4
 _LAST_WITH_NAMES: Final = 12
@@ -48,40 +47,48 @@ _A_CLIENT: Final = -1
 
 @attrs.define
 class LedgerReader:
-    """Reads one name's entries; `position` is what is read up to, `last` what was found until there."""
+    """Reads the entries of one name, and remembers where it stopped; `end` is where the partition ended then."""
 
     name: str
-    position: int = -1
-    last: Entry | None = None
+    end: int = attrs.field(default=-1, init=False)
+    _position: int = attrs.field(default=-1, init=False)
+    _lease_ids: frozenset[int] | None = attrs.field(default=None, init=False)
+    _scan: LedgerScan | None = attrs.field(default=None, init=False)
 
-    def read(self, asked: Asking, place: Place) -> Ledger:
-        """Go on to what is the end now. Waits for transactions of others in the same partition."""
-        end = _offset(asked, place, LATEST)
-        if self.position < 0 or self.position > end:  # never read; or the topic was made anew
-            self.position, self.last = _offset(asked, place, EARLIEST), None
-        while self.position < end:
-            data = _fetch(asked, place, self.position)
-            batches = list(parse_batches(data.records or b"", compressors=COMPRESSORS, partial_tail=True))
-            for record in committed(batches, data.aborted_transactions or ()):
-                if record.offset >= self.position and record.key == self.name.encode():
-                    self.last = None if record.value is None else Entry.from_bytes(record.value)
-            if batches:
-                self.position = batches[-1].last_offset + 1
-        return Ledger(last=self.last, end=end)
+    @property
+    def answered(self) -> bool:
+        """Whether an entry of the name was found already."""
+        return self._scan is not None and self._scan.answered
 
+    def read(self, asked: Asking, place: Place, *, lease_ids: Collection[int] | None) -> LedgerScan:
+        """Go on to what is the end now. Only entries of these producer ids count; None: those of all."""
+        self.end = _offset(asked, place, LATEST)
+        ids = None if lease_ids is None else frozenset(lease_ids)
+        scan = self._scan
+        # Compaction may remove a marker together with what it ended, so an entry without one is read again. Where the
+        # end is before the position, the topic was made again or its newest records were lost.
+        if scan is None or scan.unsettled or ids != self._lease_ids or self._position > self.end:
+            scan = self._scan = LedgerScan(self.name, (lambda _id: True) if ids is None else ids.__contains__)
+            self._position, self._lease_ids = _offset(asked, place, EARLIEST), ids
+        while self._position < self.end:
+            for batch in split(_fetch(asked, place, self._position).records or b""):
+                if batch.last_offset >= self._position:
+                    scan.take(batch)
+                    self._position = batch.last_offset + 1
+        self._report(scan, place)
+        return scan
 
-def committed(batches: Sequence[RecordBatch], aborted: Sequence[AbortedTransaction]) -> Iterator[Record]:
-    """The records that a reader of committed ones sees, of what one Fetch brought."""
-    coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
-    open_to_abort: set[int] = set()
-    for batch in batches:
-        while coming and coming[-1].first_offset <= batch.last_offset:
-            open_to_abort.add(coming.pop().producer_id)
-        if batch.control:
-            if batch.marker is ControlMarker.ABORT:
-                open_to_abort.discard(batch.producer_id)
-        elif not (batch.transactional and batch.producer_id in open_to_abort):
-            yield from batch.records
+    def _report(self, scan: LedgerScan, place: Place) -> None:
+        count, first = scan.skipped.take()
+        if count:
+            _log.warning(
+                "%d of the batches in partition %d of the ledger topic %r are no entries of %r and were skipped: %s",
+                count,
+                place.partition,
+                place.topic,
+                self.name,
+                first,
+            )
 
 
 def _offset(asked: Asking, place: Place, which: int) -> int:
@@ -112,7 +119,6 @@ def _fetch(asked: Asking, place: Place, position: int) -> PartitionData:
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
         max_bytes=_FETCH_BYTES,
-        isolation_level=READ_COMMITTED,
         topics=[
             FetchTopic(
                 topic=place.topic,

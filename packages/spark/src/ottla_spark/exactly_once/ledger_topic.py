@@ -5,7 +5,9 @@ It is compacted, so that the last entry of every name stays. A name's entries ar
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 from typing import Any, Final
 
 import attrs
@@ -34,7 +36,30 @@ CONFIG: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "compression.type": "producer",
 }
+OWN: Final = "ottla-exactly-once-"
+"""What the ledger topic of a prefix begins with, unless another one is named."""
+
 _FIRST_WITH_DEFAULTS: Final = 4
+_LONGEST: Final = 249
+_DIGEST: Final = 16
+_PLAIN: Final = re.compile("[A-Za-z0-9_-]*")
+
+
+def partition_of(name: str, count: int) -> int:
+    """The partition of a topic with *count* of them that has the entries of a name."""
+    return positive(murmur2(name.encode())) % count
+
+
+def own_topic(prefix: str) -> str:
+    """The ledger topic of a prefix: its name, and a digest of it where a topic cannot be called so.
+
+    A period counts as that: brokers refuse a topic whose name differs from another one's in a period for an underscore.
+    """
+    if _PLAIN.fullmatch(prefix) and len(OWN) + len(prefix) <= _LONGEST:
+        return OWN + prefix
+    digest = hashlib.sha256(prefix.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    readable = re.sub("[^A-Za-z0-9_-]", "-", prefix)[: _LONGEST - len(OWN) - _DIGEST - 1]
+    return f"{OWN}{readable}-{digest}"
 
 
 @attrs.frozen(kw_only=True)
@@ -53,7 +78,7 @@ class LedgerTopic:
         else:
             self._check(asked)
         count = len(existing(asked, self.name).topics[0].partitions)
-        return Place(topic=self.name, partition=positive(murmur2(name.encode())) % count)
+        return Place(topic=self.name, partition=partition_of(name, count))
 
     def _check(self, asked: Asking) -> None:
         """Raise LedgerRefused for a topic whose entries would be deleted in time."""

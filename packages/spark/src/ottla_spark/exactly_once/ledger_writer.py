@@ -21,10 +21,9 @@ from ottla.transaction_manager import Errand
 from ottla.transaction_manager.manager import NEW_GENERATION
 from ottla.transaction_manager.transaction_errands import add_partitions, end
 from ottla.transactions.asking import Asking
-from ottla_spark.exactly_once.errors import LeaseLost
+from ottla_spark.exactly_once.errors import LeaseLost, LedgerRefused
 from ottla_spark.exactly_once.lease import Lease
-from ottla_spark.exactly_once.ledger import Entry
-from ottla_spark.exactly_once.ledger_reader import COMPRESSORS
+from ottla_spark.exactly_once.ledger_batches import COMPRESSORS, GZIP, LARGEST_ENTRY
 from ottla_spark.exactly_once.place import Place
 from ottla_spark.exactly_once.rights import lacking, transactions_right
 
@@ -33,7 +32,7 @@ _ALL_REPLICAS: Final = -1
 _FIRST_WITH_TRANSACTIONS: Final = 3
 _LAST_OF_OLD: Final = 11
 _LAST_WITH_NAMES: Final = 12
-_GZIP: Final = 1
+_ROOM_FOR_A_KEY: Final = 64 * 1024
 _LOST: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -45,15 +44,20 @@ _LOST: Final = frozenset(
 )
 
 
-def write_entry(asked: Asking, place: Place, lease: Lease, entry: Entry | None) -> Lease:
+def write_entry(asked: Asking, place: Place, lease: Lease, value: bytes | None) -> Lease:
     """Write it, for good; the lease to go on with. Raises LeaseLost, after which it may be written or not."""
+    if value is not None and len(value) > LARGEST_ENTRY - _ROOM_FOR_A_KEY:
+        raise LedgerRefused(
+            f"an entry of {lease.name!r} has {len(value)} bytes, and {LARGEST_ENTRY - _ROOM_FOR_A_KEY} are read back: "
+            "the batch has too many tasks. Use fewer of them, with coalesce for instance; nothing was recorded"
+        )
     owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
     newest = lease.level >= NEW_GENERATION
     transactions = transactions_right(lease.name)
     if not newest:
         errand = add_partitions(lease.transactional_id, owner, [(place.topic, place.partition)])
         _check(lease, _joined(asked, errand, lease.transactional_id), "join its transaction", right=transactions)
-    batch = _batch(lease, entry)
+    batch = _batch(lease, value)
     request = ProduceRequest(
         transactional_id=lease.transactional_id,
         acks=_ALL_REPLICAS,
@@ -106,10 +110,10 @@ def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
         raise TransactionError(told + lacking(code, right)) from error
 
 
-def _batch(lease: Lease, entry: Entry | None) -> bytes:
-    key, value = lease.name.encode(), None if entry is None else entry.to_bytes()
+def _batch(lease: Lease, value: bytes | None) -> bytes:
+    key = lease.name.encode()
     now = time.time_ns() // 1_000_000
-    section = COMPRESSORS[_GZIP].compress(
+    section = COMPRESSORS[GZIP].compress(
         [
             encode_records(
                 keys=[key],
@@ -124,7 +128,7 @@ def _batch(lease: Lease, entry: Entry | None) -> bytes:
     )
     header = batch_header(
         [section],
-        codec_id=_GZIP,
+        codec_id=GZIP,
         first_timestamp=now,
         max_timestamp=now,
         count=1,

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from ottla import assembly
-from ottla.errors import ErrorCode, error_code
+from ottla.errors import ErrorCode, error_code, quoted
 from ottla.transactions import PreparedTransaction
 from ottla.transactions.asking import Asking
 from ottla.transactions.descriptions import ONGOING, described, listed
@@ -17,7 +17,8 @@ from ottla_spark.exactly_once import place
 from ottla_spark.exactly_once.cluster import Fate
 from ottla_spark.exactly_once.ids import is_task_id
 from ottla_spark.exactly_once.ledger import Entry, Status
-from ottla_spark.exactly_once.ledger_reader import LedgerReader
+from ottla_spark.exactly_once.ledger_lookup import LedgerLookup
+from ottla_spark.exactly_once.ledger_writers import check_writers
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options import read_options
 
@@ -26,14 +27,22 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 @attrs.frozen(kw_only=True)
 class Outlook:
-    """The last entry of a name, and what becomes of each transaction that is open or in that entry."""
+    """The last entry of a name, and what becomes of each transaction that is open or in that entry.
+
+    `doubt` says why the next driver does not believe the entry, or that there is none. `strangers` may write to the
+    ledger topic and not under the prefix, as far as brokers show it.
+    """
 
     name: str
     entry: Entry | None
     transactions: Mapping[str, str]
+    doubt: str = ""
+    strangers: Sequence[str] = ()
 
     def __str__(self) -> str:
         lines = [f"ledger of {self.name!r}: {_said(self.entry)}"]
+        lines += [f"  the next driver refuses it: {self.doubt}"] if self.doubt else []
+        lines += [f"  {each} may write to the ledger topic, and not under this prefix" for each in self.strangers]
         lines += [f"  {transactional_id}: {becomes}" for transactional_id, becomes in self.transactions.items()]
         return "\n".join(lines if self.transactions else [*lines, "  no transaction is open"])
 
@@ -85,7 +94,7 @@ def _verdict(fates: Sequence[Fate]) -> str:
 def _said(entry: Entry | None) -> str:
     if entry is None:
         return "nothing was ever written, or it was forgotten"
-    what = f"batch {entry.batch} of query {entry.query}"
+    what = f"batch {entry.batch} of query {quoted(entry.query)}"
     match entry.status:
         case Status.RECORDED:
             return f"{what} is decided, and its transactions are to be committed"
@@ -96,18 +105,20 @@ def _said(entry: Entry | None) -> str:
 
 
 def _looked_at(asked: Asking, settings: Settings) -> Outlook:
-    entry = _last_entry(asked, settings)
+    ledger = LedgerLookup(settings).read(asked, _place(asked, settings))
+    entry = ledger.last
     ids = {each for node in asked.brokers() for each in listed(asked, node, f"{settings.name}/")}
     mine = sorted(each for each in ids if is_task_id(settings.name, each))
     fates = [_fate(asked, each.prepared) for each in entry.listed] if entry is not None else []
-    return foreseen(settings.name, entry, mine, fates)
+    strangers = check_writers(asked, settings)
+    return attrs.evolve(foreseen(settings.name, entry, mine, fates), doubt=ledger.doubt, strangers=strangers)
 
 
-def _last_entry(asked: Asking, settings: Settings) -> Entry | None:
+def _place(asked: Asking, settings: Settings) -> place.Place | None:
     found = place.described(asked, settings.topic.name)
     if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None  # where it is missing, it is not made here
-    return LedgerReader(name=settings.name).read(asked, settings.topic.place(asked, settings.name)).last
+    return settings.topic.place(asked, settings.name)
 
 
 def _fate(asked: Asking, prepared: PreparedTransaction) -> Fate:

@@ -23,12 +23,17 @@ class Plan:
 
 
 def plan(cluster: Cluster, name: str) -> Plan:
-    """Take the lease and settle what is there. Raises what `settle` raises, and then nothing else was touched."""
+    """Take the lease and settle what is there.
+
+    Raises LedgerRefused for a ledger in doubt, and what `settle` raises; then nothing else was touched.
+    """
     # Looked for before the lease is taken, so each was begun under an earlier lease: nobody can record it any more.
     before = cluster.open_transactions(name)
     lease = cluster.take_lease(name)
     ledger = cluster.ledger(name)
-    lease, last = attrs.evolve(lease, after=ledger.end), ledger.last
+    lease, last = attrs.evolve(lease, after=ledger.end), ledger.certain()
+    if ledger.restate:
+        lease = cluster.append(lease, last)
     if last is not None and last.status is Status.RECORDED:
         lease, last = settle(cluster, lease, last)
     listed = last.listed if last is not None else ()

@@ -1,8 +1,10 @@
-"""What a human may decide about a ledger: to go on behind what is lost, or to forget what was written."""
+"""What a human may decide about a ledger: to go on behind what is lost, to forget what was written, to believe it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import attrs
 
 from ottla_spark.errors import WriteRefused
 from ottla_spark.exactly_once.cluster import Cluster
@@ -30,10 +32,30 @@ def forget(options: Mapping[str, str], *, job_id: str | None = None) -> Entry | 
         return erase(cluster, settings.name)
 
 
+def adopt(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
+    """Take over the last entry under this prefix, or of this job, though nobody can tell any more whose it is.
+
+    For what LedgerRefused told of, once you know that this query or job wrote it. Returns the entry.
+    """
+    settings = _settings(options, job_id)
+    with connected(attrs.evolve(settings, believe_all=True)) as cluster:
+        return take_over(cluster, settings.name)
+
+
+def take_over(cluster: Cluster, name: str) -> Entry:
+    """Write the last entry again under a lease that later drivers know. Raises LedgerRefused when there is none."""
+    lease = cluster.take_lease(name)
+    last = cluster.ledger(name).certain()
+    if last is None:
+        raise LedgerRefused(f"there is nothing to take over: the ledger of {name!r} has no entry")
+    cluster.append(lease, last)
+    return last
+
+
 def take_as_done(cluster: Cluster, name: str) -> Entry:
     """Note a recorded batch as done, as it is. Raises LedgerRefused when there is none."""
     lease = cluster.take_lease(name)
-    last = cluster.ledger(name).last
+    last = cluster.ledger(name).certain()
     if last is None or last.status is not Status.RECORDED:
         raise LedgerRefused(f"there is nothing to accept: the ledger of {name!r} has no batch that is not settled")
     accepted = last.with_status(Status.DONE)
@@ -42,7 +64,7 @@ def take_as_done(cluster: Cluster, name: str) -> Entry:
 
 
 def erase(cluster: Cluster, name: str) -> Entry | None:
-    """Leave nothing of the name in the ledger."""
+    """Leave nothing of the name in the ledger, whatever lies there; the entry that it had, as far as that is known."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).last
     cluster.append(lease, None)

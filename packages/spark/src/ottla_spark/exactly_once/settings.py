@@ -9,18 +9,22 @@ import attrs
 
 from ottla.config import PluginValues
 from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.ledger_topic import LedgerTopic
+from ottla_spark.exactly_once.ledger_topic import LedgerTopic, own_topic
 from ottla_spark.options import WriteOptions, truth
 from ottla_spark.producer_settings import problems_of
 
 PREFIX: Final = "transactional.id.prefix"
 TOPIC: Final = "ledger.topic"
 REPLICATION: Final = "ledger.replication.factor"
+SHARED: Final = "ledger.shared"
+EARLIER: Final = "ledger.earlier.topic"
 TWO_PHASE: Final = "two.phase.commit"
 TIMEOUT: Final = "transaction.timeout.ms"
 
-USUAL_TOPIC: Final = "ottla-exactly-once"
-PARTITIONS: Final = 8
+EARLIER_TOPIC: Final = "ottla-exactly-once"
+"""Where earlier versions kept the entries of all prefixes, unless another topic was named."""
+
+SHARED_PARTITIONS: Final = 8
 
 _CORES_TWO_PHASE: Final = "transaction.two.phase.commit.enable"
 
@@ -32,7 +36,9 @@ _QUICK: Final = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "1000"}
 class Settings:
     """What planner, tasks and commit have in common. `producer` is without what belongs to one transaction.
 
-    `timeout_ms` None: the longest that the brokers allow. With `two_phase` there is no time-out at all (KIP-939).
+    `shared`: other prefixes may write to the ledger topic, too. `earlier` is the topic in which entries of an earlier
+    version may be, "" for none. `believe_all`: count entries whoever wrote them. `timeout_ms` None: the longest that
+    the brokers allow. With `two_phase` there is no time-out at all (KIP-939).
     """
 
     name: str
@@ -40,6 +46,9 @@ class Settings:
     producer: PluginValues
     timeout_ms: int | None
     two_phase: bool = False
+    shared: bool = False
+    earlier: str = ""
+    believe_all: bool = False
 
     @property
     def connection(self) -> PluginValues:
@@ -66,16 +75,22 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
     if two_phase and TIMEOUT in options.producer:
         problems.append(f"{TWO_PHASE}=true and kafka.{TIMEOUT}: such transactions have no time-out; leave out either")
     name = prefix if job is None else f"{prefix}/job/{job}"
+    topic = given.get(TOPIC)
+    shared = truth(given, SHARED, problems) if SHARED in given else bool(topic)
+    if shared and not topic:
+        problems.append(f"{SHARED}=true needs the option {TOPIC}: which topic is shared")
     settings = Settings(
         name=name,
         topic=LedgerTopic(
-            name=given.get(TOPIC) or USUAL_TOPIC,
-            partitions=PARTITIONS,
+            name=topic or own_topic(prefix),
+            partitions=SHARED_PARTITIONS if shared else 1,
             replication=_number(given, REPLICATION, problems, usual=-1),
         ),
         producer=PluginValues({key: options.producer[key] for key in options.producer if key != TIMEOUT}),
         timeout_ms=_number(options.producer, TIMEOUT, problems, usual=0) or None,
         two_phase=two_phase,
+        shared=shared,
+        earlier=given.get(EARLIER, "" if topic else EARLIER_TOPIC),
     )
     problems += [
         f"with guarantee=exactly-once, {problem}" for problem in problems_of(settings.for_task(name, timeout_ms=60_000))

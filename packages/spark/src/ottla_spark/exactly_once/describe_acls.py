@@ -1,0 +1,73 @@
+"""DescribeAcls: who may do what with a topic or a transactional id (KIP-140, patterns since KIP-290)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from ottla.protocol.message import Message
+from ottla.protocol.notation import Int8, Int16, Int32, String
+
+TOPIC: Final = 2
+TRANSACTIONAL_ID: Final = 5
+MATCH: Final = 2
+"""All patterns that a name falls under: its own, prefixes of it, and `*`."""
+ANY: Final = 1
+ALL: Final = 2
+WRITE: Final = 4
+ALLOW: Final = 3
+
+
+@attrs.define(kw_only=True)
+class DescribeAclsRequest:
+    """Which lines are asked for; None is any."""
+
+    resource_type_filter: Int8 = 0
+    resource_name_filter: String | None = ""
+    pattern_type_filter: Int8 = MATCH
+    principal_filter: String | None = ""
+    host_filter: String | None = ""
+    operation: Int8 = ANY
+    permission_type: Int8 = ANY
+
+
+@attrs.define(kw_only=True)
+class AclDescription:
+    """One line of an access list."""
+
+    principal: String = ""
+    host: String = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+@attrs.define(kw_only=True)
+class DescribeAclsResource:
+    """The lines of one pattern."""
+
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    pattern_type: Int8 = 3
+    acls: list[AclDescription] = attrs.Factory(list)
+
+
+@attrs.define(kw_only=True)
+class DescribeAclsResponse:
+    """All lines that the filter lets through, or why they cannot be seen."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resources: list[DescribeAclsResource] = attrs.Factory(list)
+
+
+DESCRIBE_ACLS = Message(
+    name="DescribeAcls",
+    key=29,
+    min_version=1,
+    max_version=3,
+    flexible_from=2,
+    request_type=DescribeAclsRequest,
+    response_type=DescribeAclsResponse,
+)

@@ -1,0 +1,427 @@
+"""Ledger topics that strangers write to: a real broker, real batches, and what the next driver makes of them."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import pytest
+from ledger_kit import attempts, entry, prepare, settings
+
+from ottla import Producer, assembly
+from ottla.errors import ErrorCode, error_code
+from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.recordbatch.number_columns import Timestamps
+from ottla.recordbatch.records_v2 import encode_records
+from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.v2 import batch_header
+from ottla.transaction_manager.errands import initialize
+from ottla.transaction_manager.transaction_errands import end
+from ottla.transactions import PreparedTransaction
+from ottla.transactions.asking import Asking
+from ottla.transactions.descriptions import described
+from ottla_spark.exactly_once import accept_loss, adopt, forget
+from ottla_spark.exactly_once.brokers import Brokers
+from ottla_spark.exactly_once.cluster import Fate
+from ottla_spark.exactly_once.committing import commit
+from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.lease import Lease, lease_id
+from ottla_spark.exactly_once.ledger import Entry, Status, Step, next_step
+from ottla_spark.exactly_once.ledger_topic import CONFIG, LedgerTopic, partition_of
+from ottla_spark.exactly_once.outlook import outlook
+from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings
+from ottla_testkit.kafka_cluster import KafkaCluster
+from transactions_kit import LONG, await_true, committed, new_id, transactional
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTITIONS = 8
+QUICKLY = {
+    "transactional.id.expiration.ms": 5_000,
+    "transaction.remove.expired.transaction.cleanup.interval.ms": 200,
+    "producer.id.expiration.ms": 5_000,
+    "producer.id.expiration.check.interval.ms": 200,
+}
+LAST_EPOCH = 32_766
+
+
+@pytest.fixture
+def name() -> str:
+    return new_id()
+
+
+@pytest.fixture
+def shared(kafka: KafkaCluster) -> str:
+    """A ledger topic that several prefixes write to."""
+    topic = f"shared-{new_id()}"
+    kafka.create_topic(topic, partitions=PARTITIONS, config=CONFIG)
+    return topic
+
+
+@pytest.fixture
+def topic(kafka: KafkaCluster) -> str:
+    name = new_id()
+    kafka.create_topic(name, partitions=3)
+    return name
+
+
+@contextmanager
+def driver(given: Settings) -> Iterator[Brokers]:
+    brokers = Brokers(given)
+    try:
+        yield brokers
+    finally:
+        brokers.close()
+
+
+def written(kafka: KafkaCluster, given: Settings, topic: str, *, batch: int = 0) -> PreparedTransaction:
+    """One batch from its plan to its end."""
+    with driver(given) as cluster:
+        planned = plan(cluster, given.name)
+        prepared = prepare(kafka, topic, given.name, batch)
+        commit(cluster, attempts(planned, prepared, batch=batch), batch=batch)
+        return prepared
+
+
+def planned_last(given: Settings) -> Entry | None:
+    """What a driver that starts now finds."""
+    with driver(given) as cluster:
+        return plan(cluster, given.name).last
+
+
+def put(kafka: KafkaCluster, topic: str, name: str, value: bytes, **producer: Any) -> None:
+    """A record under somebody else's name, where its reader finds it."""
+    partition = partition_of(name, PARTITIONS)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, **producer) as stranger:
+        if "transactional_id" not in producer:
+            stranger.send(topic, value, name.encode(), partition=partition).result(60)
+            return
+        stranger.init_transactions()
+        with stranger.transaction():
+            stranger.send(topic, value, name.encode(), partition=partition)
+
+
+def options(kafka: KafkaCluster, name: str, **more: str) -> dict[str, str]:
+    own = {key.replace("_", "."): value for key, value in more.items()}
+    return {"kafka.bootstrap.servers": kafka.bootstrap_servers, "transactional.id.prefix": name, **own}
+
+
+# Entries that strangers write
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_an_entry_outside_of_a_transaction_says_nothing(
+    kafka: KafkaCluster, shared: str, name: str, status: Status, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(kafka, shared, name, entry(status=status).to_bytes())
+    last = planned_last(settings(kafka, name, ledger_topic=shared))
+
+    assert last is None
+    assert "has the key of this name and is in no transaction" in caplog.text
+
+
+def test_an_entry_in_a_strangers_transaction_does_not_replace_ours(
+    kafka: KafkaCluster, shared: str, name: str, topic: str
+) -> None:
+    given = settings(kafka, name, ledger_topic=shared)
+    mine = written(kafka, given, topic)
+    put(kafka, shared, name, entry(batch=7, status=Status.DONE).to_bytes(), transactional_id=new_id())
+
+    assert planned_last(given) == entry(mine, status=Status.DONE)
+
+
+def test_an_entry_of_unknown_origin_is_refused_until_forgotten(kafka: KafkaCluster, shared: str, name: str) -> None:
+    given = settings(kafka, name, ledger_topic=shared)
+    put(kafka, shared, name, entry(status=Status.DONE).to_bytes(), transactional_id=new_id())
+    with pytest.raises(LedgerRefused, match=r"brokers do not know any more .*\.adopt\. If not, .*\.forget"):
+        planned_last(given)
+    seen = str(outlook(options(kafka, name, ledger_topic=shared)))
+    forget(options(kafka, name, ledger_topic=shared))
+
+    assert "the next driver refuses it" in seen
+    assert planned_last(given) is None
+
+
+def test_a_second_batch_within_our_own_transaction_does_not_count(kafka: KafkaCluster, shared: str, name: str) -> None:
+    """Brokers take it from anybody: they verify the first batch of a transaction only (KIP-890)."""
+    given = settings(kafka, name, ledger_topic=shared)
+    forged = entry(batch=9, status=Status.DONE).to_bytes()
+    with driver(given) as cluster, wire(kafka) as asked:
+        lease = plan(cluster, name).lease
+        stranger = new_id()
+        asked.run(initialize(transactional_id=stranger, timeout_ms=60_000, current=None), stranger)
+        too_early = produce(asked, shared, lease, forged, sequence=0, claims=stranger)
+        honest = produce(asked, shared, lease, entry(status=Status.VOID).to_bytes(), sequence=0, claims=lease_id(name))
+        behind = produce(asked, shared, lease, forged, sequence=1, claims=stranger)
+        owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
+        asked.run(end(lease_id(name), owner, commit=True, newest=True), lease_id(name))
+        last = plan(cluster, name).last
+
+    assert too_early is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert (honest, behind) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert last == entry(status=Status.VOID)
+
+
+def test_a_transaction_of_somebody_else_is_never_ended_for_an_entry(kafka: KafkaCluster, name: str, topic: str) -> None:
+    """Not even where the entry is written with the rights of the name."""
+    given = settings(kafka, name)
+    with transactional(kafka, "payments-of-another-team") as payments:
+        payments.init_transactions()
+        payments.begin_transaction()
+        payments.send(topic, b"to be aborted", partition=0)
+        foreign = payments.prepare_transaction()
+    with driver(given) as cluster:
+        cluster.append(plan(cluster, name).lease, entry(foreign))
+        with pytest.raises(LedgerRefused, match=r"is no transactional id of"):
+            plan(cluster, name)
+        fate = cluster.standings([foreign])[0].fate
+        cluster.end(foreign, commit=False)
+    forget(options(kafka, name))
+
+    assert fate is Fate.OPEN
+    assert committed(kafka, topic) == [[], [], []]
+    assert planned_last(given) is None
+
+
+# Topics that strangers fill
+
+
+@pytest.mark.parametrize(
+    ("value", "producer"),
+    [
+        (b"{not json", {}),
+        (b"[" * 100_000, {}),
+        (b"x" * 1000, {"compression_type": "lz4"}),
+        (b"x" * 1000, {"compression_type": "zstd"}),
+        (b"x" * 1000, {"compression_type": "lz4", "transactional_id": "a stranger's"}),
+    ],
+)
+def test_what_cannot_be_read_stops_nobody(
+    kafka: KafkaCluster, shared: str, name: str, topic: str, value: bytes, producer: dict[str, Any]
+) -> None:
+    given = settings(kafka, name, ledger_topic=shared)
+    put(kafka, shared, name, value, **producer)
+    mine = written(kafka, given, topic)
+    put(kafka, shared, name, value, **producer)
+
+    assert planned_last(given) == entry(mine, status=Status.DONE)
+    with pytest.raises(LedgerRefused, match="nothing to accept"):
+        accept_loss(options(kafka, name, ledger_topic=shared))
+    assert forget(options(kafka, name, ledger_topic=shared)) == entry(mine, status=Status.DONE)
+    assert planned_last(given) is None
+
+
+def test_a_strangers_open_transaction_keeps_nobody_waiting(
+    kafka: KafkaCluster, shared: str, name: str, topic: str
+) -> None:
+    given = settings(kafka, name, ledger_topic=shared)
+    with transactional(kafka, transaction_timeout_ms=600_000) as stranger:
+        stranger.init_transactions()
+        stranger.begin_transaction()
+        stranger.send(shared, b"", name.encode(), partition=partition_of(name, PARTITIONS)).result(60)
+        began = time.monotonic()
+        mine = written(kafka, given, topic)
+        last = planned_last(given)
+        took = time.monotonic() - began
+        stranger.abort_transaction()
+
+    assert last == entry(mine, status=Status.DONE)
+    assert took < 100, "drivers are patient for 120 s"
+
+
+def test_compression_bombs_fill_no_memory(kafka: KafkaCluster, shared: str, name: str, topic: str) -> None:
+    """Twenty batches of 100 MB, each of which comes in a tenth of a megabyte."""
+    bomb = {"compression_type": "gzip", "max_request_size": 300_000_000, "buffer_memory": 400_000_000}
+    for key in (name, "somebody else's"):
+        with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=1, **bomb) as stranger:
+            for _ in range(10):
+                stranger.send(
+                    shared, bytes(100_000_000), key.encode(), partition=partition_of(name, PARTITIONS)
+                ).result(60)
+    before = resident_megabytes()
+    written(kafka, settings(kafka, name, ledger_topic=shared), topic)
+    plan_again = planned_last(settings(kafka, name, ledger_topic=shared))
+
+    assert plan_again is not None
+    assert resident_megabytes() - before < 30
+
+
+# Ledgers of earlier versions
+
+
+def earlier(kafka: KafkaCluster, name: str) -> Settings:
+    """As versions before had it: one topic for everybody."""
+    topic = LedgerTopic(name=EARLIER_TOPIC, partitions=PARTITIONS, replication=-1)
+    return attrs.evolve(settings(kafka, name), topic=topic, earlier="")
+
+
+def test_an_entry_of_an_earlier_version_goes_on_in_the_topic_of_its_own(
+    kafka: KafkaCluster, name: str, topic: str
+) -> None:
+    mine = written(kafka, earlier(kafka, name), topic)
+    first, second = planned_last(settings(kafka, name)), planned_last(settings(kafka, name, ledger_earlier_topic=""))
+
+    assert first == second == entry(mine, status=Status.DONE)
+    assert next_step(first, name=name, query="q", batch=0) is Step.SKIP
+    assert committed(kafka, topic) == [[b"0"]] * 3
+
+
+def test_a_batch_that_an_earlier_version_recorded_is_finished(kafka: KafkaCluster, name: str, topic: str) -> None:
+    given = earlier(kafka, name)
+    with driver(given) as cluster:
+        lease = plan(cluster, name).lease
+        mine = prepare(kafka, topic, name, 0)
+        cluster.append(lease, entry(mine))
+    last = planned_last(settings(kafka, name))
+
+    assert last == entry(mine, status=Status.DONE)
+    assert committed(kafka, topic) == [[b"0"]] * 3
+
+
+def test_what_was_forgotten_does_not_come_back_from_the_earlier_topic(
+    kafka: KafkaCluster, name: str, topic: str
+) -> None:
+    mine = written(kafka, earlier(kafka, name), topic)
+    forgotten = forget(options(kafka, name))
+
+    assert forgotten == entry(mine, status=Status.DONE)
+    assert planned_last(settings(kafka, name)) is None
+
+
+def test_a_plain_entry_in_the_earlier_topic_makes_no_job_skip_its_rows(
+    kafka: KafkaCluster, name: str, topic: str
+) -> None:
+    written(kafka, earlier(kafka, new_id()), topic)  # makes the topic
+    put(kafka, EARLIER_TOPIC, name, entry(status=Status.DONE).to_bytes())
+
+    assert planned_last(settings(kafka, name)) is None
+
+
+# Ids that brokers have forgotten, or given out to the last
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[KafkaCluster]:
+    """A broker that remembers ids for five seconds after their last use."""
+    with KafkaCluster(config=QUICKLY) as kafka:
+        yield kafka
+
+
+def await_expiry(kafka: KafkaCluster, *transactional_ids: str) -> None:
+    """Until the broker knows none of them."""
+    with wire(kafka) as asked:
+        await_true(lambda: all(described(asked, each) is None for each in transactional_ids))
+
+
+def test_expired_ids_double_and_skip_nothing_in_a_topic_of_its_own(forgetful: KafkaCluster, name: str) -> None:
+    topic = new_id()
+    forgetful.create_topic(topic, partitions=3)
+    given = settings(forgetful, name)
+    for batch in range(3):
+        mine = written(forgetful, given, topic, batch=batch)
+        await_expiry(forgetful, lease_id(name), mine.transactional_id)
+        last = planned_last(given)
+
+        assert last == entry(mine, batch=batch, status=Status.DONE)
+        assert next_step(last, name=name, query="q", batch=batch) is Step.SKIP
+        assert next_step(last, name=name, query="q", batch=batch + 1) is Step.WRITE
+    assert committed(forgetful, topic) == [[b"0", b"1", b"2"]] * 3
+
+
+@pytest.mark.parametrize("place", ["shared", "earlier"])
+def test_expired_ids_in_a_topic_of_many_are_asked_about(forgetful: KafkaCluster, name: str, place: str) -> None:
+    """Nobody can tell the entry from a stranger's, so no row is skipped or written before somebody has decided."""
+    topic, shared = new_id(), f"shared-{new_id()}"
+    forgetful.create_topic(topic, partitions=3)
+    more = {"ledger_topic": shared} if place == "shared" else {}
+    before = settings(forgetful, name, **more) if more else earlier(forgetful, name)
+    mine = written(forgetful, before, topic)
+    await_expiry(forgetful, lease_id(name), mine.transactional_id)
+    for _ in range(2):
+        with pytest.raises(
+            LedgerRefused, match=f"of producer id .*{'ledger.shared=false' if more else 'earlier.topic'}"
+        ):
+            planned_last(settings(forgetful, name, **more))
+    adopted = adopt(options(forgetful, name, **more))
+    last = planned_last(settings(forgetful, name, **more))
+
+    assert adopted == last == entry(mine, status=Status.DONE)
+    assert committed(forgetful, topic) == [[b"0"]] * 3
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1; 32,000 epochs take a minute")
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_rolled_over_producer_ids_double_and_skip_nothing(
+    kafka: KafkaCluster, shared: str, name: str, topic: str, is_shared: bool
+) -> None:
+    """Whatever step uses up the last epoch: the lease taken, the batch recorded, or its end noted."""
+    given = settings(kafka, name, **({"ledger_topic": shared} if is_shared else {}))
+    with wire(kafka) as asked:
+        errand = initialize(transactional_id=lease_id(name), timeout_ms=30_000, current=None)
+        while (answer := asked.run(errand, lease_id(name))[0]).producer_epoch < LAST_EPOCH - 12:
+            pass
+    ids = {answer.producer_id}
+    for batch in range(8):
+        mine = written(kafka, given, topic, batch=batch)
+        with driver(given) as cluster:
+            again = plan(cluster, name)
+        ids.add(again.lease.producer_id)
+        assert again.last == entry(mine, batch=batch, status=Status.DONE)
+
+    assert len(ids) == 2
+    assert committed(kafka, topic) == [[b"%d" % batch for batch in range(8)]] * 3
+
+
+# Requests of the stranger
+
+
+@contextmanager
+def wire(kafka: KafkaCluster) -> Iterator[Asking]:
+    """Requests as nobody's client would send them."""
+    connections = assembly.connect({"bootstrap.servers": kafka.bootstrap_servers, "retry.backoff.ms": "1"})
+    asked = Asking(connections, timeout=300)
+    asked.brokers()
+    try:
+        yield asked
+    finally:
+        connections.client.shutdown()
+
+
+def produce(asked: Asking, topic: str, lease: Lease, value: bytes, *, sequence: int, claims: str) -> ErrorCode:
+    """A transactional batch with the lease's producer id, by the user of the transactional id *claims*."""
+    key, now = lease.name.encode(), time.time_ns() // 1_000_000
+    section = encode_records(
+        keys=[key],
+        values=[value],
+        headers=None,
+        timestamps=Timestamps.of([now]),
+        key_sizes=[len(key)],
+        value_sizes=[len(value)],
+        nulls=False,
+    )
+    header = batch_header(
+        [section],
+        codec_id=0,
+        first_timestamp=now,
+        max_timestamp=now,
+        count=1,
+        producer_id=lease.producer_id,
+        epoch=lease.epoch,
+        sequence=sequence,
+        transactional=True,
+    )
+    partition = PartitionProduceData(index=partition_of(lease.name, PARTITIONS), records=header + section)
+    data = [TopicProduceData(name=topic, partition_data=[partition])]
+    request = ProduceRequest(transactional_id=claims, acks=-1, timeout_ms=30_000, topic_data=data)
+    answer = asked.ask(1, PRODUCE, lambda _version: request, floor=12, ceiling=12)
+    return error_code(answer.responses[0].partition_responses[0].error_code)
+
+
+def resident_megabytes() -> int:
+    """The most that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
