@@ -105,7 +105,7 @@ def test_a_task_skips_what_is_in_the_ledger_and_writes_what_is_not(last: Entry |
 @pytest.mark.parametrize(
     ("last", "batch", "why"),
     [
-        (entry(3, Status.DONE, query="another"), 3, "belongs to the query 'another'"),
+        (entry(3, Status.DONE, query="another"), 3, "belongs to the query another"),
         (entry(3, Status.DONE), 2, "its checkpoint is older"),
         (entry(3, Status.VOID), 4, "goes on with batch 4 as if it were written"),
     ],

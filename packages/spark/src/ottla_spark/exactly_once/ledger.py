@@ -139,9 +139,9 @@ def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
         return Step.WRITE
     if last.query != query:
         raise LedgerRefused(
-            f"the ledger of {name!r} belongs to the query {quoted(last.query)}, and this is {query}: a new checkpoint, "
-            "or two queries with one prefix. Give this query a transactional.id.prefix of its own; or, if its rows may "
-            "come again from the beginning, forget the old ledger with ottla_spark.exactly_once.forget"
+            f"the ledger of {name!r} belongs to the query {printable(last.query)}, and this is {query}: a new "
+            "checkpoint, or two queries with one prefix. Give this query a transactional.id.prefix of its own; or, if "
+            "its rows may come again from the beginning, forget the old ledger with ottla_spark.exactly_once.forget"
         )
     if batch < last.batch:
         raise LedgerRefused(

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from ottla import assembly
-from ottla.errors import ErrorCode, error_code, quoted
+from ottla.errors import ErrorCode, error_code, printable
 from ottla.transactions import PreparedTransaction
 from ottla.transactions.asking import Asking
 from ottla.transactions.descriptions import ONGOING, described, listed
@@ -94,7 +94,7 @@ def _verdict(fates: Sequence[Fate]) -> str:
 def _said(entry: Entry | None) -> str:
     if entry is None:
         return "nothing was ever written, or it was forgotten"
-    what = f"batch {entry.batch} of query {quoted(entry.query)}"
+    what = f"batch {entry.batch} of query {printable(entry.query)}"
     match entry.status:
         case Status.RECORDED:
             return f"{what} is decided, and its transactions are to be committed"
