@@ -8,14 +8,16 @@ import os
 import random
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from interrupted_anywhere import SOAK, Interruption
+from interrupted_anywhere import SOAK, Interruption, free
 from test_signals_anywhere import WAIT, is_whole, locks, world
 
 from ottla import AbortableError, OttlaError, Producer, ProducerClosed, interrupts
+from ottla.errors import WrongCall
 from ottla.locks import Latch, LoggingLock, SignalSafeLock
 from real_selector import make_selector
 from simulated_producer import simulated
@@ -257,6 +259,62 @@ def test_ctrl_c_at_any_moment_leaves_a_producer_that_goes_on(encoder: str) -> No
                     work(producer, chance)
             assert signal.setitimer(signal.ITIMER_REAL, 0) == (0.0, 0.0)
             is_whole(producer)
+            made.forget()
+
+
+def end_open(producer: Producer) -> None:
+    """As a program does that was interrupted: abort, or where a commit had begun, end that."""
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        with contextlib.suppress(WrongCall):  # for the other one, or for none: there is none open
+            end(WAIT)
+
+
+@pytest.mark.rule("producer.signals.raise")
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_ctrl_c_at_any_moment_leaves_whole_transactions_or_none(encoder: str) -> None:
+    chance = random.Random(24)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with world(encoder) as made, made.producer(transactional_id="x", linger_ms=1) as producer:
+        producer.init_transactions(WAIT)
+        for moment in range(MOMENTS):
+            number, ended = 0, []
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.000_1, 0.02))
+                while True:
+                    number += 1
+                    with producer.transaction():
+                        for _ in range(10):
+                            producer.send("t", b"%d" % number)
+                            producer.send("u", b"%d" % number)
+                    ended.append(number)
+            assert signal.setitimer(signal.ITIMER_REAL, 0) == (0.0, 0.0)
+            end_open(producer)
+            with producer.transaction():
+                producer.send("t", b"after")
+            assert all(map(free, locks(producer))), moment
+            counts = Counter(made.committed())
+            assert counts.pop(b"after") == 1, moment
+            assert set(counts.values()) <= {20}, moment
+            assert {b"%d" % each for each in ended} <= counts.keys() <= {b"%d" % (each + 1) for each in range(number)}
+            made.forget()
+
+
+@pytest.mark.rule("producer.signals.raise")
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_ctrl_c_at_any_moment_of_close_leaves_one_that_can_be_closed(encoder: str) -> None:
+    chance = random.Random(24)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with world(encoder) as made:
+        for moment in range(MOMENTS):
+            producer = made.producer(linger_ms=chance.choice([0, 5_000]))
+            deliveries = [producer.send("t", b"v", b"k%d" % (number % 9)) for number in range(100)]
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.000_05, 0.004))
+                producer.close(WAIT)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            producer.close(WAIT)
+            assert [delivery.exception(0) for delivery in deliveries] == [None] * 100, moment
+            assert all(map(free, locks(producer))), moment
             made.forget()
 
 

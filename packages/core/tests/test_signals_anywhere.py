@@ -55,9 +55,16 @@ class World:
         with self.broker.lock:
             return [r.value for topic in ("t", "u") for log in self.cluster.topics[topic].log.values() for r in log]
 
+    def committed(self) -> list[bytes | None]:
+        with self.broker.lock:
+            return [
+                value for topic in ("t", "u") for at in (0, 1) for value in self.cluster.topics[topic].committed(at)
+            ]
+
     def forget(self) -> None:
         with self.broker.lock:
             for topic in self.cluster.topics.values():
+                topic.aborted.clear()
                 for log in topic.log.values():
                     log.clear()
 
