@@ -194,6 +194,8 @@ class NetworkClient:
         if not self._completions:
             asked = self._upkeep.ask(now)  # if so, what had to wait for the question goes on, not for its answer
             patience = 0.0 if self._written or asked else min(timeout, self._due_at(now) - now)
+            if patience > 0.0:
+                patience -= self._clock() - now  # what the round has taken so far: a linger would last so much longer
             self._selector.poll(max(0.0, patience))
             now = self._clock()
             self._tallies.pass_time(now)
