@@ -15,6 +15,7 @@ from ottla.batch import ProducerBatch
 from ottla.delivery import Delivery
 from ottla.errors import NetworkError
 from ottla.protocol import PRODUCE
+from ottla.queueing import TO_SEAL
 from ottla.recordbatch.section import Section
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Link, SimulatedCluster, SimulatedNetwork
@@ -22,6 +23,9 @@ from simulated_producer import Simulated, simulated
 
 ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
 """Each record is a batch."""
+
+SEALED = 0.010 - TO_SEAL
+"""When a batch leaves that may linger 10 ms."""
 
 
 class Counting(SimulatedNetwork):
@@ -78,6 +82,17 @@ def far_away(*leaders: int, answering: bool = False, **options: Any) -> Iterator
         yield FarAway(world, world.network)
 
 
+@pytest.mark.rule("accumulator.ready.linger")
+@pytest.mark.parametrize(
+    ("linger_ms", "leaves_at"), [(0, 0.0), (1, 0.0009), (4, 0.0036), (5, 0.0045), (50, 0.0495), (5_000, 4.9995)]
+)
+def test_a_batch_is_sealed_so_early_that_its_request_leaves_by_linger_ms(linger_ms: int, leaves_at: float) -> None:
+    with far_away(1, linger_ms=linger_ms) as far:
+        far.send(0)
+
+        assert far.arrivals(6) == [leaves_at]
+
+
 # Nobody waits for an answer while another request may go
 
 
@@ -107,20 +122,20 @@ def test_each_of_two_brokers_has_as_many_requests_as_it_may() -> None:
 def test_a_batch_leaves_when_it_has_lingered_while_another_is_unanswered() -> None:
     with far_away(1, 1, linger_ms=10) as far:
         far.send(0)
-        assert far.arrivals(0.011) == [0.010]
+        assert far.arrivals(0.011) == [SEALED]
         far.send(1)
 
-        assert far.arrivals() == [0.010]
+        assert far.arrivals() == [SEALED]
 
 
 @pytest.mark.rule("sender.round.more", "accumulator.ready.linger")
 def test_keyed_records_leave_when_they_have_lingered_while_others_are_unanswered() -> None:
     with far_away(1, 1, linger_ms=10) as far:
         far.send(0)
-        assert far.arrivals(0.011) == [0.010]
+        assert far.arrivals(0.011) == [SEALED]
         far.send(key=b"key")
 
-        assert far.arrivals() == [0.010]
+        assert far.arrivals() == [SEALED]
 
 
 @pytest.mark.rule("sender.round.more", "producer.send.wakes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Final, Self
 
 import attrs
 
@@ -20,6 +20,12 @@ from ottla.plugin_choice import Plugins
 from ottla.routes import Routes
 from ottla.sealing import Sealer
 from ottla.transaction_manager import Sequences
+
+TO_SEAL: Final = 0.000_5
+"""Seconds before the end of its linger in which a batch is sealed and put into a request, which takes about as long.
+
+`linger.ms` is the most that a batch waits, so that its request leaves by then; of a short one, a tenth is kept for it.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +73,7 @@ class Queueing:
         dealer = _dealer(plugins, sizes) if may_deal else None
         accumulator = RecordAccumulator(
             sizes=sizes,
-            linger=batching.linger,
+            linger=batching.linger - min(TO_SEAL, batching.linger / 10),
             delivery_timeout=config.delivery.delivery_timeout,
             max_block=batching.max_block,
             retry_backoff=backoff,

@@ -198,7 +198,7 @@ class BatchingConfig:
         "linger.ms",
         milliseconds(most=LONG_MAX),
         default=5,
-        meaning="How long a batch waits for more records.",
+        meaning="How long a batch waits for more records at most: its request leaves by then, if its broker takes one.",
     )
     growth: bool = option(
         "batch.growth.enable",
