@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -104,6 +105,33 @@ def test_a_new_certificate_is_for_the_next_connections(secure: SecureBroker, cap
         certificates.client("carol")
 
         assert delivery.result(60).offset == 2
+
+
+def test_certificate_files_that_hang_keep_no_record_waiting(
+    secure: SecureBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system whose server is gone: the connection is made with what was read before."""
+    mine = str(secure.security.certificates.client("dora"))
+    asked, answers = threading.Event(), threading.Event()
+    stat = os.stat
+
+    def hang(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if path == mine:
+            asked.set()
+            assert answers.wait(60)
+        return stat(path, *arguments, **options)
+
+    settings = secure.mutual_tls() | {"ssl.keystore.location": mine, "connections.max.idle.ms": 500}
+    with Producer(settings) as producer:
+        secure.kafka.create_topic("doras")
+        producer.send("doras", b"first", partition=0).result(60)
+        selector: Any = producer._engine.io_thread._client._selector
+        until(lambda: selector.wakeup() or not selector._connections)
+        monkeypatch.setattr(os, "stat", hang)
+
+        assert producer.send("doras", b"second", partition=0).result(20).offset == 1
+        assert asked.is_set()
+        answers.set()
 
 
 def until(happened: Callable[[], object]) -> None:

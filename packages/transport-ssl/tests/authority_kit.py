@@ -62,12 +62,12 @@ class Issued:
 class Authority:
     """Issues certificates and lists of those that it has revoked. With *above* it is an intermediate one."""
 
-    def __init__(self, name: str = "authority", *, above: Authority | None = None) -> None:
+    def __init__(self, name: str = "authority", *, above: Authority | None = None, days: int = 30) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = named(name)
         self.above = above
         issuer = above or self
-        self.certificate = issuer._sign(name, self.key, ca=True)
+        self.certificate = issuer._sign(name, self.key, ca=True, days=days)
 
     @property
     def pem(self) -> bytes:

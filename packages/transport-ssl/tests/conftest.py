@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 import trustme
 
-from ottla_transport_ssl import TlsLayer
-from tls_peers import Peer, tcp_pair, transport
+from ottla_transport_ssl import TlsLayer, setups
+from tls_peers import HANG_GUARD, Peer, tcp_pair, transport
 
 Connect = Callable[..., tuple[TlsLayer, Peer]]
+
+
+@pytest.fixture(autouse=True)
+def waiting_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy this machine is, a connection waits until its files are read."""
+    monkeypatch.setattr(setups, "PATIENCE", HANG_GUARD)
 
 
 @pytest.fixture(scope="session")

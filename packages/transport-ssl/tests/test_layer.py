@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from ottla.errors import ConnectionFailed
 from ottla.interfaces import Interest, Transport, TransportLayer
 from ottla_transport_ssl import TlsLayer
 from ottla_transport_ssl.layer import AHEAD, gathered
-from tls_peers import Peer, read, read_all, readable, shake, transport, until
+from tls_peers import Peer, read, read_all, readable, shake, tcp_pair, transport, until
 
 Connect = Callable[..., tuple[TlsLayer, Peer]]
 
@@ -264,6 +265,25 @@ def test_garbage_after_the_handshake_ends_the_connection(connected: tuple[TlsLay
 
     with pytest.raises(ConnectionFailed, match="localhost:9093 broke"):
         until(lambda: False, lambda: read(layer))
+
+
+def test_every_connection_is_judged_by_the_servers_certificate_again(
+    trusting: dict[str, Any], server_context: ssl.SSLContext
+) -> None:
+    """A resumed session would not be: neither dates nor revocation lists count in it."""
+    server_context.num_tickets = 2
+    made = transport(trusting)
+    for _ in range(3):
+        ours, theirs = tcp_pair()
+        layer, peer = made.open(ours, "localhost", 9093), Peer(theirs, server_context)
+        assert isinstance(layer, TlsLayer)
+        shake(layer, peer)
+        peer.say(b"with tickets before it")
+        assert read_all(layer, 22)
+        layer.close()
+        theirs.close()
+
+    assert server_context.session_stats()["hits"] == 0
 
 
 def test_session_tickets_are_no_data(connect: Connect, server_context: ssl.SSLContext) -> None:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import resource
 import ssl
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from authority_kit import Authority
 
 from ottla.config import ConfigDraft
+from ottla.errors import ConfigError
 from ottla_transport_ssl import TlsLayer, TlsTransport
+from ottla_transport_ssl import setups as setups_module
 from ottla_transport_ssl.keys import KEYS, read
 from ottla_transport_ssl.setups import SOON, Setups
-from tls_peers import Peer, shake, tcp_pair, transport
+from tls_peers import HANG_GUARD, Peer, shake, tcp_pair, transport
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -181,6 +187,183 @@ def test_one_that_has_ended_already_is_told_of_when_the_producer_is_made(
     setups({"ssl.keystore.location": str(file)}, Day())
 
     assert "expired on 2026-05-31 00:00 UTC" in caplog.text
+
+
+def test_expired_authorities_of_one_file_are_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    authorities = [Authority(f"authority {number}", days=number) for number in range(-5, 1)]
+    file = tmp_path / "bundle.pem"
+    file.write_bytes(b"".join(each.pem for each in [*authorities, Authority("a good one", days=400)]))
+    clock = Day()
+    clock.now = datetime.now(UTC) - timedelta(days=1, hours=1)
+    made = setups({"ssl.truststore.location": str(file)}, clock)
+    made.current()
+
+    [said] = warnings(caplog)
+    assert said.startswith(f"ssl.truststore.location={file}: 4 certificates have expired, and 2 expire within 30 days")
+    assert said.count("'CN=authority ") == 3
+    assert "'CN=authority -5' on " in said
+    assert said.endswith(", and 3 more")
+
+
+class Hanging:
+    """`os.stat` of a file that answers only when a test says so, as on a network file system whose server is gone."""
+
+    def __init__(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = threading.Event()
+        self.answers = threading.Event()
+        stat = os.stat
+
+        def hang(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+            if path == str(file):
+                self.asked.set()
+                assert self.answers.wait(HANG_GUARD), "the test has not let it answer"
+            return stat(path, *arguments, **options)
+
+        monkeypatch.setattr(os, "stat", hang)
+
+
+def reading() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "ottla-tls-files"]
+
+
+def test_files_that_do_not_answer_keep_no_connection_waiting(
+    trusting: dict[str, Any],
+    demanding: ssl.SSLContext,
+    ca: trustme.CA,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = tmp_path / "ours.pem"
+    file.write_bytes(written(ca.issue_cert("first.example.com")))
+    made = transport({**trusting, "ssl.keystore.location": str(file)})
+    replace(file, written(ca.issue_cert("second.example.com")))
+    hanging = Hanging(file, monkeypatch)
+    monkeypatch.setattr(setups_module, "PATIENCE", 0.01)
+
+    assert shown(made, demanding) == "first.example.com"
+    monkeypatch.setattr(setups_module, "PATIENCE", 3600.0)
+    assert shown(made, demanding) == "first.example.com", "only the first connection waits, for a moment"
+    assert hanging.asked.is_set()
+    assert len(reading()) == 1
+    assert warnings(caplog) == []
+
+    monkeypatch.setattr(setups_module, "SLOW", 0.0)
+    for _ in range(3):
+        shown(made, demanding)
+    [said] = warnings(caplog)
+    assert "have not answered for 0 s; new connections use what was read before" in said
+    assert str(file) in said
+
+    hanging.answers.set()
+    for thread in reading():
+        thread.join(HANG_GUARD)
+    assert shown(made, demanding) == "second.example.com"
+
+
+@contextlib.contextmanager
+def too_many_open_files() -> Iterator[None]:
+    """A block in which this process has as many files open as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    taken: list[int] = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("what", ["ssl.truststore.location", "ssl.keystore.location", "ssl.keystore.key", "system"])
+def test_too_many_open_files_are_reported_as_that(ca: trustme.CA, tmp_path: Path, what: str) -> None:
+    file = tmp_path / "store.pem"
+    leaf = ca.issue_cert("x")
+    file.write_bytes(written(leaf))
+    given = {
+        "ssl.keystore.key": {
+            "ssl.keystore.key": leaf.private_key_pem.bytes().decode(),
+            "ssl.keystore.certificate.chain": leaf.cert_chain_pems[0].bytes().decode(),
+            "ssl.truststore.certificates": ca.cert_pem.bytes().decode(),
+        },
+        "system": {},
+    }.get(what, {"ssl.truststore.certificates": ca.cert_pem.bytes().decode(), what: str(file)})
+    if what == "ssl.truststore.location":
+        given.pop("ssl.truststore.certificates")
+    setups(given, Day())
+
+    with too_many_open_files(), pytest.raises(ConfigError) as caught:
+        setups(given, Day())
+
+    assert ("the system's authorities" if what == "system" else what) in str(caught.value)
+    assert "Too many open files; close what is not needed, or raise the limit of open files (ulimit -n" in str(
+        caught.value
+    )
+
+
+def test_new_files_are_read_again_when_too_many_were_open(
+    ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "authorities.pem"
+    file.write_bytes(ca.cert_pem.bytes())
+    made = setups({"ssl.truststore.location": str(file)}, Day())
+    first = made.current()
+    replace(file, trustme.CA().cert_pem.bytes())
+
+    with too_many_open_files():
+        assert made.current() is first
+        assert made.current() is first
+    [said] = warnings(caplog)
+    assert "Too many open files; close what is not needed" in said
+    assert made.current() is not first
+
+
+def test_without_files_no_thread_is_begun(ca: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = setups({"ssl.truststore.certificates": ca.cert_pem.bytes().decode()}, Day())
+    monkeypatch.setattr(threading, "Thread", None)
+
+    assert made.current() is made.current()
+
+
+def test_where_the_system_gives_no_more_threads_the_old_files_are_used(
+    ca: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "authorities.pem"
+    file.write_bytes(ca.cert_pem.bytes())
+    made = setups({"ssl.truststore.location": str(file)}, Day())
+    first = made.current()
+    replace(file, trustme.CA().cert_pem.bytes())
+
+    def full(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", full)
+        assert made.current() is first
+    assert made.current() is not first
+
+
+def test_a_fault_while_files_are_read_is_logged_and_the_old_ones_are_used(
+    ca: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "authorities.pem"
+    file.write_bytes(ca.cert_pem.bytes())
+    made = setups({"ssl.truststore.location": str(file)}, Day())
+    first = made.current()
+    replace(file, trustme.CA().cert_pem.bytes())
+
+    def fault(_settings: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(setups_module, "make_setup", fault)
+        assert made.current() is first
+    assert "reading the TLS files failed; new connections use what was read before" in caplog.text
+    assert "a fault of ours" in caplog.text
+    assert made.current() is not first
 
 
 def test_a_renewed_certificate_is_watched_in_its_turn(

@@ -13,6 +13,7 @@ from typing import Final, NoReturn, TypeAlias
 import attrs
 
 from ottla.errors import ConfigError
+from ottla.open_files import none_left, remedy
 from ottla_transport_ssl.certificate import Certificate
 from ottla_transport_ssl.keys import TlsSettings
 from ottla_transport_ssl.pem import Block
@@ -49,11 +50,11 @@ def make_setup(settings: TlsSettings) -> Setup:
     given: Sequence[Given] = ()
     revocation: Revocation | None = None
     ours: Sequence[Given] = ()
-    with _noting(problems):
+    with _noting(problems, settings.trust):
         given = _trust(context, settings.trust)
-    with _noting(problems):
+    with _noting(problems, settings.revocation):
         revocation = check_revocation(context, settings.revocation)
-    with _noting(problems):
+    with _noting(problems, settings.identity):
         ours = _present(context, settings.identity)
     if problems:
         raise ConfigError(problems)
@@ -69,12 +70,14 @@ def make_setup(settings: TlsSettings) -> Setup:
 
 
 @contextlib.contextmanager
-def _noting(problems: list[str]) -> Iterator[None]:
-    """What is wrong in the block is told with what else is wrong."""
+def _noting(problems: list[str], source: StoreSource | None) -> Iterator[None]:
+    """What is wrong in the block is raised with what else is wrong."""
     try:
         yield
     except ConfigError as error:
         problems.extend(error.problems)
+    except OSError as error:  # no file for what OpenSSL reads from files only
+        problems.append(f"{source}: it cannot be used: {error.strerror or error}{remedy(error)}")
 
 
 def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -95,6 +98,9 @@ def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Give
     """Have the context trust what is in the store, else in the system's; the certificates in the store."""
     if source is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        # OpenSSL passes over files that it cannot open, and would trust no authority at all.
+        if not context.cert_store_stats()["x509_ca"] and (error := none_left()) is not None:
+            raise ConfigError([f"{_system_store()} cannot be read: {error.strerror}{remedy(error)}"])
         return ()
     found = authorities(source)
     for number, certificate in enumerate(found, start=1):

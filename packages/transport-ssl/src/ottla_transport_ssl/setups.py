@@ -1,28 +1,40 @@
-"""What the next connection is made with: an `ssl` context, made anew when a file that it came from has changed.
+"""What the next connection is made with: an `ssl` context, made again when a file that it came from has changed.
 
-Files are looked at whenever a connection is opened, and only then. New ones that are no good change nothing: the
-connections go on with what was read before, and one warning says why.
+Files are read when the producer is made, on its caller's thread, and afterwards on a thread of their own whenever a
+connection is opened. The I/O thread waits for that thread only for a moment: a network file system that does not answer
+must not stop the other connections. New files that are no good change nothing: the connections go on with what was read
+before, and one warning says why.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 from ottla.errors import ConfigError, PluginMissing
-from ottla_transport_ssl.certificate import day
+from ottla_transport_ssl.certificate import Certificate, day
 from ottla_transport_ssl.contexts import Setup, make_setup
 from ottla_transport_ssl.keys import TlsSettings
 
 logger = logging.getLogger(__name__)
 
 SOON: Final = timedelta(days=30)
-"""A certificate that ends within this time is told of."""
+"""A certificate that ends within this time is warned of."""
 
-_Look: TypeAlias = Sequence[tuple[int, ...] | None]
+PATIENCE: float = 0.1
+"""Seconds for which a connection waits for its files. Local ones take a few milliseconds."""
+
+SLOW: float = 1.0
+"""Seconds after which files that do not answer are warned of."""
+
+_MOST_SHOWN: Final = 3
+
+_Stamps: TypeAlias = Sequence[tuple[int, ...] | None]
 
 
 class Setups:
@@ -31,43 +43,112 @@ class Setups:
     def __init__(self, settings: TlsSettings, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._settings = settings
         self._clock = clock
-        self._told: set[str] = set()
-        self._seen = self._look()
+        sources = (settings.trust, settings.revocation, settings.identity)
+        self._files = [source.location for source in sources if source is not None and source.location is not None]
+        self._warned: set[str] = set()
+        self._seen = self._stamps()
         self._setup = make_setup(settings)
-        self._tell_of_ends()
+        self._refused: tuple[_Stamps, str] | None = None
+        self._checked = threading.Event()
+        self._checked.set()
+        self._check_began = 0.0
+        self._slow = False
+        self._warn_of_ends()
 
     def current(self) -> Setup:
-        """The setup for a connection that begins now."""
-        look = self._look()  # before reading: what changes meanwhile is seen the next time
-        if look != self._seen:
-            self._seen = look
-            try:
-                self._setup = make_setup(self._settings)
-            except (ConfigError, PluginMissing) as error:
-                logger.warning("the TLS files have changed and cannot be used, so the old ones stay in use: %s", error)
+        """The setup for a connection that begins now, with the files as they are if they can be read in time."""
+        if self._files:
+            if self._checked.is_set():
+                self._begin_check()
+                self._checked.wait(PATIENCE)
             else:
-                logger.info("the TLS files have changed; new connections use them")
-        self._tell_of_ends()
+                self._warn_of_slow_files()
+        self._warn_of_ends()
         return self._setup
 
-    def _look(self) -> _Look:
-        sources = (self._settings.trust, self._settings.revocation, self._settings.identity)
-        return [_stamp(source.location) for source in sources if source is not None and source.location is not None]
+    def _begin_check(self) -> None:
+        self._checked.clear()
+        self._check_began, self._slow = time.monotonic(), False
+        try:
+            threading.Thread(target=self._check, name="ottla-tls-files", daemon=True).start()
+        except RuntimeError as cause:  # the system gives no more threads, or the interpreter ends
+            self._checked.set()
+            logger.debug("the TLS files are not read again: %s", cause)
 
-    def _tell_of_ends(self) -> None:
-        """Warn of certificates that have ended or soon will, of each once."""
+    def _warn_of_slow_files(self) -> None:
+        seconds = time.monotonic() - self._check_began
+        if seconds >= SLOW and not self._slow:
+            self._slow = True
+            logger.warning(
+                "the TLS files have not answered for %.0f s; new connections use what was read before: %s",
+                seconds,
+                ", ".join(self._files),
+            )
+
+    # The thread that reads files
+
+    def _check(self) -> None:
+        try:
+            stamps = self._stamps()  # before reading: what changes meanwhile is seen the next time
+            if stamps != self._seen:
+                self._read_again(stamps)
+        except Exception:
+            logger.exception("reading the TLS files failed; new connections use what was read before")
+        finally:
+            self._checked.set()
+
+    def _read_again(self, stamps: _Stamps) -> None:
+        """Use the new files. If they are no good they are read at the next connection too: perhaps they were not whole
+        yet, or the process had too many files open, and neither would change a stamp."""
+        try:
+            self._setup = make_setup(self._settings)
+        except (ConfigError, PluginMissing) as error:
+            if self._refused != (stamps, str(error)):
+                self._refused = (stamps, str(error))
+                logger.warning("the TLS files have changed and cannot be used, so the old ones stay in use: %s", error)
+        else:
+            self._seen, self._refused = stamps, None
+            logger.info("the TLS files have changed; new connections use them")
+
+    def _stamps(self) -> _Stamps:
+        return [_stamp(file) for file in self._files]
+
+    # Certificates that end
+
+    def _warn_of_ends(self) -> None:
+        """Warn of certificates that have ended or soon will: of each once, of those in one file with one line."""
         now = self._clock()
+        ending: dict[str, list[Certificate]] = {}
         for source, certificate in self._setup.given:
-            if certificate.not_after - now < SOON and certificate.fingerprint not in self._told:
-                self._told.add(certificate.fingerprint)
-                verb = "expired" if certificate.not_after < now else "expires"
-                logger.warning(
-                    "%s: the certificate of %s %s on %s", source, certificate, verb, day(certificate.not_after)
-                )
+            if certificate.not_after - now < SOON and certificate.fingerprint not in self._warned:
+                self._warned.add(certificate.fingerprint)
+                ending.setdefault(str(source), []).append(certificate)
+        for where, certificates in ending.items():
+            _warn_of_end(where, sorted(certificates, key=lambda each: each.not_after), now)
+
+
+def _warn_of_end(where: str, certificates: Sequence[Certificate], now: datetime) -> None:
+    if len(certificates) == 1:
+        [one] = certificates
+        verb = "expired" if one.not_after < now else "expires"
+        logger.warning("%s: the certificate of %s %s on %s", where, one, verb, day(one.not_after))
+        return
+    shown = [f"{each.subject!r} on {day(each.not_after)}" for each in certificates[:_MOST_SHOWN]]
+    if more := len(certificates) - len(shown):
+        shown.append(f"and {more} more")
+    expired = sum(each.not_after < now for each in certificates)
+    logger.warning(
+        "%s: %d certificates have expired, and %d expire within %d days: %s",
+        where,
+        expired,
+        len(certificates) - expired,
+        SOON.days,
+        ", ".join(shown),
+    )
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:
-    """What changes when a file does; None: it cannot be looked at."""
+    """What changes when a file does; None: it cannot be read."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):

@@ -15,6 +15,7 @@ import attrs
 
 from ottla.errors import ConfigError
 from ottla.interfaces import Secret
+from ottla.open_files import remedy
 from ottla_transport_ssl.passwords import Password, current
 from ottla_transport_ssl.pem import Block, blocks
 from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Refused, read_pkcs12
@@ -99,7 +100,7 @@ def read_content(source: StoreSource) -> Secret[bytes]:
         content = Secret(_read(source.location))
     except (OSError, ValueError) as cause:
         said = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
-        _refuse(source, f"it cannot be read: {said}")
+        _refuse(source, f"it cannot be read: {said}{remedy(cause)}")
     if not content.reveal().strip():
         _refuse(source, "it is empty")
     return content
