@@ -1,3 +1,4 @@
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from ottla_testkit.jar_routes import Artifact
 from ottla_testkit.jars import broker_artifacts, cache_folder, kafka_jars
 
 VERSION = "9.9.9"
+JARS = ["kafka-tools-9.9.9.jar", "kafka_2.13-9.9.9.jar", "slf4j-simple-1.7.36.jar", "theirs.jar"]
+DIGESTS = dict.fromkeys(JARS, hashlib.sha512(b"jar").hexdigest())
 
 
 class Registry:
@@ -26,23 +29,23 @@ class Registry:
 
 
 def jar_names(folder: Path) -> list[str]:
-    return sorted(jar.name for jar in folder.iterdir())
+    return sorted(jar.name for jar in folder.glob("*.jar"))
 
 
 def test_the_jars_are_fetched_once(tmp_path: Path) -> None:
     registry = Registry()
 
-    first = kafka_jars(VERSION, cache=tmp_path, route=registry)
-    second = kafka_jars(VERSION, cache=tmp_path, route=registry)
+    first = kafka_jars(VERSION, cache=tmp_path, route=registry, digests=DIGESTS)
+    second = kafka_jars(VERSION, cache=tmp_path, route=registry, digests=DIGESTS)
 
     assert tmp_path / VERSION == first == second
-    assert jar_names(first) == ["kafka-tools-9.9.9.jar", "kafka_2.13-9.9.9.jar", "slf4j-simple-1.7.36.jar"]
+    assert jar_names(first) == JARS[:3]
     assert registry.calls == 1
 
 
 def test_an_interrupted_fetch_leaves_no_cache(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        kafka_jars(VERSION, cache=tmp_path, route=Registry(KeyboardInterrupt()))
+        kafka_jars(VERSION, cache=tmp_path, route=Registry(KeyboardInterrupt()), digests=DIGESTS)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -50,7 +53,7 @@ def test_an_interrupted_fetch_leaves_no_cache(tmp_path: Path) -> None:
 def test_a_registry_that_hiccups_is_asked_again(tmp_path: Path) -> None:
     registry = Registry(KafkaUnavailable("hiccup"), KafkaUnavailable("hiccup"))
 
-    assert kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0).is_dir()
+    assert kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0, digests=DIGESTS).is_dir()
     assert registry.calls == 3
 
 
@@ -58,7 +61,7 @@ def test_a_registry_that_stays_away_is_given_up_after_three_tries(tmp_path: Path
     registry = Registry(*[KafkaUnavailable("away")] * 9)
 
     with pytest.raises(KafkaUnavailable, match="away"):
-        kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0)
+        kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0, digests=DIGESTS)
 
     assert registry.calls == 3
     assert list(tmp_path.iterdir()) == []
@@ -69,7 +72,7 @@ def test_a_fetch_without_the_broker_is_no_fetch(tmp_path: Path) -> None:
         pass
 
     with pytest.raises(KafkaUnavailable, match=r"brought no kafka_2\.13, slf4j-simple, kafka-tools"):
-        kafka_jars(VERSION, cache=tmp_path, route=bring_nothing, pause=0)
+        kafka_jars(VERSION, cache=tmp_path, route=bring_nothing, pause=0, digests=DIGESTS)
 
 
 def test_another_process_may_come_first(tmp_path: Path) -> None:
@@ -78,7 +81,7 @@ def test_another_process_may_come_first(tmp_path: Path) -> None:
         (tmp_path / VERSION).mkdir()
         (tmp_path / VERSION / "theirs.jar").write_bytes(b"jar")
 
-    jars = kafka_jars(VERSION, cache=tmp_path, route=lose_the_race)
+    jars = kafka_jars(VERSION, cache=tmp_path, route=lose_the_race, digests=DIGESTS)
 
     assert jar_names(jars) == ["theirs.jar"]
     assert [jars] == list(tmp_path.iterdir())

@@ -1,8 +1,9 @@
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from ottla_testkit.jar_routes import Artifact
-from ottla_testkit.spark_sink import spark_sink_jars
+from ottla_testkit.spark_sink import ARTIFACTS, spark_sink_jars
 
 
 def test_the_jars_are_fetched_once_and_alone(tmp_path: Path) -> None:
@@ -13,8 +14,9 @@ def test_the_jars_are_fetched_once_and_alone(tmp_path: Path) -> None:
         for artifact in artifacts:
             (folder / f"{artifact.name}-{artifact.version}.jar").write_bytes(b"jar")
 
-    first = spark_sink_jars(cache=tmp_path, route=route)
-    second = spark_sink_jars(cache=tmp_path, route=route)
+    digests = {f"{each.name}-{each.version}.jar": hashlib.sha512(b"jar").hexdigest() for each in ARTIFACTS}
+    first = spark_sink_jars(cache=tmp_path, route=route, digests=digests)
+    second = spark_sink_jars(cache=tmp_path, route=route, digests=digests)
 
     assert first == second
     assert sorted(jar.name for jar in first) == sorted(f"{each.name}-{each.version}.jar" for each in asked)

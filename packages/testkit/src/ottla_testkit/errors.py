@@ -11,6 +11,10 @@ class KafkaUnavailable(ClusterError):
     """This machine lacks what a broker needs (Java, or its jars); the message says what helps."""
 
 
+class JarDigestError(ClusterError):
+    """A jar that was fetched, or lies in the cache, is not the one that is pinned; Java has not run it."""
+
+
 class PortTaken(ClusterError):
     """A node ended because another process holds one of its ports."""
 

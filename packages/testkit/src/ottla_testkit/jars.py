@@ -1,6 +1,7 @@
 """Which jars make a Kafka broker, and where they are kept once fetched.
 
-A folder in the cache is complete or absent: jars come into a temporary folder that is renamed at the end.
+A folder in the cache is complete or absent: jars come into a temporary folder that is renamed at the end. Java runs no
+jar whose digest is not the pinned one (`jar_digests`), whether it was fetched now or lay in the cache.
 Knows nothing of how they are fetched.
 """
 
@@ -9,10 +10,11 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.jar_digests import verify
 from ottla_testkit.jar_routes import Artifact, Route, choose_route
 from ottla_testkit.release import Release, release
 
@@ -23,14 +25,20 @@ TRIES = 3  # registries hiccup
 
 
 def kafka_jars(
-    version: str = KAFKA_VERSION, *, cache: Path | None = None, route: Route | None = None, pause: float = 2.0
+    version: str = KAFKA_VERSION,
+    *,
+    cache: Path | None = None,
+    route: Route | None = None,
+    pause: float = 2.0,
+    digests: Mapping[str, str] | None = None,
 ) -> Path:
     """The folder of a broker's jars, fetched at the first call, which takes from seconds to a minute.
 
     `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between tries, in
-    seconds. Raises `KafkaUnavailable`.
+    seconds. `digests` are the SHA-512 of the jars by name; by default those that are pinned. Raises `KafkaUnavailable`,
+    and `JarDigestError` for a jar that is not the pinned one.
     """
-    return fetched_jars(version, broker_artifacts(version), cache=cache, route=route, pause=pause)
+    return fetched_jars(version, broker_artifacts(version), cache=cache, route=route, pause=pause, digests=digests)
 
 
 def fetched_jars(
@@ -40,18 +48,22 @@ def fetched_jars(
     cache: Path | None = None,
     route: Route | None = None,
     pause: float = 2.0,
+    digests: Mapping[str, str] | None = None,
 ) -> Path:
     """The folder `name` of the cache with these artifacts and what they need, fetched at the first call."""
     root = cache or cache_folder()
     target = root / name
     if target.is_dir():
+        verify(target, digests=digests)
         return target
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".fetching-", ignore_cleanup_errors=True) as scratch:
         fetched = Path(scratch, "jars")
         fetched.mkdir()
         _fetch(name, artifacts, folder=fetched, scratch=Path(scratch), route=route or choose_route(), pause=pause)
+        verify(fetched, digests=digests)
         _publish(fetched, target)
+    verify(target, digests=digests)  # another process may have come first
     return target
 
 

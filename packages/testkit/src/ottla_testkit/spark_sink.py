@@ -5,6 +5,7 @@ A session takes them by `spark.jars`. Decides which releases go together; fetchi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ VERSION: Final = "4.2.0"
 
 # Each alone: all that they need besides is among the jars of PySpark, and some of their POMs name releases that were
 # never published. 4.2.0 is the newest release, and it runs in Spark 4.3.
-_ARTIFACTS: Final = tuple(
+ARTIFACTS: Final = tuple(
     Artifact(group=group, name=name, version=version, alone=True)
     for group, name, version in (
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION),
@@ -27,9 +28,12 @@ _ARTIFACTS: Final = tuple(
 )
 
 
-def spark_sink_jars(*, cache: Path | None = None, route: Route | None = None) -> list[Path]:
+def spark_sink_jars(
+    *, cache: Path | None = None, route: Route | None = None, digests: Mapping[str, str] | None = None
+) -> list[Path]:
     """The jars, fetched at the first call; `",".join(map(str, ...))` is what `spark.jars` wants.
 
-    `cache` and `OTTLA_KAFKA_CACHE` as for a broker's jars. Raises `KafkaUnavailable`.
+    `cache`, `digests` and `OTTLA_KAFKA_CACHE` as for a broker's jars. Raises `KafkaUnavailable` and `JarDigestError`.
     """
-    return sorted(fetched_jars(f"spark-sink-{VERSION}", _ARTIFACTS, cache=cache, route=route).glob("*.jar"))
+    folder = fetched_jars(f"spark-sink-{VERSION}", ARTIFACTS, cache=cache, route=route, digests=digests)
+    return sorted(folder.glob("*.jar"))
