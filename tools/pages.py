@@ -18,7 +18,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-ALONE: Final = {"README.md": "index.md", "DESIGN.md": "design.md", "CONTRIBUTING.md": "contributing.md"}
+ALONE: Final = {
+    "README.md": "index.md",
+    "DESIGN.md": "design.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting-vulnerabilities.md",
+}
 CHANGELOG: Final = "CHANGELOG.md"
 READMES: Final = ("packages/*/README.md", "examples/*/README.md")
 KINDS: Final = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed"}

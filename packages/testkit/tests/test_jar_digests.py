@@ -98,7 +98,12 @@ def test_a_jar_that_was_added_to_the_cache_is_refused(tmp_path: Path) -> None:
 
 def test_unchanged_jars_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    monkeypatch.setattr(jar_digests, "digest_of", lambda jar: (read.append(jar), digest_of(jar))[1])
+
+    def noted(jar: Path) -> str:
+        read.append(jar)
+        return digest_of(jar)
+
+    monkeypatch.setattr(jar_digests, "digest_of", noted)
 
     for _ in range(3):
         fetch(tmp_path)
