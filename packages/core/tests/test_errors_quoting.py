@@ -33,7 +33,7 @@ from ottla.errors.quoting import LONGEST
         ("\u0301 lone mark", "\\u0301 lone mark"),
         ("e\u0301 and e" + "\u0301" * 5, "e\u0301 and e" + "\u0301" * 3 + "\\u0301" * 2),
         ("blank\u3164\u2800\ufe0f", "blank\\u3164\\u2800\\ufe0f"),
-        (b"bytes \xc3\xa9 \xff\x00", "bytes é \\udcff\\x00"),
+        (b"bytes \xc3\xa9 \xff\x00", "bytes é \\xff\\x00"),
         ("", ""),
     ],
 )
@@ -114,6 +114,13 @@ def test_a_secret_at_the_end_of_what_is_shown_is_not_cut_in_two() -> None:
 def test_a_secret_at_the_end_of_what_is_read_is_not_cut_in_two() -> None:
     long_secret = "s3cr3t-" * 200
     assert "s3cr3t" not in printable(" " * 10 + long_secret * 60, secrets=(long_secret,))
+
+
+def test_a_sentence_of_ours_with_a_word_that_is_a_password_stays_whole() -> None:
+    kept = Secrets("wrong")
+    assert printable("the credentials may be wrong", hide=False) == "the credentials may be wrong"
+    assert printable("\x1b", hide=False) == "\\x1b"
+    del kept
 
 
 def test_an_empty_secret_hides_nothing() -> None:

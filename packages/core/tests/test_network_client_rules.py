@@ -48,7 +48,7 @@ def machine_of(*brokers: int, **settings: float) -> Machine:
 
 def until(machine: Machine, happened: Callable[[], object]) -> None:
     """Polls until something holds."""
-    for _ in range(1_000):
+    for _ in range(200):
         if happened():
             return
         machine.client.poll(0.1, machine.clock())
@@ -625,7 +625,7 @@ def test_an_answer_that_does_not_count_partitions_from_0_counts_as_failed(number
     )
 
     with pytest.raises(OttlaError, match="does not count the partitions of 't' from 0"):
-        read_answer(answer)
+        read_answer(answer, ["t"])
 
 
 @pytest.mark.rule("network.metadata.broken")
@@ -640,9 +640,40 @@ def test_a_leader_below_zero_is_no_leader_and_partitions_may_come_in_any_order()
         topics=[MetadataResponseTopic(name="t", partitions=partitions)],
     )
 
-    _brokers, topics = read_answer(answer)
+    _brokers, topics = read_answer(answer, ["t"])
 
     assert topics["t"].leaders == (-1, -1, 5)
+
+
+@pytest.mark.rule("network.metadata.unasked")
+def test_topics_that_were_not_asked_for_are_left_out_of_an_answer() -> None:
+    answer = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=5, host="five", port=9092)],
+        topics=[
+            MetadataResponseTopic(name="another", error_code=29, partitions=[MetadataResponsePartition(leader_id=5)]),
+            # What would make an answer of no use, if it were of a topic that was asked for.
+            MetadataResponseTopic(name="odd", partitions=[MetadataResponsePartition(partition_index=7)]),
+            MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(leader_id=5)]),
+        ],
+    )
+
+    _brokers, topics = read_answer(answer, ["t"])
+
+    assert list(topics) == ["t"]
+
+
+@pytest.mark.rule("network.metadata.unasked")
+def test_topics_that_were_not_asked_for_are_neither_kept_nor_logged(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    for number in range(200):
+        cluster.create(f"another-{number}", -1)  # without a leader, which is worth a line where it is asked for
+    machine = ready(Machine(cluster))
+    machine.metadata.use("t", machine.clock())
+    machine.run(30.0)
+
+    assert set(machine.metadata.cluster.topics) <= {"t"}
+    assert "another" not in caplog.text
 
 
 @pytest.mark.rule("network.metadata.own")

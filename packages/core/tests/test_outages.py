@@ -160,7 +160,7 @@ def test_what_nobody_uses_any_more_ends_with_a_line_of_its_own(outages: Partitio
         ("plain", "plain"),
         ("two\nlines", "two\\nlines"),
         ("\x1b[31mred", "\\x1b[31mred"),
-        ("x" * 501, "x" * 500 + "..."),
+        ("x" * 501, "x" * 497 + "..."),
     ],
 )
 def test_the_text_of_a_broker_stays_on_one_line_and_short(text: str, shown: str) -> None:

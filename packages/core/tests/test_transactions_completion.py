@@ -9,7 +9,7 @@ import pytest
 from ottla.errors import BrokerError, ErrorCode, TransactionError
 from ottla.transactions import Outcome, PreparedTransaction, complete
 from ottla.transactions.completion import outcome_of
-from ottla.transactions.descriptions import quoted
+from ottla.transactions.descriptions import literal_pattern
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_for_a_transaction_of_nothing_nobody_is_asked(commit: bool, outcome: Out
 
 @pytest.mark.parametrize("text", ["orders", "a.b*c", "ü(1)[2]{3}", "a\\Eb", "x y\n", "^$|?+"])
 def test_a_prefix_is_looked_for_as_it_is_written(text: str) -> None:
-    pattern = re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: re.escape(chr(int(found[1], 16))), quoted(text))
+    pattern = re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: re.escape(chr(int(found[1], 16))), literal_pattern(text))
 
     assert re.fullmatch(pattern, text)
-    assert re.sub(r"\\x\{[0-9a-f]+\}|\w", "", quoted(text)) == ""
+    assert re.sub(r"\\x\{[0-9a-f]+\}|\w", "", literal_pattern(text)) == ""

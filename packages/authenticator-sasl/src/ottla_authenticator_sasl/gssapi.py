@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.allow_lists import NotAllowed, check_file, from_others
-from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing
+from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.login import (
@@ -25,7 +25,6 @@ from ottla_authenticator_sasl.login import (
     a_string,
     module_options,
 )
-from ottla_authenticator_sasl.quoting import quoted
 
 ottla_conformance = "ottla_authenticator_sasl.conformance:GssapiConformance"
 

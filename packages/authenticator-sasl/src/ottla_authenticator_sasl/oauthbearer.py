@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.errors import AuthenticationFailed
+from ottla.errors import AuthenticationFailed, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.bearer_token import Token
 from ottla_authenticator_sasl.cleartext import CLEARTEXT_KEYS, warn_of_cleartext
-from ottla_authenticator_sasl.quoting import quoted
 from ottla_authenticator_sasl.token_choice import TokenChoice, Tokens, token_choice
 from ottla_authenticator_sasl.token_keys import NAME, OAUTH_KEYS
 

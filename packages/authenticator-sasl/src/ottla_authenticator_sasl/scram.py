@@ -15,11 +15,10 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import AuthenticationFailed, ConfigError
+from ottla.errors import AuthenticationFailed, ConfigError, quoted
 from ottla.interfaces import Authenticator, ConfigKey, PluginConfig, Secret, Step
 from ottla_authenticator_sasl.credentials import Credentials, Login
 from ottla_authenticator_sasl.login import LOGIN_KEYS, login
-from ottla_authenticator_sasl.quoting import quoted
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 500_000

@@ -69,6 +69,8 @@ class Connections:
     metadata: Metadata
     clock: Callable[[], float]
     backoff: Backoff
+    config: ProducerConfig
+    """Kept for its secrets, which text of brokers may not show."""
 
 
 def connect(settings: Mapping[str, Any]) -> Connections:
@@ -82,7 +84,7 @@ def connect(settings: Mapping[str, Any]) -> Connections:
     client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
     authentication = _authentication(plugins.mechanism, client_id, selector.wakeup)
     client = _client(config, selector, metadata, authentication, client_id, clock)
-    return Connections(client=client, metadata=metadata, clock=clock, backoff=backoff)
+    return Connections(client=client, metadata=metadata, clock=clock, backoff=backoff, config=config)
 
 
 def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine:

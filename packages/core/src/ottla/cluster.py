@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, printable
 
 NO_LEADER: Final = -1
 
@@ -22,7 +22,7 @@ class Broker:
 
     def __str__(self) -> str:
         name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"
-        return f"{name} at {self.host}:{self.port}"
+        return f"{name} at {printable(self.host)}:{self.port}"
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.batch import ProducerBatch
-from ottla.errors import DeliveryFailed, DeliveryTimeout, OttlaError, TransactionAborted
+from ottla.errors import DeliveryFailed, DeliveryTimeout, OttlaError, TransactionAborted, printable
 
 
 def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryFailed:
@@ -64,7 +64,7 @@ def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) ->
     """An error of its own for each record that the broker names; the others failed because of them (KIP-467)."""
     return {
         index: DeliveryFailed(
-            f"the broker refused the record for {batch}: " + (message or "it gave no reason"),
+            f"the broker refused the record for {batch}: " + (printable(message or "") or "it gave no reason"),
             topic=batch.topic,
             partition=batch.partition,
             attempts=batch.attempts,

@@ -10,6 +10,8 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
+from ottla.errors import printable
+
 SHORTEST_GAP: Final = 1.0
 """Seconds between the first two lines about one reason; each further gap is twice as long."""
 
@@ -34,9 +36,7 @@ R = TypeVar("R", bound=Hashable)
 
 def one_line(error: object) -> str:
     """The text of an error for a log line: bounded, and on one line, since a broker may have written parts of it."""
-    text = str(error)
-    shown = text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return shown if len(shown) <= LONGEST_TEXT else f"{shown[:LONGEST_TEXT]}..."
+    return printable(str(error), limit=LONGEST_TEXT, hide=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -10,19 +10,23 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, MechanismNotEnabled, SessionExpired
+from ottla.errors import AuthenticationFailed, ConnectionFailed, MechanismNotEnabled, SessionExpired, printable
 from ottla.interfaces import Mechanism
 
-_LONGEST: Final = 300
 _MOST_NAMES: Final = 20
 
 
 def not_enabled(mechanism: Mechanism, peer: str, offers: Sequence[str]) -> MechanismNotEnabled:
     """The broker does not take the mechanism."""
-    named = ", ".join(map(quotable, offers[:_MOST_NAMES])) or "none"
     return MechanismNotEnabled(
-        f"{peer} does not offer the SASL mechanism {mechanism.name}; set sasl.mechanism to one that it offers: {named}"
+        f"{peer} does not offer the SASL mechanism {mechanism.name}; set sasl.mechanism to one that it offers: "
+        f"{names(offers)}"
     )
+
+
+def names(offers: Sequence[str]) -> str:
+    """The mechanisms that a broker offers, as many as a line takes."""
+    return printable(", ".join(offers[:_MOST_NAMES])) or "none"
 
 
 def no_login(peer: str) -> AuthenticationFailed:
@@ -35,7 +39,7 @@ def no_login(peer: str) -> AuthenticationFailed:
 
 def refused(mechanism: Mechanism, peer: str, told: str) -> AuthenticationFailed:
     """The broker said no; *told* are its words."""
-    return AuthenticationFailed(f"{peer} refused {_who(mechanism)}: {quotable(told)}; {_remedy(mechanism)}")
+    return AuthenticationFailed(f"{peer} refused {_who(mechanism)}: {printable(told)}; {_remedy(mechanism)}")
 
 
 def wordless(mechanism: Mechanism, peer: str, cause: ConnectionFailed) -> AuthenticationFailed:
@@ -113,12 +117,6 @@ def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationFailed:
     return AuthenticationFailed(
         f"the mechanism {mechanism.name} failed: {type(cause).__name__}{where}; report this to the plugin's authors"
     )
-
-
-def quotable(words: str) -> str:
-    """Somebody else's words in one line of bounded length."""
-    printable = "".join(c if c.isprintable() else "?" for c in words[:_LONGEST])
-    return printable if len(words) <= _LONGEST else f"{printable}..."
 
 
 def _who(mechanism: Mechanism) -> str:

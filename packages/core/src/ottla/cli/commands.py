@@ -13,7 +13,8 @@ from ottla.cli.table import show
 from ottla.cli.transactions import show_transactions, transactions_document
 from ottla.doctor import DEFAULT_TIMEOUT, examine
 from ottla.errors import OttlaError
-from ottla.transactions import survey
+from ottla.transactions.asking import asking
+from ottla.transactions.survey import surveyed
 from ottla.version import __version__
 
 _SOMETHING_IS_WRONG = 1
@@ -101,14 +102,16 @@ def transactions(
     """
     settings = _settings(bootstrap_servers, command_config)
     try:
-        found = survey(settings, prefix, timeout=timeout)
+        with asking(settings, timeout=timeout) as asked:
+            found = surveyed(asked, prefix)
+            # Shown while the configuration is kept: its secrets are hidden for so long.
+            if as_json:
+                click.echo(transactions_document(found))
+            else:
+                show_transactions(found, prefix)
     except OttlaError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         raise click.exceptions.Exit(_SOMETHING_IS_WRONG) from None
-    if as_json:
-        click.echo(transactions_document(found))
-    else:
-        show_transactions(found, prefix)
 
 
 def _settings(bootstrap_servers: str | None, file: Path | None) -> dict[str, str]:

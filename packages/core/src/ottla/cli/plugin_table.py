@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ottla.cli.table import console
+from ottla.errors import printable
 from ottla.registry import KINDS, Standing
 
 _FINE: Final = "loaded"
@@ -65,7 +66,7 @@ def _table(standings: Sequence[Standing]) -> Table:
 
 def _harmless(text: str) -> str:
     """What would move the cursor or colour the terminal is spelt out."""
-    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def _note(entry: EntryPoint) -> str:

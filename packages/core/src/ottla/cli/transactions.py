@@ -12,10 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ottla.errors import printable
 from ottla.transactions import TransactionalId
 
 _WIDTH_OF_A_FILE: Final = 500
 """Where no terminal says how wide it is, lines are not broken early: somebody may search them."""
+
+_SHOWN: Final = 100
+"""Partitions in one cell of the table; the JSON has all."""
 
 
 def show_transactions(found: Sequence[TransactionalId], prefix: str) -> None:
@@ -32,7 +36,7 @@ def show_transactions(found: Sequence[TransactionalId], prefix: str) -> None:
     now_ms = time.time_ns() // 1_000_000
     for each in found:
         # Text, not str: names in brackets are no markup.
-        table.add_row(*map(Text, _cells(each, now_ms)), style="bold" if each.open else "")
+        table.add_row(*map(Text, _cells(_harmless(each), now_ms)), style="bold" if each.open else "")
     console.print(table)
     console.print(Text(f"{sum(each.open for each in found)} of {len(found)} open."))
 
@@ -40,8 +44,23 @@ def show_transactions(found: Sequence[TransactionalId], prefix: str) -> None:
 def transactions_document(found: Sequence[TransactionalId]) -> str:
     """One object for each id."""
     now_ms = time.time_ns() // 1_000_000
-    entries = [{**attrs.asdict(each), "open": each.open, "prospect": each.prospect(now_ms=now_ms)} for each in found]
+    entries = [
+        {**attrs.asdict(_harmless(each)), "open": each.open, "prospect": each.prospect(now_ms=now_ms)} for each in found
+    ]
     return json.dumps({"transactional_ids": entries}, indent=2)
+
+
+def _harmless(each: TransactionalId) -> TransactionalId:
+    """The same with the coordinator's words made printable; ids and names that Kafka allows for topics stay."""
+    return attrs.evolve(
+        each,
+        transactional_id=printable(each.transactional_id),
+        state=printable(each.state),
+        partitions=tuple((printable(topic), partition) for topic, partition in each.partitions),
+        offsets=tuple(
+            attrs.evolve(one, topic=printable(one.topic), metadata=printable(one.metadata)) for one in each.offsets
+        ),
+    )
 
 
 def _cells(each: TransactionalId, now_ms: int) -> Sequence[str]:
@@ -49,7 +68,12 @@ def _cells(each: TransactionalId, now_ms: int) -> Sequence[str]:
         each.transactional_id,
         each.state,
         f"{each.producer_id}/{each.epoch}",
-        ", ".join(f"{topic}-{partition}" for topic, partition in each.partitions),
+        _some([f"{topic}-{partition}" for topic, partition in each.partitions]),
         each.prospect(now_ms=now_ms),
-        ", ".join(f"{one.topic}-{one.partition}: {one.offset} {one.metadata}".rstrip() for one in each.offsets),
+        _some([f"{one.topic}-{one.partition}: {one.offset} {one.metadata}".rstrip() for one in each.offsets]),
     )
+
+
+def _some(entries: Sequence[str]) -> str:
+    shown = ", ".join(entries[:_SHOWN])
+    return shown if len(entries) <= _SHOWN else f"{shown} and {len(entries) - _SHOWN} more"

@@ -52,7 +52,7 @@ class ConfigDraft:
         reading.problems[:0] = problems
         rest = {key: raw for key, raw in reading.raw.items() if key not in reading.read}
         # Until a plugin says which of its keys are secret, all are.
-        plugin_values = PluginValues(rest, secrets=rest)
+        plugin_values = PluginValues(rest, secrets=rest, certain=False)
         config = build(reading.values, plugin_values=plugin_values)
         return cls(config=config, reading=reading)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, ItemsView, Iterator, Mapping, ValuesView
 from typing import Any, Final
 
+from ottla.errors import Secrets
 from ottla.secret import Secret, revealed
 
 HIDDEN: Final = "[hidden]"
@@ -25,13 +26,18 @@ def brief(value: object) -> str:
 
 
 class PluginValues(Mapping[str, Any]):
-    """Values by key, read-only. The repr hides what `secrets` names and what looks like a secret."""
+    """Values by key, read-only. The repr hides what `secrets` names and what looks like a secret.
 
-    __slots__ = ("_secrets", "_values")
+    Text from outside shows stars in the place of these secrets for as long as the values are kept, if it is *certain*
+    that they are secrets.
+    """
 
-    def __init__(self, values: Mapping[str, Any], *, secrets: Collection[str] = ()) -> None:
+    __slots__ = ("_hidden", "_secrets", "_values")
+
+    def __init__(self, values: Mapping[str, Any], *, secrets: Collection[str] = (), certain: bool = True) -> None:
         self._values = dict(values)
         self._secrets = frozenset(secrets)
+        self._hidden = Secrets(*self._texts()) if certain else None
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -52,6 +58,12 @@ class PluginValues(Mapping[str, Any]):
     def values(self) -> ValuesView[Any]:
         """The values as they may be shown."""
         return self._visible().values()
+
+    def _texts(self) -> Iterator[str | bytes]:
+        """The secrets that somebody could echo."""
+        for key in self._secrets:
+            if isinstance(revealed(self._values.get(key)), str | bytes):
+                yield revealed(self._values[key])
 
     def _visible(self) -> Mapping[str, Any]:
         return {key: self._may_show(key, value) for key, value in self._values.items()}

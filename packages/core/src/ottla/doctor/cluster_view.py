@@ -9,9 +9,9 @@ import attrs
 
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Trouble
+from ottla.doctor.findings import Trouble, listed
 from ottla.doctor.greeting import Greeted, unanswered
-from ottla.errors import BrokerError, ErrorCode, UnsupportedVersion, error_code
+from ottla.errors import BrokerError, ErrorCode, UnsupportedVersion, error_code, printable
 from ottla.network_client import Request
 from ottla.protocol import (
     METADATA,
@@ -40,9 +40,9 @@ class ClusterView:
     topic: MetadataResponseTopic | None
 
     def __str__(self) -> str:
-        ids = ", ".join(str(number) for number in sorted(self.brokers))
+        ids = listed(sorted(self.brokers))
         controller = f"controller: {self.controller}" if self.controller >= 0 else "no controller known"
-        named = f"cluster {self.cluster_id}" if self.cluster_id else "cluster without an id"
+        named = f"cluster {printable(self.cluster_id)}" if self.cluster_id else "cluster without an id"
         return f"{named}, {len(self.brokers)} broker(s): {ids}; {controller}"
 
 

@@ -25,6 +25,8 @@ class Checked:
     connection: ConnectionConfig
     transport: Transport
     mechanism: Mechanism | None
+    plugin_values: Mapping[str, Any]
+    """Kept for its secrets, which text of brokers may not show."""
 
     def close(self) -> None:
         """End what the mechanism does in the background, if it does."""
@@ -52,7 +54,12 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
         seconds=clock() - started,
         said=", ".join(_plugins(config.connection, registry)),
     )
-    return Checked(connection=config.connection, transport=plugins.transport, mechanism=plugins.mechanism)
+    return Checked(
+        connection=config.connection,
+        transport=plugins.transport,
+        mechanism=plugins.mechanism,
+        plugin_values=config.plugin_values,
+    )
 
 
 def _plugins(connection: ConnectionConfig, registry: Registry) -> Sequence[str]:

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
+
+from ottla.errors import printable
+
+_LONGEST: Final = 2_000
+"""Characters of one part of a finding: a sentence with several texts from outside."""
+
+_NUMBERS: Final = 10
+
+
+def _shown(text: str) -> str:
+    """What a finding says, fit for a terminal whatever the plugin or peer that it comes from."""
+    return printable(text, limit=_LONGEST, hide=False)
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """The first of these numbers, and how many others there are."""
+    shown = ", ".join(map(str, numbers[:_NUMBERS]))
+    return shown if len(numbers) <= _NUMBERS else f"{shown} and {len(numbers) - _NUMBERS} more"
 
 
 class Verdict(enum.StrEnum):
@@ -57,11 +76,11 @@ class Finding:
     """One line of an examination: `subject` is what was looked at, `said` what was seen."""
 
     step: Step
-    subject: str
+    subject: str = attrs.field(converter=_shown)
     verdict: Verdict
     seconds: float = 0.0
-    said: str
-    remedy: str = ""
+    said: str = attrs.field(converter=_shown)
+    remedy: str = attrs.field(default="", converter=_shown)
 
     @classmethod
     def failed(cls, step: Step, subject: str, trouble: Trouble, *, seconds: float = 0.0) -> Finding:

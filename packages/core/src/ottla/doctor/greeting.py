@@ -15,7 +15,15 @@ from ottla.doctor.conversation import PEER, Conversation
 from ottla.doctor.findings import Trouble
 from ottla.doctor.tcp import Door, Open
 from ottla.doctor.workers import side_by_side
-from ottla.errors import ConnectionFailed, OttlaError, ProtocolError, RequestTimeout, SecurityRefused, WrongProtocol
+from ottla.errors import (
+    ConnectionFailed,
+    OttlaError,
+    ProtocolError,
+    RequestTimeout,
+    SecurityRefused,
+    WrongProtocol,
+    printable,
+)
 from ottla.interfaces import Transport
 from ottla.network_client.negotiation import Offer, api_versions_request, offered_versions
 from ottla.protocol import API_VERSIONS
@@ -128,7 +136,9 @@ def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:
         case OttlaError() | OSError():
             return Trouble.told_by(error, remedy=remedy)
         case _:
-            return Trouble(f"the transport failed: {error!r}", "report this to the transport plugin's authors")
+            return Trouble(
+                f"the transport failed: {printable(repr(error))}", "report this to the transport plugin's authors"
+            )
 
 
 def _unshaken(error: Exception, *, seconds: float) -> Trouble:

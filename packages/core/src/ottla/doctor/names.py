@@ -13,7 +13,7 @@ import attrs
 
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
-from ottla.errors import NameResolutionFailed, quoted
+from ottla.errors import NameResolutionFailed, printable, quoted
 from ottla.hosts import illegal
 from ottla.interfaces import Transport
 from ottla.selectable import Address
@@ -28,7 +28,8 @@ class Server:
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        host = printable(self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +67,8 @@ def look_up(
             targets = transport.targets(server.host, server.port)
         except Exception as cause:  # of a plugin, perhaps somebody else's
             trouble = Trouble.of(
-                f"the transport failed to say where it is: {cause!r}", remedy="ask who wrote the transport"
+                f"the transport failed to say where it is: {printable(repr(cause))}",
+                remedy="ask who wrote the transport",
             )
             found[server] = Unresolved(server=server, trouble=trouble, seconds=0.0)
             continue
@@ -112,6 +114,6 @@ def _answer(resolver: Resolver, server: Server, *, canonical: bool, setting: str
     except NameResolutionFailed as error:
         reason = getattr(error.__cause__, "strerror", None) or error.__cause__
         return Trouble(
-            f"the name {quoted(server.host)} has no address here ({reason})",
+            f"the name {quoted(server.host)} has no address here ({printable(str(reason))})",
             f"correct the name in {setting}, or make it known to this machine's DNS",
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
+from ottla.authentication import refusals
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Finding, Step, Verdict
 from ottla.doctor.greeting import Greeted, Greeting, NoHandshake
 from ottla.doctor.login import Admitted, log_in
+from ottla.errors import printable
 from ottla.interfaces import Mechanism
 
 _WARNING: Final = "warning"
@@ -34,7 +36,7 @@ def tls(protocol: SecurityProtocol, greetings: Sequence[Greeting]) -> Iterator[F
             subject=str(greeting.door),
             verdict=Verdict.WARNING if warned else Verdict.OK,
             seconds=greeting.handshake_seconds,
-            said="; ".join(f"{label}: {text}" for label, text in greeting.details),
+            said="; ".join(f"{label}: {printable(text)}" for label, text in greeting.details),
         )
 
 
@@ -67,4 +69,4 @@ def _told(mechanism: Mechanism, answer: Admitted) -> str:
     identity = getattr(mechanism, "identity", None)
     who = f"logged in as {identity!r}" if identity else "logged in"
     ends = f"ends after {answer.session:g} s" if answer.session else "has no end"
-    return f"{who} by {mechanism.name}; the broker offers {', '.join(answer.offers)}; the session {ends}"
+    return f"{who} by {mechanism.name}; the broker offers {refusals.names(answer.offers)}; the session {ends}"

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.doctor.cluster_view import ClusterView
-from ottla.doctor.findings import Finding, Step, Trouble, Verdict
-from ottla.errors import ErrorCode, error_code
+from ottla.doctor.findings import Finding, Step, Trouble, Verdict, listed
+from ottla.errors import ErrorCode, error_code, quoted
 from ottla.protocol import MetadataResponseTopic
 from ottla.protocol.messages.metadata import NOT_ASKED
 
 _WRITE: Final = 1 << 4
 """The bit of the operation WRITE among those that a broker says this user is allowed (KIP-430)."""
-
-_SHOWN: Final = 10
 
 
 def topic_finding(name: str, view: ClusterView) -> Finding:
@@ -24,7 +22,7 @@ def topic_finding(name: str, view: ClusterView) -> Finding:
     assert view.topic is not None
     partitions = view.topic.partitions
     leaders = sorted({partition.leader_id for partition in partitions})
-    said = f"{len(partitions)} partition(s), led by broker {_listed(leaders)}"
+    said = f"{len(partitions)} partition(s), led by broker {listed(leaders)}"
     return Finding(step=Step.TOPIC, subject=name, verdict=Verdict.OK, said=said)
 
 
@@ -53,7 +51,7 @@ def _without_leaders(topic: MetadataResponseTopic, view: ClusterView) -> Trouble
     if not without:
         return None
     return Trouble(
-        f"{len(without)} of {len(topic.partitions)} partition(s) have no leader: {_listed(without)}",
+        f"{len(without)} of {len(topic.partitions)} partition(s) have no leader: {listed(without)}",
         "start the brokers that hold their replicas",
     )
 
@@ -62,9 +60,6 @@ def _read_only(topic: MetadataResponseTopic) -> Trouble | None:
     allowed = topic.topic_authorized_operations
     if allowed == NOT_ASKED or allowed & _WRITE:
         return None
-    return Trouble("this user may describe the topic, but not write to it", f"add an ACL for WRITE on {topic.name!r}")
-
-
-def _listed(numbers: list[int]) -> str:
-    shown = ", ".join(str(number) for number in numbers[:_SHOWN])
-    return shown if len(numbers) <= _SHOWN else f"{shown} and {len(numbers) - _SHOWN} more"
+    return Trouble(
+        "this user may describe the topic, but not write to it", f"add an ACL for WRITE on {quoted(topic.name or '')}"
+    )

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.errors.codes import ErrorCode
+from ottla.errors.quoting import printable
 
 if TYPE_CHECKING:
     from ottla.reports import DeliveryReport
@@ -171,12 +172,12 @@ class UnsupportedVersion(OttlaError):
 
 
 class BrokerError(OttlaError):
-    """A broker refused a request. `code` says why; `detail` is what the broker wrote, if anything."""
+    """A broker refused a request. `code` says why; `detail` is what the broker wrote, if anything, made printable."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
         self.code = code
-        self.detail = detail
-        super().__init__(f"{code.name} ({code.value}): {detail or code.meaning}")
+        self.detail = printable(detail) if detail is not None else None
+        super().__init__(f"{code.name} ({code.value}): {self.detail or code.meaning}")
 
 
 class DeliveryFailed(OttlaError):

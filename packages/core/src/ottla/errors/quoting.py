@@ -61,15 +61,21 @@ def quoted(text: str | bytes, *, secrets: Collection[str | bytes] = ()) -> str:
     return f'"{shown}"' if "'" in shown else f"'{shown}'"
 
 
-def printable(text: str | bytes, *, secrets: Collection[str | bytes] = (), limit: int = LONGEST) -> str:
+def printable(
+    text: str | bytes, *, secrets: Collection[str | bytes] = (), limit: int = LONGEST, hide: bool = True
+) -> str:
     """Text from outside on one line of at most *limit* characters: a name in a sentence, or a whole sentence.
 
     Control and format characters (escape sequences, line breaks, bidirectional overrides, zero-width characters) and
     surrogates are spelt out as in Python's literals.
+
+    Without *hide* secrets are left: for a sentence of ours in which all text from outside is quoted already. Stars
+    among known words would tell which of them is the password.
     """
     read = text[:_READ]
-    known = read.decode("utf-8", "surrogateescape") if isinstance(read, bytes) else read
-    forms = _longest_first([*_forms_held(), *(form for secret in secrets for form in _forms(secret))])
+    known = read.decode("utf-8", "backslashreplace") if isinstance(read, bytes) else read
+    given = (form for secret in secrets for form in _forms(secret))
+    forms = _longest_first([*_forms_held(), *given]) if hide else ()
     for form in forms:
         known = known.replace(form, STARS)
     if len(text) > _READ and forms and len(known) < limit + len(forms[0]):
@@ -93,7 +99,7 @@ def _longest_first(forms: Iterator[str] | list[str]) -> tuple[str, ...]:
 def _forms(secret: str | bytes) -> Iterator[str]:
     """A secret as it may be echoed: as it is, in a URL, in base64 at any of the three places, in hexadecimal digits."""
     raw = secret if isinstance(secret, bytes) else secret.encode("utf-8", "surrogatepass")
-    text = raw.decode("utf-8", "surrogateescape")
+    text = raw.decode("utf-8", "backslashreplace")
     if not text:
         return
     yield from (text, raw.decode("latin-1"), repr(text)[1:-1])

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.cluster import NO_LEADER, Broker, Topic
-from ottla.errors import BrokerError, ErrorCode, OttlaError
-from ottla.outages import SHOWN, Failing, Outages, one_line
+from ottla.errors import BrokerError, ErrorCode, OttlaError, quoted
+from ottla.outages import SHOWN, Failing, Outages
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class MetadataLog:
 
     def _write_topics(self, now: float) -> None:
         for line in self._topics.take_lines(now):
-            names = ", ".join(repr(one_line(name)) for name in line.shown)
+            names = ", ".join(quoted(name) for name in line.shown)
             which = f"topic {names}" if line.count == 1 else f"{line.count} topics ({names}, ...)"
             if isinstance(line, Failing):
                 if line.first:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ottla.cluster import NO_LEADER, Broker, Topic
-from ottla.errors import BrokerError, ErrorCode, NetworkError, ProtocolError, error_code
+from ottla.errors import BrokerError, ErrorCode, NetworkError, ProtocolError, error_code, quoted
 from ottla.network_client.request import Completion, Request
 from ottla.protocol import (
     METADATA,
@@ -27,21 +27,27 @@ def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion
     return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)
 
 
-def read_answer(answer: MetadataResponse) -> tuple[Mapping[int, Broker], Mapping[str, Topic]]:
-    """The brokers and topics of an answer. Raises an OttlaError when it cannot be used."""
+def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> tuple[Mapping[int, Broker], Mapping[str, Topic]]:
+    """The brokers of an answer, and those of its topics that were *wanted*; others take no memory and no log line.
+
+    Raises an OttlaError when it cannot be used.
+    """
     code = error_code(answer.error_code)
     if code is not ErrorCode.NONE:
         raise BrokerError(code)
     brokers = {b.node_id: Broker(id=b.node_id, host=b.host, port=b.port) for b in answer.brokers}
     if not brokers:
         raise NetworkError("the answer to a metadata request names no broker")
-    return brokers, {topic.name: _topic(topic) for topic in answer.topics if topic.name is not None}
+    names = frozenset(wanted)
+    return brokers, {topic.name: _topic(topic) for topic in answer.topics if topic.name in names}
 
 
 def _topic(topic: MetadataResponseTopic) -> Topic:
     ordered = sorted(topic.partitions, key=lambda partition: partition.partition_index)
     if any(number != partition.partition_index for number, partition in enumerate(ordered)):
-        raise ProtocolError(f"the answer to a metadata request does not count the partitions of {topic.name!r} from 0")
+        raise ProtocolError(
+            f"the answer to a metadata request does not count the partitions of {quoted(topic.name or '')} from 0"
+        )
     return Topic(
         name=topic.name or "",
         id=topic.topic_id,

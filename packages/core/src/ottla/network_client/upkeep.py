@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ottla.cluster import Broker
 from ottla.errors import BrokerError, ErrorCode, OttlaError
-from ottla.metadata import Metadata
+from ottla.metadata import Metadata, Wanted
 from ottla.network_client.connection import Connection
 from ottla.network_client.connections import Connections
 from ottla.network_client.metadata_log import MetadataLog
@@ -99,9 +99,7 @@ class Upkeep:
             self.log.wanted(self._metadata.last_error, now)
             return False
         wanted = self._metadata.begin(now)
-        request = metadata_request(
-            wanted.topics, on_complete=lambda completion: self._take(completion, partial=wanted.partial)
-        )
+        request = metadata_request(wanted.topics, on_complete=lambda completion: self._take(completion, wanted))
         self._asked = True
         self._transport.send(connection.broker.id, request, now)
         return True
@@ -129,13 +127,13 @@ class Upkeep:
         self._metadata.begin_again(now)
         self._transport.forget_gone()
 
-    def _take(self, completion: Completion, *, partial: bool) -> None:
+    def _take(self, completion: Completion, wanted: Wanted) -> None:
         self._asked = False
         if completion.error is not None:
             self._metadata.fail(completion.error, completion.now)
             return
         try:
-            brokers, topics = read_answer(completion.answer)
+            brokers, topics = read_answer(completion.answer, wanted.topics)
         except OttlaError as error:
             self._metadata.fail(error, completion.now)
             self.log.failed(error, completion.now)
@@ -143,7 +141,7 @@ class Upkeep:
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
                 self._begin_again("a broker asked for it", completion.now)
             return
-        self._metadata.update(brokers, topics, completion.now, partial=partial)
+        self._metadata.update(brokers, topics, completion.now, partial=wanted.partial)
         self.log.answered(topics, completion.now)
         self.log.cluster_is(brokers)
         self._transport.forget_gone()

@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from ottla import interrupts
-from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError
+from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError, printable
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.open_files import remedy
 from ottla.selectable import Address
@@ -131,7 +131,7 @@ class Selector:
             else:
                 self._begun.append(connection)
         except Exception as cause:  # a target that no socket takes raises about anything
-            self._to_close[node] = _lost(f"could not connect to {peer}: {cause}", cause)
+            self._to_close[node] = _lost(f"could not connect to {peer}: {printable(str(cause))}", cause)
 
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         """Hand a framed request to a connection, and write what the socket takes now.
@@ -239,9 +239,9 @@ class Selector:
         if isinstance(cause, OttlaError):
             return cause
         if isinstance(cause, OSError):
-            return _lost(f"the connection to {connection.peer} was lost: {cause}", cause)
+            return _lost(f"the connection to {connection.peer} was lost: {printable(str(cause))}", cause)
         logger.error("the transport failed on the connection to %s", connection.peer, exc_info=cause)
-        return _lost(f"the transport failed on the connection to {connection.peer}: {cause!r}", cause)
+        return _lost(f"the transport failed on the connection to {connection.peer}: {printable(repr(cause))}", cause)
 
     def _open(self, connection: _Connection) -> Channel:
         result = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -322,9 +322,9 @@ class Selector:
 
 def _peer(target: Target, host: str, port: int) -> str:
     """The broker, and where we look for it when that says more: another address, a proxy's port, a path."""
-    where = target.sockaddr
+    where, host = target.sockaddr, printable(host)  # the name may be the metadata's
     if not isinstance(where, tuple):
-        return f"{host}:{port} (at {where})"
+        return f"{host}:{port} (at {printable(str(where))})"
     if where[1] != port:
         return f"{host}:{port} (at {_pair(*where[:2])})"
     return f"{host}:{port}" + (f" ({where[0]})" if where[0] != host else "")

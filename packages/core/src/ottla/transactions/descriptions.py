@@ -73,7 +73,7 @@ def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
     def content(version: int) -> ListTransactionsRequest:
         request = ListTransactionsRequest(state_filters=[ONGOING])
         if version >= _FIRST_WITH_PATTERN and prefix:
-            request.transactional_id_pattern = quoted(prefix) + ".*"
+            request.transactional_id_pattern = literal_pattern(prefix) + ".*"
         return request
 
     def one() -> ListTransactionsResponse:
@@ -85,7 +85,7 @@ def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
     return [state.transactional_id for state in answer.transaction_states if state.transactional_id.startswith(prefix)]
 
 
-def quoted(text: str) -> str:
+def literal_pattern(text: str) -> str:
     """A pattern of RE2 that matches just this."""
     return "".join(letter if letter.isalnum() or letter == "_" else f"\\x{{{ord(letter):x}}}" for letter in text)
 

@@ -69,8 +69,13 @@ def survey(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_T
     TransactionError when the cluster refuses.
     """
     with asking(config, timeout=timeout) as asked:
-        ids = sorted({found for node in asked.brokers() for found in _listed(asked, node, prefix)})
-        found = [_looked_at(asked, transactional_id) for transactional_id in ids]
+        return surveyed(asked, prefix)
+
+
+def surveyed(asked: Asking, prefix: str) -> Sequence[TransactionalId]:
+    """The same over connections that are there."""
+    ids = sorted({found for node in asked.brokers() for found in _listed(asked, node, prefix)})
+    found = [_looked_at(asked, transactional_id) for transactional_id in ids]
     return sorted(filter(None, found), key=lambda each: not each.open)
 
 
