@@ -88,7 +88,7 @@ class Caught:
         """Keep what is raised."""
         try:
             yield
-        except OttlaError as error:
+        except (OttlaError, TimeoutError) as error:
             self.add(error)
 
     def add(self, error: BaseException | None) -> None:
