@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -17,6 +18,7 @@ import pytest
 import ottla
 from ottla import AbortableError, Delivery, OttlaError, RecordMetadata, io_threads
 from ottla.errors import ErrorCode
+from ottla_testkit.simulation import SimulatedNetwork
 from simulated_producer import Simulated, simulated
 
 pytestmark = pytest.mark.unmeasured  # it traces calls itself
@@ -254,3 +256,37 @@ def test_a_round_broken_off_at_any_call_at_all_costs_no_record(
     caplog.set_level(logging.CRITICAL)
     for at in places(scenario, **config)[offset::STEP]:
         run(scenario, Breaker(at), **config)
+
+
+class Refusing(SimulatedNetwork):
+    """Whose system fails as often as a test says, instead of waiting."""
+
+    failures: int = 0
+
+    def poll(self, timeout: float) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        super().poll(timeout)
+
+
+@pytest.mark.rule("producer.thread.whole")
+@pytest.mark.parametrize("failures", [1, 5])
+def test_a_wait_that_the_system_refuses_costs_its_rounds_and_no_record(
+    failures: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with simulated(1, network=Refusing) as world:
+        assert isinstance(world.network, Refusing)
+        World(world, Breaker(0))  # with rounds as the I/O thread runs them
+        first = world.producer.send("t", b"first")
+        world.network.failures = failures
+        world.settle()
+        second = world.producer.send("t", b"second")
+        world.settle()
+
+        assert [first.result().offset, second.result().offset] == [0, 1]
+        assert world.log() == [b"first", b"second"]
+        assert world.accumulator.pool.free == world.accumulator.pool.capacity
+    assert "Cannot allocate memory" in caplog.text
+    assert f"works again after {failures} failed rounds" in caplog.text

@@ -140,6 +140,48 @@ def test_what_is_no_partition_is_the_fault_of_the_partitioner_which_is_named(cho
         assert world.accumulator.incomplete == 0
 
 
+class OutOfMemory(Choosing):
+    """Has none for the first record."""
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        chosen = super().partition(topic, key, view)
+        if key == b"much":
+            raise MemoryError("no room")
+        return chosen
+
+    def partition_column(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]:
+        return [self.partition(topic, key, view) for key in keys]
+
+
+def test_a_partitioner_without_memory_is_not_told_as_broken_and_costs_one_record() -> None:
+    with simulated(1, 1, plugins={"partitioner": OutOfMemory(0, 0, 0)}) as world:
+        failed = world.producer.send("t", b"v", b"much")
+        world.producer.send("t", b"other", partition=1)
+        world.settle()
+        after = world.producer.send("t", b"v", b"little")
+        world.settle()
+
+        error = failed.exception()
+        assert error is not None
+        assert "there was no memory to queue them" in str(error)
+        assert isinstance(error.__cause__, MemoryError)
+        assert after.result().partition == 0
+        assert world.accumulator.incomplete == 0
+        assert world.accumulator.pool.free == world.accumulator.pool.capacity
+
+
+def test_want_of_memory_in_a_partitioner_is_raised_by_send_as_it_is() -> None:
+    class Small(Choosing):
+        def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+            raise MemoryError("no room")
+
+    with simulated(1, 1, plugins={"partitioner": Small()}) as world:
+        with pytest.raises(MemoryError, match="no room"):
+            world.producer.send("t", b"v", b"much")
+        assert world.accumulator.incomplete == 0
+        assert world.accumulator.pool.free == world.accumulator.pool.capacity
+
+
 @pytest.mark.parametrize("method", ["partition", "on_new_batch"])
 def test_what_a_partitioner_raises_is_its_fault_with_the_cause(method: str) -> None:
     with simulated(1, 1, plugins={"partitioner": Raising(method)}) as world:
