@@ -289,4 +289,4 @@ def test_a_wait_that_the_system_refuses_costs_its_rounds_and_no_record(
         assert world.log() == [b"first", b"second"]
         assert world.accumulator.pool.free == world.accumulator.pool.capacity
     assert "Cannot allocate memory" in caplog.text
-    assert f"works again after {failures} failed rounds" in caplog.text
+    assert "the I/O thread works again after" in caplog.text
