@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import attrs
@@ -125,6 +126,10 @@ class Surroundings:
         secure: SecureBroker = self.request.getfixturevalue("documented_secure")
         self.names["credential"] = Credential(fetch=secure.identity.token)
 
+    def vault(self) -> None:
+        """Where a program keeps the credentials of its producer."""
+        self.names["vault"] = SimpleNamespace(read=lambda _path: {"username": "alice", "password": PASSWORD})
+
     def wrong_login(self) -> None:
         """A file of settings with a password that the broker does not take."""
         secure: SecureBroker = self.request.getfixturevalue("documented_secure")
@@ -165,6 +170,7 @@ GIVEN: Final[Mapping[str, Callable[[Surroundings], None]]] = {
     "tmp_path": Surroundings.folder_of_the_test,
     "MyTransport": Surroundings.transport,
     "credential": Surroundings.credential,
+    "vault": Surroundings.vault,
     "a wrong login": Surroundings.wrong_login,
 }
 

@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, printable
 from ottla.interfaces import Mechanism
+from ottla.plugin_choice import choose
+from ottla.references import read_draft
+from ottla.registry import Registry
 from ottla_authenticator_sasl import credentials
 from ottla_authenticator_sasl.credentials import AskedCredentials, Login
 from sasl_plugins import mechanism, problem
@@ -117,6 +121,54 @@ def test_a_scram_proof_is_made_with_the_password_of_its_login() -> None:
         proofs.append(vars(exchange)["_mechanism"]._keys.client)
 
     assert proofs[0] != proofs[1]
+
+
+# References of config.providers
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    file = tmp_path / "kafka.properties"
+    file.write_text("user=alice\npassword=one\nbytes=\\u0000\n")
+    return file
+
+
+def by_reference(name: str, settings: dict[str, str]) -> Mechanism:
+    """The mechanism as a producer makes it."""
+    registry = Registry()
+    given = {"bootstrap.servers": "k:1", "security.protocol": "SASL_SSL", "sasl.mechanism": name, **settings}
+    _config, plugins = choose(read_draft({**given, "config.providers": "file"}, registry=registry), registry)
+    assert plugins.mechanism is not None
+    return plugins.mechanism
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sasl.username": "${file:FILE:user}", "sasl.password": "${file:FILE:password}"},
+        {"sasl.username": "alice", "sasl.password": "${file:FILE:password}"},
+        {"sasl.jaas.config": 'PlainLoginModule required username="alice" password="${file:FILE:password}";'},
+    ],
+)
+def test_a_referenced_password_is_read_again_at_each_login(properties: Path, settings: dict[str, str]) -> None:
+    made = by_reference("PLAIN", {key: value.replace("FILE", str(properties)) for key, value in settings.items()})
+    before = first(made)
+    properties.write_text("user=alice\npassword=two\n")
+
+    assert (before, first(made)) == (b"\0alice\0one", b"\0alice\0two")
+    assert made.blocking  # a file may be on another machine
+
+
+def test_a_referenced_password_that_cannot_be_read_now_fails_its_login_only(properties: Path) -> None:
+    made = by_reference("PLAIN", {"sasl.username": "alice", "sasl.password": f"${{file:{properties}:password}}"})
+    properties.rename(properties.with_suffix(".away"))
+    raised = refusal(made)
+    properties.with_suffix(".away").rename(properties)
+
+    assert type(raised) is ConnectionFailed
+    assert "sasl.password cannot be read again" in str(raised)
+    assert "No such file or directory" in str(raised)
+    assert first(made) == b"\0alice\0one"
 
 
 # What goes wrong

@@ -546,6 +546,7 @@ def test_the_table_of_kinds_is_complete() -> None:
     assert sorted(group.removeprefix("ottla.") for group in GROUPS.values()) == [
         "authenticators",
         "compressors",
+        "config_providers",
         "encoders",
         "interceptors",
         "partitioners",

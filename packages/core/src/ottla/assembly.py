@@ -12,7 +12,7 @@ import attrs
 
 from ottla.authentication import Authentication, Helper
 from ottla.backoff import Backoff
-from ottla.config import ConfigDraft, ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
+from ottla.config import ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.coordination import Coordination
 from ottla.engine import Engine
 from ottla.helm import Helm
@@ -27,6 +27,7 @@ from ottla.plugin_choice import Plugins, choose
 from ottla.produce import taken_by
 from ottla.protocol import PRODUCE
 from ottla.queueing import Queueing
+from ottla.references import read_draft
 from ottla.registry import Registry
 from ottla.rounds import Rounds
 from ottla.sealing import Sealer
@@ -51,14 +52,16 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry:
     Raises ConfigError with every problem, or PluginError when a plugin is all that is wrong.
     """
     settings, keywords = hide_settings(settings), hide_settings(keywords)
-    config, plugins = choose(ConfigDraft.read(settings, keywords), registry or Registry())
+    registry = registry or Registry()
+    config, plugins = choose(read_draft(settings, keywords, registry=registry), registry)
     return _wire(config, plugins, client_id=config.connection.client_id or f"ottla-producer-{next(_numbers)}")
 
 
 def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
     """Raise what `Producer` with the same arguments would raise: ConfigError or PluginError. Starts nothing."""
     config, options = hide_settings(config or {}), hide_settings(options)
-    choose(ConfigDraft.read(config, options), Registry())
+    registry = Registry()
+    choose(read_draft(config, options, registry=registry), registry)
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +79,8 @@ class Connections:
 def connect(settings: Mapping[str, Any]) -> Connections:
     """Connections by a producer's configuration; none is made yet. Raises ConfigError or PluginError."""
     settings = hide_settings(settings)
-    config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
+    registry = Registry()
+    config, plugins = choose(read_draft(settings, registry=registry), registry)
     clock = time.monotonic
     backoff = _backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)
     selector = _selector(config.connection, plugins.transport)

@@ -22,6 +22,7 @@ import pluggy
 from ottla.interfaces import (
     Compressor,
     ConfigKey,
+    ConfigProvider,
     Interceptor,
     Mechanism,
     MetricsReporter,
@@ -83,6 +84,14 @@ def ottla_serializer(config: PluginConfig, is_key: bool) -> Serializer | None:
 @hookspec(firstresult=True)
 def ottla_interceptor(config: PluginConfig) -> Interceptor | None:
     """See every record on its way in, and every outcome."""
+
+
+@hookspec(firstresult=True)
+def ottla_config_provider(config: PluginConfig) -> ConfigProvider | None:
+    """Give values for references in settings.
+
+    The keys of such a plugin are its parameters: what users write as `config.providers.NAME.param.PARAMETER`.
+    """
 
 
 @hookspec(firstresult=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import attrs
@@ -372,4 +372,20 @@ class Interceptor(Protocol):
 
         With an *error* the record was given up, and all that *metadata* knows is the topic and, if it had one, the
         partition. For a record that `send` refuses it is called by the thread that sends.
+        """
+
+
+@runtime_checkable
+class ConfigProvider(Protocol):
+    """Values for references in settings, such as `${vault:kafka/producer:password}` for a provider `vault`.
+
+    What `get` raises becomes a problem of the configuration, or of the login for which it was asked: an error of ours
+    keeps its words, of anything else only type and place are shown, for its words may hold a secret.
+    """
+
+    def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:
+        """The values of those of the *keys* that there are at *path*, which is empty in a reference without one.
+
+        Called by whoever makes the producer, and again for passwords: by helper threads, at each login. It may wait,
+        with a time-out of its own.
         """

@@ -63,6 +63,7 @@ _SUITES: Final[Mapping[KindName, _Suite]] = {
     "serializer": _Suite("SerializerConformance", "serializer"),
     "reporter": _Suite("MetricsReporterConformance", "reporter"),
     "interceptor": _Suite("InterceptorConformance", "interceptor"),
+    "config_provider": _Suite("ConfigProviderConformance", "provider"),
 }
 
 

@@ -22,6 +22,7 @@ from ottla.registry import KINDS, EntryInfo, KindName, Plugin, Registry, standin
 from ottla.registry.installed import misplaced
 
 _PROMISE_BROKEN: Final = 1
+_WITHOUT_TEMPLATE: Final = ("encoder", "config_provider")
 _TESTKIT: Final = "ottla_testkit"
 _PATIENCE: Final = 5.0
 
@@ -95,7 +96,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
 
 
 @plugins.command()
-@click.argument("kind", type=click.Choice([kind for kind in KINDS if kind != "encoder"]))
+@click.argument("kind", type=click.Choice([kind for kind in KINDS if kind not in _WITHOUT_TEMPLATE]))
 @click.argument("name")
 @click.option(
     "--directory",
@@ -106,7 +107,8 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
 def new(kind: KindName, name: str, directory: Path | None) -> None:
     """Write a package with a plugin that works and passes its suite: what is left is to make it yours.
 
-    There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python.
+    There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python. Nor is there one
+    for a config_provider; begin with ottla.config_providers.env.
     """
     template = _testkit("template", wanted="the template")
     for info in Registry().installed(kind):

@@ -1,63 +1,10 @@
-r"""Java's properties files, as `java.util.Properties` reads them, so that a file of Kafka's own tools works here.
-
-`key=value`, `key: value` or `key value`; `#` or `!` begins a comment; a backslash at the end of a line goes on in the
-next one, elsewhere it escapes (`\t`, `\n`, `\u00e9`). The bytes are ISO 8859-1, as in Java.
-"""
+"""Java's properties files as bytes, which are ISO 8859-1 as in `java.util.Properties`."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import Final
-
-_BLANK: Final = " \t\f"
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
-_COMMENT: Final = ("#", "!")
-_ENTRY: Final = re.compile(rf"(?P<key>(?:\\.|[^\\=:{_BLANK}])*)[{_BLANK}]*(?:[=:][{_BLANK}]*)?(?P<value>.*)", re.DOTALL)
-_ESCAPE: Final = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.)|$)", re.DOTALL)
-_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+from ottla.config import properties
 
 
 def read_properties(content: bytes) -> dict[str, str]:
     """The entries; of two with one key the last counts. Raises ValueError, which quotes no value."""
-    entries: dict[str, str] = {}
-    for number, line in _logical_lines(content.decode("iso-8859-1")):
-        entry = _ENTRY.fullmatch(line)
-        assert entry is not None, "the expression takes any line"
-        try:
-            entries[_unescaped(entry["key"])] = _unescaped(entry["value"])
-        except ValueError:
-            raise ValueError(rf"line {number} has a \u without four hexadecimal digits") from None
-    return entries
-
-
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined where a backslash says so, with the number of their first; without comments and empty ones."""
-    joined, first = "", 0
-    for number, line in enumerate(_LINE_END.split(text), start=1):
-        rest = line.lstrip(_BLANK)
-        if not first and (not rest or rest.startswith(_COMMENT)):
-            continue
-        first = first or number
-        joined += rest
-        backslashes = len(joined) - len(joined.rstrip("\\"))
-        if backslashes % 2:
-            joined = joined[:-1]
-            continue
-        yield first, joined
-        joined, first = "", 0
-    if first:
-        yield first, joined
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(_meant, text)
-
-
-def _meant(escape: re.Match[str]) -> str:
-    if escape["code"]:
-        return chr(int(escape["code"], 16))
-    character = escape["character"] or ""
-    if character == "u":
-        raise ValueError("not four hexadecimal digits")
-    return _CONTROLS.get(character, character)
+    return properties.read_properties(content.decode("iso-8859-1"))

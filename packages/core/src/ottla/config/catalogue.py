@@ -16,6 +16,7 @@ from ottla.config.sections import (
     ObservationConfig,
     PartitioningConfig,
     ProducerConfig,
+    ReferencesConfig,
     SerializationConfig,
     TransactionsConfig,
 )
@@ -30,6 +31,7 @@ SECTIONS: Final[Mapping[str, Any]] = {
     "partitioning": PartitioningConfig,
     "serialization": SerializationConfig,
     "observation": ObservationConfig,
+    "references": ReferencesConfig,
 }
 
 OPTIONS: Final[Mapping[str, Option]] = {

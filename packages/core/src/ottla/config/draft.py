@@ -15,6 +15,7 @@ import attrs
 from ottla.config.catalogue import build
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.reading import HARMLESS, Reading, read_core
+from ottla.config.reference import settled
 from ottla.config.rules import reconcile
 from ottla.config.sections import ProducerConfig
 from ottla.config.spelling import merge, unknown
@@ -42,12 +43,23 @@ class ConfigDraft:
     _claimed: dict[str, object] = attrs.Factory(dict)
 
     @classmethod
-    def read(cls, settings: Mapping[str, object], keywords: Mapping[str, object] | None = None) -> ConfigDraft:
-        """Read the core's keys. In *keywords* an underscore stands for a dot: `linger_ms` is `linger.ms`."""
+    def read(
+        cls,
+        settings: Mapping[str, object],
+        keywords: Mapping[str, object] | None = None,
+        *,
+        resolve: Callable[[dict[str, object], list[str]], None] | None = None,
+    ) -> ConfigDraft:
+        """Read the core's keys. In *keywords* an underscore stands for a dot: `linger_ms` is `linger.ms`.
+
+        *resolve* puts values in the place of references, in hidden settings, and adds what is wrong to the list.
+        """
         problems: list[str] = []
         settings, keywords = hide_settings(settings), hide_settings(keywords or {})
         merged = merge(settings, keywords, problems=problems)
-        reading = read_core({key: revealed(raw) if key in HARMLESS else raw for key, raw in merged.items()})
+        if resolve is not None:
+            resolve(merged, problems)
+        reading = read_core({key: settled(raw) if key in HARMLESS else raw for key, raw in merged.items()})
         reconcile(reading)
         reading.problems[:0] = problems
         rest = {key: raw for key, raw in reading.raw.items() if key not in reading.read}
@@ -93,7 +105,7 @@ class ConfigDraft:
         if self.problems:
             raise ConfigError(self.problems)
         self._tell([key for key in unclaimed if self._reading.given(key)])
-        used = {key: revealed(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
+        used = {key: settled(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
         return attrs.evolve(self.config, plugin_values=PluginValues(used, secrets=self._secrets))
 
     def _value(self, key: ConfigKey, plugin: str) -> Any:
@@ -101,7 +113,7 @@ class ConfigDraft:
         self._claimed[key.name] = hidden
         if key.secret:
             self._secrets.add(key.name)
-        raw = revealed(hidden)
+        raw = revealed(hidden) if key.rotates else settled(hidden)
         if raw is None:
             return key.default
         try:

@@ -21,6 +21,7 @@ from ottla.config.value_types import (
     boolean,
     choice,
     integer,
+    items,
     milliseconds,
     milliseconds_or_never,
     plugin_name,
@@ -398,6 +399,20 @@ class ObservationConfig:
 
 
 @attrs.frozen(kw_only=True)
+class ReferencesConfig:
+    """Where values come from that settings only refer to."""
+
+    providers: tuple[object, ...] = option(
+        "config.providers",
+        items(),
+        default=(),
+        meaning="Names of the providers whose references, such as ${file:/path:key}, are read in all settings. Each "
+        "has config.providers.NAME.class, a plugin (by default the name itself: file, directory or env), and "
+        "config.providers.NAME.param.PARAMETER.",
+    )
+
+
+@attrs.frozen(kw_only=True)
 class ProducerConfig:
     """Everything that a user may set. `plugin_values` are keys of plugins, as the user wrote them."""
 
@@ -409,4 +424,5 @@ class ProducerConfig:
     partitioning: PartitioningConfig = attrs.Factory(PartitioningConfig)
     serialization: SerializationConfig = attrs.Factory(SerializationConfig)
     observation: ObservationConfig = attrs.Factory(ObservationConfig)
+    references: ReferencesConfig = attrs.Factory(ReferencesConfig)
     plugin_values: PluginValues = attrs.Factory(lambda: PluginValues({}))

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config import ConfigDraft, ConnectionConfig
+from ottla.config import ConnectionConfig
 from ottla.doctor.findings import Finding, Step, Trouble, Verdict
 from ottla.errors import ConfigError, PluginError
 from ottla.interfaces import Mechanism, Transport
 from ottla.plugin_choice import choose
+from ottla.references import read_draft
 from ottla.registry import KindName, Registry
 
 _REMEDY: Final = "correct the configuration"
@@ -41,7 +42,7 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
     started = clock()
     try:
         registry = Registry()
-        config, plugins = choose(ConfigDraft.read(settings), registry)
+        config, plugins = choose(read_draft(settings, registry=registry), registry)
     except (ConfigError, PluginError) as error:
         for problem in error.problems if isinstance(error, ConfigError) else [str(error)]:
             trouble = Trouble.of(problem, remedy=_REMEDY)

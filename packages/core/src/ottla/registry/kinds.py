@@ -9,6 +9,7 @@ import attrs
 
 from ottla.interfaces import (
     Compressor,
+    ConfigProvider,
     Interceptor,
     Mechanism,
     MetricsReporter,
@@ -27,6 +28,7 @@ KindName: TypeAlias = Literal[
     "reporter",
     "serializer",
     "interceptor",
+    "config_provider",
 ]
 
 
@@ -101,6 +103,13 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             install={"bytes": "ottla", "string": "ottla", "json": "ottla"},
         ),
         Kind(name="interceptor", group="ottla.interceptors", hook="ottla_interceptor", protocol=Interceptor),
+        Kind(
+            name="config_provider",
+            group="ottla.config_providers",
+            hook="ottla_config_provider",
+            protocol=ConfigProvider,
+            install={"file": "ottla", "directory": "ottla", "env": "ottla"},
+        ),
     )
 }
 

@@ -73,7 +73,13 @@ class Registry:
 
     def declared_keys(self) -> frozenset[str]:
         """The keys of all installed plugins. Loads every one of them; broken ones are passed over."""
-        return frozenset(name for infos in self._infos.values() for info in infos for name in self._keys(info))
+        return frozenset(
+            name
+            for kind, infos in self._infos.items()
+            if kind != "config_provider"  # whose keys are parameters, below config.providers
+            for info in infos
+            for name in self._keys(info)
+        )
 
     def _keys(self, info: EntryInfo) -> Sequence[str]:
         try:

@@ -12,13 +12,13 @@ from typing import Any, Final
 import attrs
 
 from ottla.batch import UNDECIDED, ProducerBatch
-from ottla.config import ConfigDraft
 from ottla.errors import DeliveryFailed, TopicUnavailable, WrongCall
 from ottla.interfaces import Columns, TopicView
 from ottla.outcomes import Failed
 from ottla.plugin_choice import choose
 from ottla.queues import TopicQueues
 from ottla.recordbatch.section import SealedBatch, Section
+from ottla.references import read_draft
 from ottla.registry import Registry
 from ottla.routes import Route
 from ottla.sealing import Sealer
@@ -48,7 +48,8 @@ class TableSealer:
         if empty := [topic for topic, count in partitions.items() if count < 1]:
             raise ValueError(f"topics have a partition at least: {', '.join(empty)}")
         settings = hide_settings(settings)
-        config, plugins = choose(ConfigDraft.read(settings, {}), Registry())
+        registry = Registry()
+        config, plugins = choose(read_draft(settings, registry=registry), registry)
         if plugins.interceptors:
             raise WrongCall("rows of a table would go past the interceptors: leave interceptor.classes out")
         sizes = TableSizes.of(config.batching)

@@ -2,6 +2,7 @@
 
 from ottla_testkit.conformance.authenticator import AuthenticatorConformance
 from ottla_testkit.conformance.compressor import CompressorConformance
+from ottla_testkit.conformance.config_provider import ConfigProviderConformance
 from ottla_testkit.conformance.encoder import RecordEncoderConformance
 from ottla_testkit.conformance.far_end import FarEnd, PlainFarEnd
 from ottla_testkit.conformance.interceptor import InterceptorConformance
@@ -14,6 +15,7 @@ from ottla_testkit.conformance.transport import TransportConformance
 __all__ = [
     "AuthenticatorConformance",
     "CompressorConformance",
+    "ConfigProviderConformance",
     "FarEnd",
     "FiguresOfTheTest",
     "InterceptorConformance",

@@ -17,6 +17,7 @@ from ottla.metadata import Metadata
 from ottla.numbering import Numbering
 from ottla.plugin_choice import choose
 from ottla.queueing import Queueing
+from ottla.references import read_draft
 from ottla.registry import Registry
 from ottla.registry.installed import announced
 from ottla.sealing import Sealer
@@ -42,7 +43,8 @@ class Workings:
 
 def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     """The parts for a producer's configuration, whose keys are checked as ever, but for those of its security."""
-    config, plugins = choose(_draft(settings, keywords), _registry())
+    registry = _registry()
+    config, plugins = choose(_draft(settings, keywords, registry), registry)
     config = _at_once(config)
     clock = time.monotonic
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
@@ -90,11 +92,11 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     return Workings(engine=engine, outbox=outbox, rounds=rounds, coordinator=coordinator)
 
 
-def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> ConfigDraft:
+def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any], registry: Registry) -> ConfigDraft:
     given, options = _without_security(settings), _without_security(keywords)
     if "bootstrap.servers" not in given and not {"bootstrap_servers", "bootstrap.servers"} & options.keys():
         given["bootstrap.servers"] = "mock:9092"
-    return ConfigDraft.read(given, options)
+    return read_draft(given, options, registry=registry)
 
 
 def _at_once(config: ProducerConfig) -> ProducerConfig:

@@ -22,7 +22,10 @@ _SUFFIX: Final = ".in"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 _LONGEST: Final = 24
 _LONGEST_MECHANISM: Final = 20
-_INSTEAD: Final[Mapping[str, str]] = {"encoder": " (begin with ottla.recordbatch.objects, which is one in Python)"}
+_INSTEAD: Final[Mapping[str, str]] = {
+    "encoder": " (begin with ottla.recordbatch.objects, which is one in Python)",
+    "config_provider": " (begin with ottla.config_providers.env, which is a small one)",
+}
 _WORD: Final = re.compile(r"@[A-Z]+@")
 
 

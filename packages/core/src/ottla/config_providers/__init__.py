@@ -1,0 +1,1 @@
+"""Providers of configuration values that Ottla brings: `file`, `directory` and `env`, as Java has them."""

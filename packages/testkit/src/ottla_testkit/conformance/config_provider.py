@@ -1,0 +1,88 @@
+"""The whole expectation of a `ConfigProvider`.
+
+```python
+class TestMine(ConfigProviderConformance):
+    path = "kafka/producer"
+    keys = ("password",)
+
+    @pytest.fixture
+    def provider(self):
+        return MyProvider()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from ottla.errors import OttlaError
+from ottla.interfaces import ConfigProvider
+from ottla_testkit.conformance.crew import together, within
+from ottla_testkit.conformance.witness import check, fail
+
+_NOWHERE: Final = "ottla-conformance-no-such-key"
+_ODD: Final = ("", "..", "../..", "a/b", "\0", "\ud800", "é" * 300, "%00", "$", "{}")
+_THREADS: Final = 8
+
+
+class ConfigProviderConformance:
+    """Subclass it as `Test...`, and give the fixture `provider`; `path` and `keys` are some that it has values for."""
+
+    settings: ClassVar[Mapping[str, Any]] = {}
+    path: ClassVar[str] = ""
+    keys: ClassVar[Collection[str]] = ()
+    patience: ClassVar[float] = 10.0
+    """Seconds after which a call counts as one that does not end."""
+
+    @pytest.fixture
+    def provider(self) -> ConfigProvider:
+        """What is tested."""
+        raise NotImplementedError("give the fixture `provider`")
+
+    def test_it_gives_strings_for_the_keys_that_there_are(self, provider: ConfigProvider) -> None:
+        if not self.keys:
+            pytest.skip("`keys` is empty: nothing is known to be there")
+        given = self._get(provider, self.path, self.keys)
+
+        for key in self.keys:
+            check(isinstance(given.get(key), str), f"{key} at {self.path!r} has no string for a value")
+
+    def test_a_key_that_is_not_there_has_no_value(self, provider: ConfigProvider) -> None:
+        """An empty value would be sent as a password."""
+        given = self._get(provider, self.path, (*self.keys, _NOWHERE))
+
+        check(_NOWHERE not in given, "a key that does not exist has a value")
+
+    def test_only_what_was_asked_for_is_given(self, provider: ConfigProvider) -> None:
+        given = self._get(provider, self.path, self.keys)
+
+        check(set(given) <= set(self.keys), "it gives values of keys that were not asked for")
+
+    @pytest.mark.parametrize("odd", _ODD, ids=ascii)
+    def test_an_odd_name_is_no_fault(self, provider: ConfigProvider, odd: str) -> None:
+        for path, keys in ((self.path, (odd,)), (odd, ("key",)), (f"{self.path}/{odd}", ("key",))):
+            try:
+                self._get(provider, path, keys)
+            except OttlaError:
+                continue
+            except Exception as error:
+                fail(f"get({path!r}, {keys!r}) raised {type(error).__name__}; raise a ConfigError that says why")
+
+    def test_many_threads_may_ask_at_once(self, provider: ConfigProvider) -> None:
+        first = self._get(provider, self.path, self.keys)
+
+        def ask() -> None:
+            given = provider.get(self.path, frozenset(self.keys))
+            check(dict(given) == dict(first), "threads that ask at once get different values")
+
+        together(self.patience, [ask] * _THREADS, call="get")
+
+    def _get(self, provider: ConfigProvider, path: str, keys: Collection[str]) -> Mapping[str, str]:
+        given = within(
+            self.patience, "get", lambda: provider.get(path, frozenset(keys)), remedy="it needs a time-out of its own"
+        )
+        check(isinstance(given, Mapping), f"get returned a {type(given).__name__}, not a mapping")
+        return given
