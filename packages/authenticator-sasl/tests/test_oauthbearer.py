@@ -312,7 +312,7 @@ def test_extensions_may_be_written_in_java_s_string(oauth: Make) -> None:
             "unsecured tokens are not made here; fetch the token in a function of yours",
         ),
         (
-            {PROVIDER: lambda: "a", "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.JwtBearerJwtRetriever"},
+            {PROVIDER: lambda: "a", "sasl.oauthbearer.jwt.retriever.class": "com.example.OwnRetriever"},
             f"Java's classes cannot be loaded here; fetch the token in a function of yours, and give it as {PROVIDER}",
         ),
         (
@@ -347,4 +347,8 @@ def test_secret_and_java_s_string_are_secrets() -> None:
         list(CLIENT)[1],
         "sasl.jaas.config",
         "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "https.key.password",
+        "https.key.pem",
     }

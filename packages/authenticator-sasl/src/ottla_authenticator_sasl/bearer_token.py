@@ -49,7 +49,7 @@ def token_of(given: Any, *, names: ClaimNames, source: str) -> Token:
     What it does not say is taken from the claims, if it is a JWT. AuthenticationFailed never quotes it.
     """
     token = _token(given, source)
-    if not isinstance(token.value, str) or len(token.value) > MAX_TOKEN or not _TOKEN.fullmatch(token.value):
+    if not is_sendable(token.value):
         raise AuthenticationFailed(
             f"{source} gave what cannot be sent as a token: it must be a string of letters, digits and -._~+/ "
             f"(and = at its end), of at most {MAX_TOKEN} characters"
@@ -63,6 +63,11 @@ def token_of(given: Any, *, names: ClaimNames, source: str) -> Token:
         principal=token.principal or said.subject,
         scope=token.scope or said.scope,
     )
+
+
+def is_sendable(value: Any) -> bool:
+    """Whether a value has the form of a bearer token (RFC 6750 section 2.1), as every JWT has."""
+    return isinstance(value, str) and len(value) <= MAX_TOKEN and _TOKEN.fullmatch(value) is not None
 
 
 def check_extensions(extensions: Any, *, source: str) -> None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import threading
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
 import attrs
 
 from ottla.allow_lists import NotAllowed, check_file, check_url
 from ottla.errors import AuthenticationFailed, ConfigError
-from ottla.interfaces import PluginConfig
+from ottla.interfaces import PluginConfig, Secret
+from ottla_authenticator_sasl.assertion_grants import ClientAssertion, JwtBearer
+from ottla_authenticator_sasl.assertion_keys import FILE, ISSUER, KEY_FILE
+from ottla_authenticator_sasl.assertions import assertion
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, check_extensions
+from ottla_authenticator_sasl.https_trust import HttpsTrust, https_trust
 from ottla_authenticator_sasl.login import JAAS, module_options
 from ottla_authenticator_sasl.refresh import RefreshWindow
-from ottla_authenticator_sasl.token_endpoint import ClientCredentials, TokenEndpoint
+from ottla_authenticator_sasl.token_endpoint import ClientCredentials, Grant, TokenEndpoint
 from ottla_authenticator_sasl.token_keeper import LIMIT, Retry, TokenKeeper
 from ottla_authenticator_sasl.token_keys import (
     ANY_RETRIEVER,
+    BEARER_RETRIEVER,
     CLIENT_ID,
     CLIENT_SECRET,
     ENDPOINT_RETRIEVER,
@@ -74,7 +79,7 @@ def token_choice(config: PluginConfig) -> TokenChoice:
 
 
 def _by_function(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
-    _refuse_retriever(config, wanted=ANY_RETRIEVER, source=PROVIDER)
+    _refuse_retriever(config, wanted=(), source=PROVIDER)
     fetch = provided(config[PROVIDER], names=_names(config))
     return TokenChoice(
         tokens=_kept(fetch, source=PROVIDER, config=config, closing=threading.Event(), limit=LIMIT),
@@ -85,7 +90,7 @@ def _by_function(config: PluginConfig, options: Mapping[str, str]) -> TokenChoic
 
 
 def _by_file(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
-    _refuse_retriever(config, wanted=FILE_RETRIEVER, source="a file")
+    _refuse_retriever(config, wanted=(FILE_RETRIEVER,), source="a file")
     path = _path(config[URL])
     try:
         check_file(path)
@@ -100,14 +105,14 @@ def _by_file(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
 
 
 def _by_server(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
-    _refuse_retriever(config, wanted=ENDPOINT_RETRIEVER, source="an identity server")
-    credentials = _credentials(config, options)
+    named = _refuse_retriever(config, wanted=(ENDPOINT_RETRIEVER, BEARER_RETRIEVER), source="an identity server")
+    grant = _bearer(config, options) if named == BEARER_RETRIEVER else _credentials(config, options)
     closing = threading.Event()
-    endpoint = _endpoint(config, credentials, closing=closing)
+    endpoint = _endpoint(config, grant, trust=https_trust(config, options), closing=closing)
     return TokenChoice(
         tokens=_kept(endpoint.fetch, source=endpoint.source, config=config, closing=closing, limit=endpoint.limit),
         extensions=_extensions(config, options),
-        identity=credentials.client_id,
+        identity=_either(config, CLIENT_ID, options, "clientId") or config[ISSUER],
         remedy=f"check what {endpoint.source} issues: audience, issuer and scope must be what the broker expects",
     )
 
@@ -118,7 +123,7 @@ def _names(config: PluginConfig) -> ClaimNames:
     )
 
 
-def _endpoint(config: PluginConfig, credentials: ClientCredentials, *, closing: threading.Event) -> TokenEndpoint:
+def _endpoint(config: PluginConfig, grant: Grant, *, trust: HttpsTrust, closing: threading.Event) -> TokenEndpoint:
     try:
         check_url(config[URL])
         address = Address.read(config[URL])
@@ -126,12 +131,13 @@ def _endpoint(config: PluginConfig, credentials: ClientCredentials, *, closing: 
         raise ConfigError([f"{URL}: {error}"]) from None
     return TokenEndpoint(
         address,
-        credentials,
+        grant,
         names=_names(config),
         connect_timeout=config["sasl.login.connect.timeout.ms"],
         read_timeout=config["sasl.login.read.timeout.ms"],
         retry=_retry(config),
         closing=closing,
+        context=trust.context,
     )
 
 
@@ -151,22 +157,47 @@ def _retry(config: PluginConfig) -> Retry:
     return Retry(first=config["sasl.login.retry.backoff.ms"], longest=config["sasl.login.retry.backoff.max.ms"])
 
 
-def _credentials(config: PluginConfig, options: Mapping[str, str]) -> ClientCredentials:
+def _bearer(config: PluginConfig, options: Mapping[str, str]) -> JwtBearer:
+    made = assertion(config)
+    if made is None:
+        raise ConfigError([f"{BEARER_RETRIEVER} needs an assertion; set {FILE}, or {KEY_FILE} to have them made"])
+    _no_secret(config, options)
+    return JwtBearer(assertion=made, scope=_either(config, SCOPE, options, "scope"))
+
+
+def _credentials(config: PluginConfig, options: Mapping[str, str]) -> Grant:
     client_id = _either(config, CLIENT_ID, options, "clientId")
-    secret = _either(config, CLIENT_SECRET, options, "clientSecret")
-    if not client_id or not secret:
+    scope = _either(config, SCOPE, options, "scope")
+    made = assertion(config)
+    if made is not None:
+        _no_secret(config, options)
+        return ClientAssertion(assertion=made, client_id=client_id, scope=scope)
+    secret = _secret(config, options)
+    if not client_id or secret is None or not secret.reveal():
         raise ConfigError(
             [
                 f"sasl.mechanism={NAME} with an identity server needs {CLIENT_ID} and {CLIENT_SECRET} "
-                f"(or clientId and clientSecret in {JAAS}), neither of them empty"
+                f"(or clientId and clientSecret in {JAAS}), neither of them empty; or an assertion, by {KEY_FILE}"
             ]
         )
-    return ClientCredentials(
-        client_id=client_id,
-        secret=secret,
-        scope=_either(config, SCOPE, options, "scope"),
-        urlencoded=config["sasl.oauthbearer.header.urlencode"],
-    )
+    urlencoded = config["sasl.oauthbearer.header.urlencode"]
+    return ClientCredentials(client_id=client_id, secret=secret, scope=scope, urlencoded=urlencoded)
+
+
+def _no_secret(config: PluginConfig, options: Mapping[str, str]) -> None:
+    if _secret(config, options) is not None:
+        raise ConfigError(
+            [f"{CLIENT_SECRET} and an assertion (sasl.oauthbearer.assertion.*) are both given; leave one out"]
+        )
+
+
+def _secret(config: PluginConfig, options: Mapping[str, str]) -> Secret[str] | None:
+    plain: Secret[str] | None = config[CLIENT_SECRET]
+    if "clientSecret" not in options:
+        return plain
+    if plain is not None:
+        raise ConfigError([f"{CLIENT_SECRET} and clientSecret in {JAAS} are both given; leave one out"])
+    return Secret(options["clientSecret"])
 
 
 def _either(config: PluginConfig, key: str, options: Mapping[str, str], option: str) -> str | None:
@@ -189,10 +220,12 @@ def _extensions(config: PluginConfig, options: Mapping[str, str]) -> Mapping[str
     return dict(plain or of_java)
 
 
-def _refuse_retriever(config: PluginConfig, *, wanted: str, source: str) -> None:
-    named = (config[RETRIEVER] or ANY_RETRIEVER).rpartition(".")[2]
-    if named not in (ANY_RETRIEVER, wanted):
+def _refuse_retriever(config: PluginConfig, *, wanted: Collection[str], source: str) -> str:
+    """The retriever's name, which is one of the *wanted*, or Java's usual one."""
+    named: str = (config[RETRIEVER] or ANY_RETRIEVER).rpartition(".")[2]
+    if named not in (ANY_RETRIEVER, *wanted):
         raise ConfigError([f"{RETRIEVER} names the {named}, and the token comes from {source}; leave it out"])
+    return named
 
 
 def _path(url: str) -> str:

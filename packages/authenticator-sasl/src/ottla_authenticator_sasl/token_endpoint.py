@@ -1,4 +1,4 @@
-"""Tokens from an identity server: OAuth's client credentials grant (RFC 6749 section 4.4) over HTTP.
+"""Tokens from an identity server: a grant of OAuth (RFC 6749) over HTTP.
 
 One request per fetch and attempt, without redirects; all attempts of a fetch share one deadline. Of an answer that is
 no token an error has the status and the code of RFC 6749 section 5.2, and nothing else: a URL that an option names may
@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed, printable
+from ottla.interfaces import Secret
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, token_of
 from ottla_authenticator_sasl.deadline_http import (
     MAX_ANSWER,
@@ -47,23 +48,24 @@ _ERROR_CODE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
 _WORTH_RETRYING: Final = frozenset({408, 425, 429})
 
 
+def _hidden(secret: str | Secret[str]) -> Secret[str]:
+    return secret if isinstance(secret, Secret) else Secret(secret)
+
+
 @attrs.frozen(kw_only=True)
 class ClientCredentials:
     """Who asks. `urlencoded`: names are encoded once more before base64, as RFC 6749 says and most servers do not."""
 
     client_id: str
-    secret: str = attrs.field(repr=False)
+    secret: Secret[str] = attrs.field(converter=_hidden)
     scope: str | None = None
     urlencoded: bool = False
 
     def headers(self) -> Mapping[str, str]:
         """What goes above the body."""
-        client_id, secret = self.client_id, self.secret
-        if self.urlencoded:
-            client_id, secret = urllib.parse.quote_plus(client_id), urllib.parse.quote_plus(secret)
         return {
             "Accept": "application/json",
-            "Authorization": "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode(),
+            "Authorization": "Basic " + base64.b64encode(self._pair().encode()).decode(),
             "Content-Type": "application/x-www-form-urlencoded",
         }
 
@@ -74,8 +76,12 @@ class ClientCredentials:
 
     def secrets(self) -> Collection[str]:
         """The secret, as it is and as it is sent."""
-        encoded = self.headers()["Authorization"].partition(" ")[2]
-        return (self.secret, urllib.parse.quote_plus(self.secret), encoded)
+        return (self.secret.reveal(), self.headers()["Authorization"].partition(" ")[2])
+
+    def _pair(self) -> str:
+        if self.urlencoded:
+            return f"{urllib.parse.quote_plus(self.client_id)}:{urllib.parse.quote_plus(self.secret.reveal())}"
+        return f"{self.client_id}:{self.secret.reveal()}"
 
 
 class Grant(Protocol):

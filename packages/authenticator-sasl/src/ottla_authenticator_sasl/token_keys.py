@@ -1,13 +1,15 @@
-"""The keys of OAUTHBEARER: Java's, and three of ours for what Java's classes do there."""
+"""The keys of OAUTHBEARER: Java's, and some of ours for what Java's classes do there."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ottla.interfaces import ConfigKey
-from ottla_authenticator_sasl.login import JAAS_KEY, JAVA_CLASS_KEYS, a_string, refuse_java_class
+from ottla_authenticator_sasl.assertion_keys import ASSERTION_KEYS
+from ottla_authenticator_sasl.https_trust import HTTPS_KEYS
+from ottla_authenticator_sasl.key_values import boolean, milliseconds, number
+from ottla_authenticator_sasl.login import JAAS_KEY, JAVA_CLASS_KEYS, a_secret, a_string, refuse_java_class
 from ottla_authenticator_sasl.token_sources import PROVIDER
 
 NAME: Final = "OAUTHBEARER"
@@ -22,6 +24,7 @@ RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
 ANY_RETRIEVER: Final = "DefaultJwtRetriever"
 FILE_RETRIEVER: Final = "FileJwtRetriever"
 ENDPOINT_RETRIEVER: Final = "ClientCredentialsJwtRetriever"
+BEARER_RETRIEVER: Final = "JwtBearerJwtRetriever"
 OWN_FUNCTION: Final = f"fetch the token in a function of yours, and give it as {PROVIDER}"
 
 
@@ -30,23 +33,6 @@ def _callable(raw: Any) -> Callable[[], Any]:
         raise ValueError("it must be a function without arguments")
     function: Callable[[], Any] = raw
     return function
-
-
-def _number(*, least: float, most: float, unit: float = 1.0) -> Callable[[Any], float]:
-    def parse(raw: Any) -> float:
-        number = math.nan if isinstance(raw, bool) else float(raw)
-        if not least <= number <= most:
-            raise ValueError(f"it must be a number from {least:g} to {most:g}")
-        return number * unit
-
-    return parse
-
-
-def _boolean(raw: Any) -> bool:
-    word = str(raw).strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError("it must be true or false")
-    return word == "true"
 
 
 def _extensions(raw: Any) -> Mapping[str, str]:
@@ -58,8 +44,6 @@ def _extensions(raw: Any) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-_MILLISECONDS: Final = _number(least=1, most=2**31 - 1, unit=0.001)
-
 OAUTH_KEYS: Final = (
     ConfigKey(
         name=PROVIDER,
@@ -69,7 +53,7 @@ OAUTH_KEYS: Final = (
     ),
     ConfigKey(name=URL, type=a_string, default=None, meaning="the identity server, or file:///path of a token"),
     ConfigKey(name=CLIENT_ID, type=a_string, default=None, meaning="who asks the identity server, as a string"),
-    ConfigKey(name=CLIENT_SECRET, type=a_string, default=None, meaning="the client's secret, as a string", secret=True),
+    ConfigKey(name=CLIENT_SECRET, type=a_secret, default=None, meaning="the client's secret, as a string", secret=True),
     ConfigKey(name=SCOPE, type=a_string, default=None, meaning="what the token is to be good for"),
     ConfigKey(
         name=EXTENSIONS,
@@ -80,7 +64,7 @@ OAUTH_KEYS: Final = (
     ),
     ConfigKey(
         name="sasl.oauthbearer.header.urlencode",
-        type=_boolean,
+        type=boolean,
         default=False,
         meaning="whether id and secret are URL-encoded before base64",
     ),
@@ -88,57 +72,59 @@ OAUTH_KEYS: Final = (
     ConfigKey(name="sasl.oauthbearer.scope.claim.name", type=a_string, default="scope", meaning="the scope's claim"),
     ConfigKey(
         name="sasl.login.connect.timeout.ms",
-        type=_MILLISECONDS,
+        type=milliseconds,
         default=5.0,
         meaning="milliseconds to connect to the identity server",
     ),
     ConfigKey(
         name="sasl.login.read.timeout.ms",
-        type=_MILLISECONDS,
+        type=milliseconds,
         default=5.0,
         meaning="milliseconds to wait for the identity server's answer",
     ),
     ConfigKey(
         name="sasl.login.retry.backoff.ms",
-        type=_MILLISECONDS,
+        type=milliseconds,
         default=0.1,
         meaning="the first wait before the identity server is asked again; waits double",
     ),
     ConfigKey(
         name="sasl.login.retry.backoff.max.ms",
-        type=_MILLISECONDS,
+        type=milliseconds,
         default=10.0,
         meaning="the longest of these waits; in a login they end after 5 s",
     ),
     ConfigKey(
         name="sasl.login.refresh.window.factor",
-        type=_number(least=0.5, most=1.0),
+        type=number(least=0.5, most=1.0),
         default=0.8,
         meaning="after which part of its lifetime a token is renewed",
     ),
     ConfigKey(
         name="sasl.login.refresh.window.jitter",
-        type=_number(least=0.0, most=0.25),
+        type=number(least=0.0, most=0.25),
         default=0.05,
         meaning="a random part of the lifetime that is added",
     ),
     ConfigKey(
         name="sasl.login.refresh.min.period.seconds",
-        type=_number(least=0, most=900),
+        type=number(least=0, most=900),
         default=60.0,
         meaning="the least time between two renewals",
     ),
     ConfigKey(
         name="sasl.login.refresh.buffer.seconds",
-        type=_number(least=0, most=3600),
+        type=number(least=0, most=3600),
         default=300.0,
         meaning="how long before its expiry a token is renewed at the latest",
     ),
     ConfigKey(
         name=RETRIEVER,
-        type=refuse_java_class(OWN_FUNCTION, harmless=(ANY_RETRIEVER, ENDPOINT_RETRIEVER, FILE_RETRIEVER)),
+        type=refuse_java_class(
+            OWN_FUNCTION, harmless=(ANY_RETRIEVER, ENDPOINT_RETRIEVER, BEARER_RETRIEVER, FILE_RETRIEVER)
+        ),
         default=None,
-        meaning="Java's own retrievers are known by name",
+        meaning="Java's own retrievers are known by name; JwtBearerJwtRetriever exchanges an assertion for a token",
     ),
     ConfigKey(
         name="sasl.login.callback.handler.class",
@@ -146,6 +132,8 @@ OAUTH_KEYS: Final = (
         default=None,
         meaning="Java's own handler is known by name",
     ),
+    *ASSERTION_KEYS,
+    *HTTPS_KEYS,
     JAAS_KEY,
     *JAVA_CLASS_KEYS,
 )

@@ -1,0 +1,190 @@
+"""Signed assertions (RFC 7523): a JWT that says who we are, in place of a secret.
+
+Either a file that somebody else keeps current, or made here for each request and signed by a private key. The keys are
+Java's (KIP-1139, KIP-1258), and one of librdkafka's for a private key as text. Files must be allowed: an assertion goes
+to the server that an option names, and a key signs for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import attrs
+
+from ottla.allow_lists import NotAllowed, check_file, read_file
+from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing, quoted
+from ottla.interfaces import PluginConfig, Secret
+from ottla_authenticator_sasl.assertion_keys import (
+    ALGORITHM,
+    AUDIENCE,
+    EXPIRY,
+    FILE,
+    FILES,
+    ISSUER,
+    JTI,
+    KEY_FILE,
+    KEY_PEM,
+    NOT_BEFORE,
+    PASSPHRASE,
+    SUBJECT,
+    TEMPLATE,
+)
+from ottla_authenticator_sasl.bearer_token import is_sendable
+
+MAX_FILE: Final = 256 * 1024
+
+
+class Assertion(Protocol):
+    """Where an assertion comes from, for each request anew."""
+
+    def __call__(self) -> str:
+        """The assertion. Raises AuthenticationFailed."""
+
+
+@attrs.frozen
+class AssertionFile:
+    """An assertion that another program keeps current in a file."""
+
+    path: str
+
+    def __call__(self) -> str:
+        """What is in the file, blanks around it apart."""
+        assertion = _content(FILE, self.path).decode("ascii", "replace").strip()
+        if not is_sendable(assertion):
+            raise AuthenticationFailed(f"the file of {FILE} holds no JWT")
+        return assertion
+
+
+@attrs.frozen(kw_only=True)
+class SignedAssertion:
+    """An assertion made here. *claims* go before those of the template, and the times before both."""
+
+    algorithm: str
+    private_key: Callable[[], Secret[bytes]] = attrs.field(repr=False)
+    passphrase: Secret[str] | None = None
+    claims: Mapping[str, str]
+    template: str | None = None
+    expires_after: float
+    valid_before: float
+    with_id: bool
+    clock: Callable[[], float] = time.time
+
+    def __call__(self) -> str:
+        """A new one, whose time begins now."""
+        template = {} if self.template is None else _template(self.template)
+        header = {name: value for name, value in template.get("header", {}).items() if name not in ("alg", "typ")}
+        now = int(self.clock())
+        times = {"iat": now, "exp": now + int(self.expires_after), "nbf": now - int(self.valid_before)}
+        number = {"jti": str(uuid.uuid4())} if self.with_id else {}
+        payload = {**template.get("payload", {}), **self.claims, **times, **number}
+        try:
+            signed: str = _library().encode(payload, self._key(), algorithm=self.algorithm, headers=header)
+        except AuthenticationFailed:
+            raise
+        except Exception as error:  # PyJWT's own, and TypeError for claims and keys; its words may hold either
+            raise AuthenticationFailed(
+                f"the assertion cannot be signed by {self.algorithm}: {type(error).__name__}; is the key of "
+                f"{KEY_FILE} for it ({ALGORITHM}), and are iss, sub and aud strings?"
+            ) from None
+        return signed
+
+    def _key(self) -> Any:
+        serialization = importlib.import_module("cryptography.hazmat.primitives.serialization")
+        content = self.private_key()
+        try:
+            return serialization.load_pem_private_key(content.reveal(), self._passphrase())
+        except (TypeError, ValueError) as error:
+            raise AuthenticationFailed(
+                f"the private key of {KEY_FILE} (or {KEY_PEM}) cannot be opened ({type(error).__name__}): it must be "
+                f"PEM, with {PASSPHRASE} exactly if it is encrypted"
+            ) from None
+
+    def _passphrase(self) -> bytes | None:
+        return None if self.passphrase is None else self.passphrase.reveal().encode()
+
+
+def assertion(config: PluginConfig) -> Assertion | None:
+    """What the keys say; None: nothing of an assertion. ConfigError, and PluginMissing without PyJWT."""
+    for key in FILES:
+        if config[key] is not None:
+            try:
+                check_file(config[key])
+            except NotAllowed as error:
+                raise ConfigError([f"{key}: {error}"]) from None
+    if config[FILE] is not None:
+        made_here = [key for key in (KEY_FILE, KEY_PEM, TEMPLATE, ISSUER, SUBJECT, AUDIENCE) if config[key] is not None]
+        if made_here:
+            raise ConfigError(
+                [f"{FILE} holds a finished assertion, and {', '.join(made_here)} make one; leave one out"]
+            )
+        return AssertionFile(config[FILE])
+    if config[KEY_FILE] is None and config[KEY_PEM] is None:
+        made_here = [key for key in (TEMPLATE, ISSUER, SUBJECT, AUDIENCE) if config[key] is not None]
+        if made_here:
+            raise ConfigError([f"{', '.join(made_here)} need a private key; set {KEY_FILE} or {KEY_PEM}"])
+        return None
+    return _signed(config)
+
+
+def _signed(config: PluginConfig) -> SignedAssertion:
+    path, text = config[KEY_FILE], config[KEY_PEM]
+    if path is not None and text is not None:
+        raise ConfigError([f"{KEY_FILE} and {KEY_PEM} are both given; leave one out"])
+    claims = {"iss": config[ISSUER], "sub": config[SUBJECT], "aud": config[AUDIENCE]}
+    _library()
+    made = SignedAssertion(
+        algorithm=config[ALGORITHM],
+        private_key=(lambda: _encoded(text)) if text is not None else (lambda: Secret(_content(KEY_FILE, path))),
+        passphrase=config[PASSPHRASE],
+        claims={name: value for name, value in claims.items() if value is not None},
+        template=config[TEMPLATE],
+        expires_after=config[EXPIRY],
+        valid_before=config[NOT_BEFORE],
+        with_id=config[JTI],
+    )
+    try:
+        made()
+    except AuthenticationFailed as error:
+        raise ConfigError([str(error)]) from None
+    return made
+
+
+def _encoded(text: Secret[str]) -> Secret[bytes]:
+    return Secret(text.reveal().encode())
+
+
+def _library() -> Any:
+    try:
+        importlib.import_module("cryptography")
+        return importlib.import_module("jwt")
+    except ImportError as error:
+        raise PluginMissing(
+            f"{KEY_FILE} signs assertions by PyJWT; try: pip install 'ottla-authenticator-sasl[jwt]' ({error})"
+        ) from None
+
+
+def _template(path: str) -> dict[str, dict[str, Any]]:
+    """The template's two parts: {"header": {...}, "payload": {...}}."""
+    try:
+        found = json.loads(_content(TEMPLATE, path))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(found.get(part, {}), dict) for part in ("header", "payload")):
+        raise AuthenticationFailed(
+            f'the file of {TEMPLATE} must be JSON of the form {{"header": {{}}, "payload": {{}}}}'
+        )
+    return found
+
+
+def _content(key: str, path: str) -> bytes:
+    try:
+        return read_file(path, most=MAX_FILE)
+    except OSError as error:
+        raise AuthenticationFailed(f"the file {quoted(path)} of {key} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # not allowed, or too large
+        raise AuthenticationFailed(f"the file of {key} is not read: {error}") from error

@@ -1,0 +1,166 @@
+"""TLS towards the identity server: which authorities vouch for it, and our certificate if it asks for one.
+
+The server is no broker and mostly has another authority, so the keys of brokers (`ssl.*`) do not count. Authorities
+have librdkafka's keys, `https.ca.location` and `https.ca.pem`; Java reads `ssl.*` options of the login module for both.
+Everything is PEM. Files are read for each connection, so that renewed ones count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from ottla.allow_lists import NotAllowed, check_file, from_others
+from ottla.errors import ConfigError, TlsFailed
+from ottla.interfaces import ConfigKey, PluginConfig, Secret
+from ottla_authenticator_sasl.login import JAAS, a_secret, a_string
+
+CA_FILE: Final = "https.ca.location"
+CA_PEM: Final = "https.ca.pem"
+CERTIFICATE_FILE: Final = "https.certificate.location"
+CERTIFICATE_PEM: Final = "https.certificate.pem"
+KEY_FILE: Final = "https.key.location"
+KEY_PEM: Final = "https.key.pem"
+KEY_PASSWORD: Final = "https.key.password"
+
+HTTPS_KEYS: Final = (
+    ConfigKey(name=CA_FILE, type=a_string, default=None, meaning="PEM file of the identity server's authorities"),
+    ConfigKey(name=CA_PEM, type=a_string, default=None, meaning="the same as text, in place of a file"),
+    ConfigKey(
+        name=CERTIFICATE_FILE,
+        type=a_string,
+        default=None,
+        meaning="PEM file of our certificate for the identity server, with its chain",
+    ),
+    ConfigKey(name=CERTIFICATE_PEM, type=a_string, default=None, meaning="the same as text, in place of a file"),
+    ConfigKey(
+        name=KEY_FILE,
+        type=a_string,
+        default=None,
+        meaning="PEM file of this certificate's private key, if it is not in the same file",
+    ),
+    ConfigKey(name=KEY_PEM, type=a_secret, default=None, meaning="the same as text, in place of a file", secret=True),
+    ConfigKey(name=KEY_PASSWORD, type=a_secret, default=None, meaning="the private key's password", secret=True),
+)
+
+_OF_JAVA: Final = {
+    "ssl.truststore.location": CA_FILE,
+    "ssl.truststore.certificates": CA_PEM,
+    "ssl.keystore.location": CERTIFICATE_FILE,
+    "ssl.keystore.certificate.chain": CERTIFICATE_PEM,
+    "ssl.keystore.key": KEY_PEM,
+    "ssl.key.password": KEY_PASSWORD,
+}
+_SECRET: Final = (KEY_PEM, KEY_PASSWORD)
+_TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
+
+
+@attrs.frozen(kw_only=True)
+class HttpsTrust:
+    """Files and texts, as they were written. `keys` names them for errors."""
+
+    ca_file: str | None = None
+    ca_pem: str | None = attrs.field(default=None, repr=False)
+    certificate_file: str | None = None
+    certificate_pem: str | None = attrs.field(default=None, repr=False)
+    key_file: str | None = None
+    key_pem: Secret[str] | None = None
+    key_password: Secret[str] | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """For one connection. Raises TlsFailed."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_pem)
+        except (OSError, ValueError) as error:
+            raise self._unusable(CA_PEM if self.ca_pem else CA_FILE, error) from error
+        context.hostname_checks_common_name = False  # RFC 9525
+        if self.certificate_file or self.certificate_pem:
+            try:
+                with self._own_files() as (certificate, key):
+                    # Always with a password: without one OpenSSL would ask for it on the terminal.
+                    context.load_cert_chain(certificate, key, password=self._password)
+            except (OSError, ValueError) as error:
+                raise self._unusable("https.certificate.* and https.key.*", error) from error
+        return context
+
+    def problems(self) -> list[str]:
+        """What the keys together leave out or say twice."""
+        pairs = (
+            (CA_FILE, self.ca_file, CA_PEM, self.ca_pem),
+            (CERTIFICATE_FILE, self.certificate_file, CERTIFICATE_PEM, self.certificate_pem),
+            (KEY_FILE, self.key_file, KEY_PEM, self.key_pem),
+        )
+        found = [f"{one} and {other} are both set; leave one out" for one, a, other, b in pairs if a and b]
+        if (self.key_file or self.key_pem) and not (self.certificate_file or self.certificate_pem):
+            found.append(f"{KEY_FILE} or {KEY_PEM} is set without its certificate; set {CERTIFICATE_FILE} too")
+        if self.certificate_pem and not (self.key_pem or self.key_file):
+            found.append(f"{CERTIFICATE_PEM} needs {KEY_PEM}")
+        return found
+
+    def _password(self) -> str:
+        return "" if self.key_password is None else self.key_password.reveal()
+
+    @contextlib.contextmanager
+    def _own_files(self) -> Iterator[tuple[str, str | None]]:
+        """OpenSSL reads certificates and keys from files only; those of texts exist for this moment."""
+        with tempfile.TemporaryDirectory(prefix="ottla-") as folder:  # only we can look into it
+            certificate = self.certificate_file or _written(folder, "certificate", Secret(self.certificate_pem or ""))
+            key = self.key_file or (_written(folder, "key", self.key_pem) if self.key_pem else None)
+            yield certificate, key
+
+    def _unusable(self, keys: str, error: Exception) -> TlsFailed:
+        reason = error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)
+        return TlsFailed(
+            f"{keys} cannot be used for the identity server: {reason or type(error).__name__}; it must be readable "
+            "PEM, and a private key must fit its certificate and its password"
+        )
+
+
+def https_trust(config: PluginConfig, options: Mapping[str, str]) -> HttpsTrust:
+    """What the keys say, or in their place the options of Java's login module. ConfigError."""
+    values = {key.name: config[key.name] for key in HTTPS_KEYS}
+    for name in options:
+        if name in _TYPES and options[name].upper() != "PEM":
+            raise ConfigError([f"{name} in {JAAS}: for the identity server only PEM is read"])
+        if name.startswith("ssl.") and name not in _OF_JAVA and name not in _TYPES:
+            raise ConfigError([f"{name} in {JAAS} is not known here; {', '.join(_OF_JAVA)} are"])
+        if (key := _OF_JAVA.get(name)) is None:
+            continue
+        if values[key] is not None:
+            raise ConfigError([f"{key} and {name} in {JAAS} are both given; leave one out"])
+        if from_others() and key.endswith(".location"):
+            try:
+                check_file(options[name])
+            except NotAllowed as error:
+                raise ConfigError([f"{name} in {JAAS}: {error}"]) from None
+        values[key] = Secret(options[name]) if key in _SECRET else options[name]
+    trust = HttpsTrust(
+        ca_file=values[CA_FILE],
+        ca_pem=values[CA_PEM],
+        certificate_file=values[CERTIFICATE_FILE],
+        certificate_pem=values[CERTIFICATE_PEM],
+        key_file=values[KEY_FILE],
+        key_pem=values[KEY_PEM],
+        key_password=values[KEY_PASSWORD],
+    )
+    problems = trust.problems()
+    if problems:
+        raise ConfigError(problems)
+    try:
+        trust.context()
+    except TlsFailed as error:
+        raise ConfigError([str(error)]) from None
+    return trust
+
+
+def _written(folder: str, name: str, text: Secret[str]) -> str:
+    path = os.path.join(folder, name)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(text.reveal())
+    return path

@@ -1,0 +1,30 @@
+"""What may be written for a key: types that several keys share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+
+def number(*, least: float, most: float, unit: float = 1.0) -> Callable[[Any], float]:
+    """A number within bounds, in units of ours."""
+
+    def parse(raw: Any) -> float:
+        found = math.nan if isinstance(raw, bool) else float(raw)
+        if not least <= found <= most:
+            raise ValueError(f"it must be a number from {least:g} to {most:g}")
+        return found * unit
+
+    return parse
+
+
+def boolean(raw: Any) -> bool:
+    """True or false, as Java writes them."""
+    word = str(raw).strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("it must be true or false")
+    return word == "true"
+
+
+milliseconds: Final = number(least=1, most=2**31 - 1, unit=0.001)
