@@ -63,7 +63,7 @@ class SecureBroker:
 
 
 @contextmanager
-def _allowed(url: str) -> Iterator[None]:
+def allowed(url: str) -> Iterator[None]:
     """Options may name this URL, here and in the programs that a test starts."""
     before = os.environ.get(URLS)
     os.environ[URLS] = url if before is None else f"{before},{url}"
@@ -84,5 +84,5 @@ def secure_broker(
         identity = stack.enter_context(IdentityServer(lifetime_s=lifetime_s))
         security = Security(folder=folder, users=USERS, identity=identity, reauthentication_ms=reauthentication_ms)
         kafka = stack.enter_context(KafkaCluster(security=security, config=config))
-        stack.enter_context(_allowed(identity.token_url))
+        stack.enter_context(allowed(identity.token_url))
         yield SecureBroker(kafka=kafka, security=security, identity=identity)

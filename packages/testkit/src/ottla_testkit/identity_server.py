@@ -1,6 +1,6 @@
 """A real OpenID Connect server on 127.0.0.1 that gives tokens to clients, for the time of a `with` block.
 
-It takes any client's id and secret. Its jars are fetched as Kafka's are.
+It takes any client's id and secret, and any assertion. Its jars are fetched as Kafka's are.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from ottla_testkit.process import Process
 SERVER: Final = Artifact(group="no.nav.security", name="mock-oauth2-server", version="2.1.10")
 MAIN: Final = "no.nav.security.mock.oauth2.StandaloneMockOAuth2ServerKt"
 READY_WITHIN: Final = 60.0  # seconds
+
+GRANTS: Final = ("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+"""What it gives tokens for."""
 
 _NAME: Final = "ottla"
 
@@ -98,8 +101,8 @@ class IdentityServer:
 
     def _config(self) -> object:
         claims = {"sub": self.subject, "aud": [self.audience], "scope": "produce"}
-        mapping = {"requestParam": "grant_type", "match": "client_credentials", "claims": claims}
-        callback = {"issuerId": _NAME, "tokenExpiry": self.lifetime_s, "requestMappings": [mapping]}
+        mappings = [{"requestParam": "grant_type", "match": grant, "claims": claims} for grant in GRANTS]
+        callback = {"issuerId": _NAME, "tokenExpiry": self.lifetime_s, "requestMappings": mappings}
         return {"interactiveLogin": False, "httpServer": "NettyWrapper", "tokenCallbacks": [callback]}
 
     def _await(self) -> None:
