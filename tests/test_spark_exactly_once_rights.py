@@ -30,9 +30,9 @@ from ottla_spark.exactly_once.brokers import Brokers
 from ottla_spark.exactly_once.committing import Attempt, commit
 from ottla_spark.exactly_once.ids import task_id
 from ottla_spark.exactly_once.ledger import Status, Step
-from ottla_spark.exactly_once.ledger_topic import own_topic
+from ottla_spark.exactly_once.ledger_topic import CONFIG, LedgerTopic, own_topic
 from ottla_spark.exactly_once.planning import plan
-from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings, read_settings
 from ottla_spark.options import read_options
 from ottla_testkit.errors import KafkaUnavailable
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -103,8 +103,12 @@ class Query:
         describe = Right(AclOperation.DESCRIBE, Kind.BROKER, "kafka-cluster")
         self.grant(describe)
         yield
+        self.take_away(describe)
+
+    def take_away(self, right: Right) -> None:
+        """Let alice do this no longer."""
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
-        [taken_away] = admin.delete_acls([AclBindingFilter(*describe.filter())]).values()
+        [taken_away] = admin.delete_acls([AclBindingFilter(*right.filter())]).values()
         taken_away.result(WAIT)
 
     @property
@@ -125,9 +129,9 @@ class Query:
         assert problems == []
         return read_settings(found)
 
-    def write(self) -> Status | None:
+    def write(self, settings: Settings | None = None) -> Status | None:
         """One batch with one task; what the ledger says of it to the next start."""
-        driver = Brokers(self.settings)
+        driver = Brokers(settings or self.settings)
         try:
             timeout_ms = driver.timeout_ms()
             given = plan(driver, self.prefix)
@@ -239,3 +243,33 @@ def test_a_stranger_may_not_write_to_the_ledger_topic_of_a_prefix(query: Query) 
         producer.send(query.ledger, b"", query.prefix.encode()).result(60)
 
     assert "TOPIC_AUTHORIZATION_FAILED" in f"{refused.value} {refused.value.__cause__}"
+
+
+def test_an_entry_is_taken_over_by_a_user_who_may_only_read_where_it_was(
+    query: Query, caplog: pytest.LogCaptureFixture
+) -> None:
+    reading = Right(AclOperation.READ, Kind.TOPIC, EARLIER_TOPIC)
+    writing = attrs.evolve(reading, operation=AclOperation.WRITE)
+    query.kafka.create_topic(EARLIER_TOPIC, partitions=8, config=CONFIG)
+    query.grant(*query.rights().values(), reading, writing)
+    topic = LedgerTopic(name=EARLIER_TOPIC, partitions=8, replication=-1)
+    query.write(attrs.evolve(query.settings, topic=topic, earlier=""))
+    query.take_away(writing)
+    driver = Brokers(query.settings)
+    first, second = (plan(driver, query.prefix).last for _ in range(2))
+    driver.close()
+
+    assert first is not None
+    assert first == second
+    assert first.status is Status.DONE
+    assert "A driver of an earlier version would not know: " in caplog.text
+    assert f"right Write for topic '{EARLIER_TOPIC}'" in caplog.text
+
+
+def test_a_ledger_of_an_earlier_version_that_may_not_be_read_is_named(
+    query: Query, caplog: pytest.LogCaptureFixture
+) -> None:
+    query.grant(*query.rights().values())
+    query.write(attrs.evolve(query.settings, earlier=new_id()))
+
+    assert "in which earlier versions kept the ledger of every query, cannot be read" in caplog.text

@@ -30,13 +30,13 @@ from ottla_spark.exactly_once.cluster import Fate
 from ottla_spark.exactly_once.committing import commit
 from ottla_spark.exactly_once.errors import LedgerRefused
 from ottla_spark.exactly_once.lease import Lease, lease_id
-from ottla_spark.exactly_once.ledger import Entry, Status, Step, next_step
+from ottla_spark.exactly_once.ledger import MOVED, Entry, Status, Step, next_step
 from ottla_spark.exactly_once.ledger_topic import CONFIG, LedgerTopic, partition_of
 from ottla_spark.exactly_once.outlook import outlook
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings
 from ottla_testkit.kafka_cluster import KafkaCluster
-from transactions_kit import LONG, await_true, committed, new_id, transactional
+from transactions_kit import LONG, await_true, committed, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -72,11 +72,11 @@ def topic(kafka: KafkaCluster) -> str:
 
 @contextmanager
 def driver(given: Settings) -> Iterator[Brokers]:
-    brokers = Brokers(given)
+    cluster = Brokers(given)
     try:
-        yield brokers
+        yield cluster
     finally:
-        brokers.close()
+        cluster.close()
 
 
 def written(kafka: KafkaCluster, given: Settings, topic: str, *, batch: int = 0) -> PreparedTransaction:
@@ -281,6 +281,19 @@ def test_a_batch_that_an_earlier_version_recorded_is_finished(kafka: KafkaCluste
 
     assert last == entry(mine, status=Status.DONE)
     assert committed(kafka, topic) == [[b"0"]] * 3
+
+
+def test_an_earlier_version_refuses_a_ledger_that_was_taken_over(kafka: KafkaCluster, name: str, topic: str) -> None:
+    """It reads a form that it does not know, and does not go on."""
+    mine = written(kafka, earlier(kafka, name), topic)
+    planned_last(settings(kafka, name))
+    later = written(kafka, settings(kafka, name), topic, batch=1)
+    values = read(kafka.bootstrap_servers, EARLIER_TOPIC, partitions=PARTITIONS)[partition_of(name, PARTITIONS)]
+    with pytest.raises(LedgerRefused, match=r"it is of form .*2.*, not 1"):
+        planned_last(earlier(kafka, name))
+
+    assert values.index(MOVED) > values.index(entry(mine, status=Status.DONE).to_bytes())
+    assert planned_last(settings(kafka, name)) == entry(later, batch=1, status=Status.DONE)
 
 
 def test_what_was_forgotten_does_not_come_back_from_the_earlier_topic(

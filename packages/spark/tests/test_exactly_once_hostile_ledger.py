@@ -164,7 +164,8 @@ def test_a_second_batch_of_a_transaction_does_not_count() -> None:
     compacted = scanned(forged, marker())
 
     assert both.last == entry(1)
-    assert (compacted.last, compacted.answered) == (None, False)
+    assert (compacted.last, compacted.answered) == (None, True)
+    assert "has replaced it" in compacted.problem
 
 
 def test_an_entry_that_was_forgotten_is_found_as_such() -> None:

@@ -8,8 +8,10 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+import attrs
+
 from ottla import assembly
-from ottla.errors import BrokerError, ErrorCode, TransactionError, TransactionTimeout, UnsupportedVersion
+from ottla.errors import BrokerError, ErrorCode, OttlaError, TransactionError, TransactionTimeout, UnsupportedVersion
 from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transaction_manager.errands import initialize
@@ -23,7 +25,7 @@ from ottla_spark.exactly_once.cluster import Fate, Open, Standing
 from ottla_spark.exactly_once.errors import LedgerRefused
 from ottla_spark.exactly_once.ids import is_task_id
 from ottla_spark.exactly_once.lease import Lease, lease_id
-from ottla_spark.exactly_once.ledger import FORGOTTEN, Entry, Ledger
+from ottla_spark.exactly_once.ledger import FORGOTTEN, MOVED, Entry, Ledger
 from ottla_spark.exactly_once.ledger_lookup import LedgerLookup
 from ottla_spark.exactly_once.ledger_writer import write_entry
 from ottla_spark.exactly_once.ledger_writers import check_writers
@@ -127,7 +129,25 @@ class Brokers:
         if settings.shared and after.producer_id != lease.producer_id:
             # All epochs of the producer id are used, and a driver that comes later knows only the new one.
             after = write_entry(asked, place, after, value)
+        if self._lookup.taken_over_from is not None:
+            after = self._close_earlier(asked, self._lookup.taken_over_from, after)
+            self._lookup.taken_over_from = None
         return after
+
+    def _close_earlier(self, asked: Asking, place: Place, lease: Lease) -> Lease:
+        """Keep drivers of earlier versions from going on with what was taken over from their topic."""
+        try:
+            after = write_entry(asked, place, attrs.evolve(lease, sequence=0), MOVED)
+        except OttlaError as error:
+            _log.warning(
+                "the ledger of %r is in the topic %r from now on. A driver of an earlier version would not know: %s",
+                lease.name,
+                self._settings.topic.name,
+                error,
+            )
+            return lease
+        # Numbers go on within an epoch, for each partition.
+        return lease if after.epoch == lease.epoch and after.producer_id == lease.producer_id else after
 
     def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
         """See Cluster."""

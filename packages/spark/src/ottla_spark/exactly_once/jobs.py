@@ -97,7 +97,7 @@ def _done(settings: Settings) -> Entry | None:
     with connected(settings) as cluster:
         ledger = cluster.ledger(settings.name)
         last = ledger.certain()
-        if last is not None and (last.status is Status.RECORDED or ledger.restate):
+        if ledger.unsettled or (last is not None and (last.status is Status.RECORDED or ledger.restate)):
             last = plan(cluster, settings.name).last
     return last if last is not None and last.status is Status.DONE else None
 

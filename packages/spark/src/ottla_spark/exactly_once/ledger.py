@@ -105,6 +105,9 @@ class Entry:
 FORGOTTEN: Final = json.dumps({"form": _FORM, "status": _FORGOTTEN}, separators=(",", ":")).encode()
 """In place of an entry that was forgotten, where one of an earlier version may lie in another topic."""
 
+MOVED: Final = json.dumps({"form": _FORM + 1, "status": "moved"}, separators=(",", ":")).encode()
+"""In the topic of an earlier version, once an entry was taken over from there: that version must not go on with it."""
+
 
 def read_value(value: bytes | None, *, name: str) -> Entry | None:
     """The entry that a record of the ledger topic holds, None where it forgets. Raises InvalidRecord."""
@@ -118,13 +121,14 @@ class Ledger:
     """What one name's ledger holds, and where the topic ended when it was read.
 
     `doubt` says why *last* may not be what the name's drivers wrote last. `restate`: the entry has to be written again
-    before anything else, or a later driver could not tell whose it is.
+    before anything else, or a later driver could not tell whose it is. `unsettled`: an entry is written there just now.
     """
 
     last: Entry | None
     end: int
     doubt: str = ""
     restate: bool = False
+    unsettled: bool = False
 
     def certain(self) -> Entry | None:
         """The last entry. Raises LedgerRefused where it is in doubt: a guess would skip rows or write them twice."""

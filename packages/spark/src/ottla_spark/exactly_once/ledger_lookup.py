@@ -25,6 +25,9 @@ from ottla_spark.exactly_once.settings import EARLIER, SHARED, Settings
 
 _log = logging.getLogger(__name__)
 
+_PATIENCE: Final = 5.0
+"""Seconds for the marker of an entry, where no lease is held that would have ended its transaction."""
+
 _HELP: Final = (
     "If this query or job wrote it, take it over with ottla_spark.exactly_once.adopt. If not, "
     "ottla_spark.exactly_once.forget begins without it, and a batch that it stands for would come again"
@@ -33,10 +36,14 @@ _HELP: Final = (
 
 @attrs.define
 class LedgerLookup:
-    """Reads the ledger of one name; `lease_ids` are the producer ids that its lease is known to have had."""
+    """Reads the ledger of one name; `lease_ids` are the producer ids that its lease is known to have had.
+
+    `taken_over_from` is where the last entry was read, if that is the topic of an earlier version.
+    """
 
     settings: Settings
     lease_ids: set[int] = attrs.field(factory=set, init=False)
+    taken_over_from: Place | None = attrs.field(default=None, init=False)
     _reader: LedgerReader = attrs.field(init=False)
     _earlier: LedgerReader = attrs.field(init=False)
     _holder: int = attrs.field(default=-1, init=False)
@@ -60,12 +67,13 @@ class LedgerLookup:
 
     def read(self, asked: Asking, place: Place | None) -> Ledger:
         """What is there, *place* being the name's own; None: there is no such topic yet."""
+        patience = 0.0 if self._just_leased else _PATIENCE
         if not self._just_leased:
             self.before_lease(asked)
         self._just_leased, end = False, -1
         if place is not None:
             believed = self.lease_ids if self.settings.shared and not self.settings.believe_all else None
-            scan = self._reader.read(asked, place, lease_ids=believed)
+            scan = self._reader.read(asked, place, lease_ids=believed, patience=patience)
             end = self._reader.end
             if scan.answered or scan.stranger is not None or not self.settings.earlier:
                 moved = self.settings.shared and -1 not in (self._holder, scan.written_by)
@@ -96,6 +104,7 @@ class LedgerLookup:
         place = Place(topic=topic, partition=partition_of(self.settings.name, count))
         ids = None if self.settings.believe_all else self.lease_ids
         scan = self._earlier.read(asked, place, lease_ids=ids)
+        self.taken_over_from = place if scan.last is not None else None
         return self._told(scan, place, end=end, restate=scan.last is not None)
 
     def _told(self, scan: LedgerScan, place: Place, *, end: int, restate: bool) -> Ledger:
@@ -117,4 +126,4 @@ class LedgerLookup:
                 doubt += f". If nobody else may write to the topic, set {SHARED}=false"
             else:
                 doubt += f". If no query of this prefix ever used that topic, set {EARLIER} to nothing"
-        return Ledger(last=scan.last, end=end, doubt=doubt, restate=restate)
+        return Ledger(last=scan.last, end=end, doubt=doubt, restate=restate, unsettled=scan.unsettled)

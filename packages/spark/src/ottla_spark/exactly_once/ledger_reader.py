@@ -8,6 +8,7 @@ soon as the next lease is taken.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection
 from typing import Final
 
@@ -60,8 +61,13 @@ class LedgerReader:
         """Whether an entry of the name was found already."""
         return self._scan is not None and self._scan.answered
 
-    def read(self, asked: Asking, place: Place, *, lease_ids: Collection[int] | None) -> LedgerScan:
-        """Go on to what is the end now. Only entries of these producer ids count; None: those of all."""
+    def read(
+        self, asked: Asking, place: Place, *, lease_ids: Collection[int] | None, patience: float = 0.0
+    ) -> LedgerScan:
+        """Go on to what is the end now. Only entries of these producer ids count; None: those of all.
+
+        The marker of an entry that somebody is just writing is waited for, *patience* seconds.
+        """
         self.end = _offset(asked, place, LATEST)
         ids = None if lease_ids is None else frozenset(lease_ids)
         scan = self._scan
@@ -70,7 +76,8 @@ class LedgerReader:
         if scan is None or scan.unsettled or ids != self._lease_ids or self._position > self.end:
             scan = self._scan = LedgerScan(self.name, (lambda _id: True) if ids is None else ids.__contains__)
             self._position, self._lease_ids = _offset(asked, place, EARLIEST), ids
-        while self._position < self.end:
+        deadline = time.monotonic() + patience
+        while self._position < self.end or (scan.unsettled and time.monotonic() < deadline):
             for batch in split(_fetch(asked, place, self._position).records or b""):
                 if batch.last_offset >= self._position:
                     scan.take(batch)

@@ -139,13 +139,14 @@ class LedgerScan:
             self.skipped.note(
                 marker, f"commits an entry of producer id {producer_id}, which is not known to have been the lease's"
             )
-        # From transaction.version 2 on the marker has the next epoch (KIP-890), and a transaction the epoch before to
-        # itself: its first batch has number 0. One with another number came behind one that compaction has removed.
-        elif candidate is not None and (candidate.sequence == _FIRST or marker.epoch == candidate.epoch):
+        if candidate is not None:
             self.last, self.problem = candidate.entry, candidate.problem
             self.written_by, self.answered = producer_id, True
-        else:
-            self.skipped.note(marker, "commits an entry that is not the first of its transaction")
+            # From transaction.version 2 on the marker has the next epoch (KIP-890), and a transaction the epoch before
+            # to itself: its first batch has number 0. Where another one is the first that is left, compaction took a
+            # stranger's batch with our key, written into our open transaction, for what replaces our entry.
+            if marker.epoch != candidate.epoch and candidate.sequence != _FIRST:
+                self.last, self.problem = None, f"the one at offset {candidate.offset} has replaced it, a stranger's"
 
 
 _FIRST: Final = 0
