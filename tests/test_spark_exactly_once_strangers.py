@@ -36,6 +36,7 @@ from ottla_spark.exactly_once.outlook import outlook
 from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.release import release
 from transactions_kit import LONG, await_true, committed, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -281,6 +282,20 @@ def test_a_batch_that_an_earlier_version_recorded_is_finished(kafka: KafkaCluste
 
     assert last == entry(mine, status=Status.DONE)
     assert committed(kafka, topic) == [[b"0"]] * 3
+
+
+def test_an_earlier_ledger_goes_on_with_every_generation_of_brokers(broker: KafkaCluster, name: str) -> None:
+    """Before transaction.version 2 records are numbered through all transactions of an epoch, in each partition."""
+    if release(broker.version) < (3, 0):
+        pytest.skip("these brokers do not tell of their transactions")
+    topic = new_id()
+    broker.create_topic(topic, partitions=3)
+    written(broker, earlier(broker, name), topic)
+    for batch in (1, 2):
+        mine = written(broker, settings(broker, name), topic, batch=batch)
+
+    assert planned_last(settings(broker, name)) == entry(mine, batch=2, status=Status.DONE)
+    assert committed(broker, topic) == [[b"0", b"1", b"2"]] * 3
 
 
 def test_an_earlier_version_refuses_a_ledger_that_was_taken_over(kafka: KafkaCluster, name: str, topic: str) -> None:

@@ -367,6 +367,8 @@ def test_a_topic_that_is_named_counts_as_shared_unless_it_is_said_not_to_be() ->
     )
     assert (named.topic.name, named.topic.partitions, named.shared, named.earlier) == ("ledgers", 8, True, "")
     assert (mine.topic.name, mine.shared) == ("ledgers", False)
+    same = read_settings(read_options(options(ledger_topic="ledgers", ledger_earlier_topic="ledgers"), problems=[]))
+    assert same.earlier == ""
     with pytest.raises(WriteRefused, match=r"ledger\.shared=true needs the option ledger\.topic"):
         read_settings(read_options(options(ledger_shared="true"), problems=[]))
 

@@ -79,6 +79,7 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
     shared = truth(given, SHARED, problems) if SHARED in given else bool(topic)
     if shared and not topic:
         problems.append(f"{SHARED}=true needs the option {TOPIC}: which topic is shared")
+    earlier = given.get(EARLIER, "" if topic else EARLIER_TOPIC)
     settings = Settings(
         name=name,
         topic=LedgerTopic(
@@ -90,7 +91,7 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
         timeout_ms=_number(options.producer, TIMEOUT, problems, usual=0) or None,
         two_phase=two_phase,
         shared=shared,
-        earlier=given.get(EARLIER, "" if topic else EARLIER_TOPIC),
+        earlier=earlier if earlier != topic else "",
     )
     problems += [
         f"with guarantee=exactly-once, {problem}" for problem in problems_of(settings.for_task(name, timeout_ms=60_000))
