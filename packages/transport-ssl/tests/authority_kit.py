@@ -86,6 +86,7 @@ class Authority:
         since: datetime | None = None,
         until: datetime | None = None,
         key: ec.EllipticCurvePrivateKey | None = None,
+        extension: x509.ExtensionType | None = None,
     ) -> x509.CertificateRevocationList:
         """The list with these, valid from yesterday to tomorrow, signed by our key or by another one."""
         now = datetime.now(UTC)
@@ -95,6 +96,8 @@ class Authority:
             .last_update(since or now - DAY)
             .next_update(until or now + DAY)
         )
+        if extension is not None:
+            builder = builder.add_extension(extension, critical=True)
         for each in revoked:
             builder = builder.add_revoked_certificate(
                 x509.RevokedCertificateBuilder()

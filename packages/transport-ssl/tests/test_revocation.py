@@ -142,6 +142,15 @@ def test_a_list_that_cannot_be_used_says_why(world: World, wrong: str) -> None:
         world.meet()
 
 
+def test_a_list_of_other_certificates_of_the_issuer_is_no_list_of_the_brokers(world: World) -> None:
+    """A list may be for authorities only (RFC 5280, 5.2.5); then it says nothing of a broker's certificate."""
+    only_authorities = x509.IssuingDistributionPoint(None, None, False, True, None, False, False)
+    world.write(world.authority.revoke(extension=only_authorities))
+
+    with pytest.raises(RevocationUnknownError, match=r"the list of 'CN=the authority' in .* cannot be used: "):
+        world.meet()
+
+
 def test_a_new_list_is_used_by_the_next_connection(world: World) -> None:
     world.write(world.authority.revoke())
     made = world.transport()

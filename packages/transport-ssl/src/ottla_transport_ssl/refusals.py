@@ -184,7 +184,7 @@ def _not_known_to_be_good(error: ssl.SSLCertVerificationError, meeting: Meeting)
     issuer = shown[0].issuer if shown else "its issuer"
     ended = [each.next_update for each in (revocation.of(issuer) if revocation else ()) if each.next_update]
     source = _lists_from(meeting)
-    if error.verify_code == _NO_LIST:
+    if error.verify_code == _NO_LIST and not (revocation and revocation.of(issuer)):
         known = ", ".join(repr(each.issuer) for each in (revocation.lists if revocation else ())[:_MOST_LISTS])
         why = f"there is no list of {issuer!r} in {source}, only of {known or 'others'}"
         remedy = "add that issuer's list to the file"
