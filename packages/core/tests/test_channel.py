@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import ConnectionFailed, WrongProtocol
+from ottla.errors import ConnectionFailed, ResponseTooLargeError, WrongProtocol
 from ottla.interfaces import Buffer, Interest
 from ottla.selector.channel import Channel
 
@@ -203,6 +203,24 @@ def test_a_stranger_is_recognised_by_its_first_bytes_with_what_to_change(first: 
     channel = make_channel(ScriptedLayer(first + b"rest"))
 
     with pytest.raises(WrongProtocol, match=told):
+        channel.read()
+
+
+@pytest.mark.rule("selector.receive.bounded")
+def test_a_broker_that_answered_before_may_not_announce_more_than_is_allowed() -> None:
+    channel = make_channel(ScriptedLayer(framed(b"ok") + framed(bytes(1_000)) + (1_001).to_bytes(4, "big")))
+    assert content(channel) == b"ok"
+    assert content(channel) == bytes(1_000)
+
+    with pytest.raises(ResponseTooLargeError, match=r"1001 bytes, and receive\.message\.max\.bytes allows 1000"):
+        channel.read()
+
+
+def test_a_negative_size_is_no_kafka_even_after_an_answer() -> None:
+    channel = make_channel(ScriptedLayer(framed(b"ok") + b"\xff\xff\xff\xff"))
+    assert content(channel) == b"ok"
+
+    with pytest.raises(WrongProtocol, match="no Kafka listener"):
         channel.read()
 
 

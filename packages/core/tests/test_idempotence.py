@@ -307,7 +307,7 @@ def test_behind_one_whose_answer_hangs_no_more_leave_than_a_broker_remembers() -
         world.run_until(lambda: hanging._batch.in_flight, time_passes=False)
         topic = world.cluster.topics["t"]
         topic.leaders[0], topic.epoch = 2, topic.epoch + 1
-        assert world.metadata.move_leader("t", 0, world.metadata.cluster.brokers[2], topic.epoch)
+        assert world.metadata.move_leader("t", 0, world.metadata.cluster.brokers[2], topic.epoch, world.clock())
 
         newer = [world.producer.send("t", b"%d" % number, partition=0) for number in range(1, 9)]
         world.pass_time(10.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+import attrs
 import pytest
 
 from ottla.backoff import Backoff
@@ -103,7 +104,7 @@ def test_what_becomes_wanted_while_a_request_is_under_way_needs_another() -> Non
 @pytest.mark.rule("metadata.backoff")
 def test_failures_in_a_row_back_off_further_and_further() -> None:
     world = World()
-    waits = []
+    waits: list[float] = []
     for _ in range(5):
         world.metadata.fail(ConnectionFailed("no"), world.clock())
         waits.append(round(world.due_in, 3))
@@ -306,13 +307,117 @@ def test_what_a_broker_says_of_a_leader_counts_when_its_term_is_newer() -> None:
     world.answer(led_by(1, 1, epoch=5))
     newcomer = Broker(id=3, host="three", port=9092)
 
-    assert not world.metadata.move_leader("t", 1, newcomer, 5)
-    assert not world.metadata.move_leader("unknown", 0, newcomer, 9)
-    assert not world.metadata.move_leader("t", 2, newcomer, 9)
-    assert world.metadata.move_leader("t", 1, newcomer, 6)
+    assert not world.metadata.move_leader("t", 1, newcomer, 5, world.clock())
+    assert not world.metadata.move_leader("unknown", 0, newcomer, 9, world.clock())
+    assert not world.metadata.move_leader("t", 2, newcomer, 9, world.clock())
+    assert world.metadata.move_leader("t", 1, newcomer, 6, world.clock())
 
     assert [world.metadata.cluster.leader("t", partition) for partition in (0, 1)] == [1, 3]
     assert world.metadata.cluster.brokers[3] == newcomer
+
+
+THREE, FOUR = (Broker(id=node, host=f"host-{node}", port=9092) for node in (3, 4))
+
+
+def hinted_world(*leaders: int) -> World:
+    """One in which metadata has brokers 1 and 2, and answers may name others."""
+    world = World()
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(*leaders, epoch=5))
+    world.clock.advance(10.0)
+    return world
+
+
+@pytest.mark.rule("metadata.hint.unlisted")
+def test_metadata_is_asked_for_a_broker_that_only_an_answer_names() -> None:
+    world = hinted_world(1)
+    assert world.due_in > 0
+
+    assert world.metadata.move_leader("t", 0, THREE, 6, world.clock())
+
+    assert world.due_in <= 0
+    assert world.metadata.cluster.leader("t", 0) == 3
+
+
+@pytest.mark.rule("metadata.hint.unlisted")
+def test_until_metadata_has_it_no_other_broker_of_an_answer_is_taken() -> None:
+    world = hinted_world(1, 1, 1)
+    world.metadata.move_leader("t", 0, THREE, 6, world.clock())
+
+    assert not world.metadata.move_leader("t", 1, FOUR, 6, world.clock())
+    assert not world.metadata.move_leader("t", 1, attrs.evolve(BROKERS[2], host="elsewhere"), 6, world.clock())
+    assert world.metadata.move_leader("t", 1, BROKERS[2], 6, world.clock())
+    assert world.metadata.move_leader("t", 2, THREE, 6, world.clock())  # it leads this one, too
+
+    world.answer(led_by(3, 1, 3, epoch=6), brokers={**BROKERS, 3: THREE})
+    assert world.metadata.move_leader("t", 1, FOUR, 7, world.clock())
+
+
+@pytest.mark.rule("metadata.hint.unlisted")
+def test_a_broker_that_metadata_gets_late_stays_for_a_second() -> None:
+    world = hinted_world(1)
+    world.metadata.move_leader("t", 0, THREE, 6, world.clock())
+    world.clock.advance(0.9)
+
+    assert world.answer(led_by(1, epoch=5)).leader("t", 0) == 3
+    assert world.due_in <= 0.2  # to be asked again
+
+    world.clock.advance(0.05)
+    assert world.answer(led_by(3, epoch=6), brokers={**BROKERS, 3: THREE}).leader("t", 0) == 3
+
+
+@pytest.mark.rule("metadata.hint.unlisted")
+def test_a_broker_that_metadata_never_gets_is_dropped_and_its_partition_led_again() -> None:
+    world = hinted_world(1)
+    world.metadata.move_leader("t", 0, THREE, 2**31 - 1, world.clock())
+    world.clock.advance(1.0)
+
+    cluster = world.answer(led_by(1, epoch=5))
+
+    assert set(cluster.brokers) == {1, 2}
+    assert cluster.leader("t", 0) == 1
+
+
+@pytest.mark.rule("metadata.hint.unlisted")
+def test_after_each_broker_that_metadata_never_gets_the_wait_for_the_next_grows() -> None:
+    world = hinted_world(*[1] * 20)
+    waits: list[float] = []
+    for partition in range(5):
+        while not world.metadata.move_leader("t", partition, attrs.evolve(THREE, id=partition + 3), 6, world.clock()):
+            world.clock.advance(0.01)
+            waits[-1] += 0.01
+        world.clock.advance(1.0)
+        world.answer(led_by(*[1] * 20, epoch=5))
+        waits.append(0.0)
+
+    assert waits[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8], abs=0.02)
+
+
+@pytest.mark.rule("metadata.hint.two")
+def test_after_two_leaders_in_a_row_metadata_is_asked_for_in_place_of_a_third() -> None:
+    world = hinted_world(1, 1)
+    assert world.metadata.move_leader("t", 0, BROKERS[2], 6, world.clock())
+    assert world.metadata.move_leader("t", 0, BROKERS[1], 7, world.clock())
+    assert world.due_in > 0
+
+    assert not world.metadata.move_leader("t", 0, BROKERS[2], 8, world.clock())
+
+    assert world.due_in <= 0
+    assert world.metadata.cluster.leader("t", 0) == 1
+    assert world.metadata.move_leader("t", 1, BROKERS[2], 6, world.clock())  # each partition has its own count
+
+
+@pytest.mark.rule("metadata.hint.two")
+def test_hints_are_counted_for_topics_in_use_only() -> None:
+    world = World(max_idle=5.0)
+    world.metadata.use("t", world.clock())
+    world.answer(led_by(1, epoch=5))
+    world.metadata.move_leader("t", 0, BROKERS[2], 6, world.clock())
+    world.clock.advance(6.0)
+
+    world.answer()
+
+    assert world.metadata.hints == {}
 
 
 @pytest.mark.rule("metadata.told")
@@ -323,7 +428,7 @@ def test_every_change_of_the_cluster_is_told() -> None:
     world.metadata.use("t", world.clock())
 
     world.answer(led_by(1))
-    world.metadata.move_leader("t", 0, BROKERS[2], 1)
+    world.metadata.move_leader("t", 0, BROKERS[2], 1, world.clock())
     world.metadata.begin_again(world.clock())
 
     assert [cluster.leader("t", 0) for cluster in told] == [1, 2, None]
@@ -349,7 +454,7 @@ def test_answers_that_tell_nothing_new_are_asked_for_less_and_less_often() -> No
     world = World()
     missing = Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     world.metadata.use("t", world.clock())
-    waits = []
+    waits: list[float] = []
     for _ in range(7):
         world.answer(missing)
         waits.append(round(world.due_in, 3))

@@ -293,7 +293,7 @@ def test_a_broker_that_moved_while_connected_is_met_at_its_new_address() -> None
     until(machine, lambda: "t" in machine.metadata.cluster.topics)
     tries = Tries(machine)
 
-    machine.metadata.move_leader("t", 0, Broker(id=1, host="broker-2", port=9092), 7)
+    machine.metadata.move_leader("t", 0, Broker(id=1, host="broker-2", port=9092), 7, machine.clock())
     assert not machine.client.ready(1, machine.clock())
     until(machine, lambda: machine.client.ready(1, machine.clock()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from typing import Any
 
@@ -15,11 +16,13 @@ from ottla.protocol import (
     PRODUCE,
     Codec,
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
     peek_error_code,
     read_response_header,
 )
+from ottla.protocol.messages.metadata import MOST_BROKERS, MOST_TOPICS
 
 pytestmark = pytest.mark.unmeasured
 
@@ -103,6 +106,38 @@ def test_the_error_says_which_message_and_field_is_wrong(codec: Codec[Any], body
         codec.decode(bytes.fromhex(body))
 
     assert codec.label in str(caught.value)
+
+
+@pytest.mark.parametrize("version", [5, 12])
+@pytest.mark.parametrize(
+    ("answer", "field"),
+    [
+        (MetadataResponse(brokers=[MetadataResponseBroker()] * (MOST_BROKERS + 1)), "brokers"),
+        (MetadataResponse(topics=[MetadataResponseTopic()] * (MOST_TOPICS + 1)), "topics"),
+        (
+            MetadataResponse(
+                topics=[
+                    MetadataResponseTopic(
+                        partitions=[MetadataResponsePartition(replica_nodes=[1] * (MOST_BROKERS + 1))]
+                    )
+                ]
+            ),
+            "topics[].partitions[].replica_nodes",
+        ),
+    ],
+    ids=["brokers", "topics", "replicas"],
+)
+def test_more_items_than_any_cluster_has_are_refused_before_they_take_memory(
+    version: int, answer: MetadataResponse, field: str
+) -> None:
+    body = METADATA.response(version).encode(answer)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match=rf"{re.escape(field)} has \d+ items, and at most \d+ are read"):
+            METADATA.response(version).decode(body)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_null_is_read_only_where_the_version_allows_it() -> None:

@@ -36,9 +36,6 @@ from ottla.selector import Selector
 from ottla.sender import Sender
 from ottla.splitting import Splitter
 
-MAX_ANSWER_SIZE = 128 * 1024 * 1024
-"""No answer to what a producer asks comes near this; a larger one is not Kafka's."""
-
 _numbers = itertools.count(1)
 
 _chance: Random = SystemRandom()
@@ -170,7 +167,7 @@ def _selector(connection: ConnectionConfig, transport: Transport) -> Selector:
         transport=transport,
         send_buffer_bytes=connection.send_buffer_bytes,
         receive_buffer_bytes=connection.receive_buffer_bytes,
-        max_answer_size=MAX_ANSWER_SIZE,
+        max_answer_size=connection.receive_message_max_bytes,
     )
 
 

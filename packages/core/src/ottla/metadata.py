@@ -19,6 +19,13 @@ _NEVER = float("-inf")
 _OFTEN_ENOUGH = 0.1
 """A topic's use is noted again after so many seconds: batch by batch it would be too dear."""
 
+_MOST_HINTS = 2
+"""So many leaders in a row are taken from answers; then metadata has to name one. A leader may well move twice before
+anything reaches it, while brokers are restarted; brokers that go on naming others are lost, or lie."""
+
+_NEWS_TAKE = 1.0
+"""Seconds until every broker's metadata certainly has a broker that another one's answer names."""
+
 _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
@@ -59,6 +66,13 @@ class Metadata:
         self._updated_at = float("-inf")
         self._vain_since: float | None = None
         self._retry_at = float("-inf")
+        self.hints: dict[tuple[str, int], int] = {}
+        """By partition, the leaders in a row that answers have named since a record of it was acknowledged."""
+        self._advertised: Mapping[int, Broker] = self._bootstrap  # as metadata has it, without the brokers of hints
+        self._stranger: Broker | None = None  # named by a hint only
+        self._stranger_since = _NEVER
+        self._strangers = 0  # in a row that metadata did not have either
+        self._stranger_at = _NEVER  # when the next one may be tried
         self._failures = 0
         self._repeats = 0  # answers that told nothing new, one asked for right after the other
         self._error: OttlaError | None = None
@@ -215,17 +229,29 @@ class Metadata:
         """Forget the brokers and ask the bootstrap servers, at once (KIP-899, KIP-1102); topics stay known."""
         with self._changed:
             self.cluster = Cluster(brokers=self._bootstrap, topics=self.cluster.topics, bootstrap=True)
+            self._advertised, self._stranger = self._bootstrap, None
             self._wanted = True
             self._retry_at = float("-inf")
             self._vain_since = now
         self.on_change()
 
-    def move_leader(self, topic: str, partition: int, leader: Broker, epoch: int) -> bool:
-        """Take over what a broker said of the leader of a partition (KIP-951); False: we know better already."""
+    def move_leader(self, topic: str, partition: int, leader: Broker, epoch: int, now: float) -> bool:
+        """Take over what a broker said of the leader of a partition (KIP-951); False: we know better already.
+
+        After two in a row for one partition metadata is asked for in place of a third. A broker that metadata does not
+        have, or has elsewhere, is taken over once, and metadata asked for. Until that has it no other one is, and after
+        each that it did not get within a second there is a backoff: what answers name must not lead to any number of
+        connections.
+        """
+        place = (topic, partition)
         with self._changed:
             known = self.cluster.topics.get(topic)
             if known is None or partition >= len(known.epochs) or epoch <= known.epochs[partition]:
                 return False
+            if self.hints.get(place, 0) >= _MOST_HINTS or not self._may_lead(leader, now):
+                self._wanted = True
+                return False
+            self.hints[place] = self.hints.get(place, 0) + 1
             leaders, epochs = list(known.leaders), list(known.epochs)
             leaders[partition], epochs[partition] = leader.id, epoch
             moved = attrs.evolve(known, leaders=tuple(leaders), epochs=tuple(epochs))
@@ -263,9 +289,12 @@ class Metadata:
             self._vain_since = None
             if not partial:
                 self._updated_at = now
+            brokers = self._with_stranger(brokers, now)
             self._used_at = {t: at for t, at in self._used_at.items() if now - at < self._max_idle}
             known = {name: topic for name, topic in self.cluster.topics.items() if name in self._used_at}
-            merged = known | {name: _newer(known.get(name), topic) for name, topic in topics.items()}
+            merged = known | {name: _newer(known.get(name), topic, brokers) for name, topic in topics.items()}
+            if self.hints:
+                self.hints = {place: count for place, count in self.hints.items() if place[0] in merged}
             told = Cluster(brokers=brokers, topics=merged)
             self._repeats = self._repeats + 1 if told == self.cluster else 0
             self.cluster = told
@@ -274,6 +303,31 @@ class Metadata:
             self._changed.notify_all()
         self.on_change()
 
+    def _may_lead(self, leader: Broker, now: float) -> bool:
+        """Whether a broker that a hint names is one that metadata has, or the only other one now."""
+        if leader in (self._advertised.get(leader.id), self._stranger):
+            return True
+        if self._stranger is not None or now < self._stranger_at:
+            return False
+        self._stranger, self._stranger_since, self._wanted = leader, now, True
+        return True
+
+    def _with_stranger(self, brokers: Mapping[int, Broker], now: float) -> Mapping[int, Broker]:
+        """The brokers of an answer, and the one that a hint named, for as long as the answer may be too old for it."""
+        self._advertised = brokers
+        stranger = self._stranger
+        if stranger is None:
+            return brokers
+        if brokers.get(stranger.id) == stranger:
+            self._stranger, self._strangers = None, 0
+        elif now - self._stranger_since < _NEWS_TAKE:
+            self._wanted = True
+            return {**brokers, stranger.id: stranger}
+        else:
+            self._stranger, self._stranger_at = None, now + self._refresh_backoff.delay(self._strangers)
+            self._strangers += 1
+        return brokers
+
     def close(self, refusal: OttlaError) -> None:
         """Wake everybody who waits, with *refusal*."""
         with self._changed:
@@ -281,12 +335,16 @@ class Metadata:
             self._changed.notify_all()
 
 
-def _newer(known: Topic | None, answer: Topic) -> Topic:
-    """The answer, but with the leaders we know where the answer's are of an older term (KIP-320)."""
+def _newer(known: Topic | None, answer: Topic, brokers: Collection[int]) -> Topic:
+    """The answer, but with the leaders we know where the answer's are of an older term (KIP-320).
+
+    Not where such a leader is none of the answer's *brokers*: only a hint has named it, and it must not keep the
+    partition without a leader for ever.
+    """
     if known is None or known.id != answer.id or not answer.leaders:
         return answer
     leaders, epochs = list(answer.leaders), list(answer.epochs)
     for partition, epoch in enumerate(known.epochs[: len(epochs)]):
-        if epoch > epochs[partition] >= 0:
+        if epoch > epochs[partition] >= 0 and known.leaders[partition] in brokers:
             leaders[partition], epochs[partition] = known.leaders[partition], epoch
     return attrs.evolve(answer, leaders=tuple(leaders), epochs=tuple(epochs))

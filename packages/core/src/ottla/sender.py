@@ -252,9 +252,17 @@ class Sender:
         if completion.answer is not None:
             count_answer(self._tallies, completion.node, completion.now - sent_at)
             answers = read_answer(completion.answer, batches, topic_ids)
+            if self._metadata.hints:
+                self._forget_hints(answers)
         self._accumulator.settle_all(self._settled(batches, answers, completion))
         if self._log.active:
             self._log.answered(batches, completion.now)
+
+    def _forget_hints(self, answers: Mapping[tuple[str, int], Acknowledged | Refused]) -> None:
+        """The hints of a partition have led to its leader."""
+        for place, answer in answers.items():
+            if isinstance(answer, Acknowledged):
+                self._metadata.hints.pop(place, None)
 
     def _settled(
         self,
@@ -315,7 +323,7 @@ class Sender:
             case Verdict.RETRY:
                 return self._retry(batch, error, now)
             case Verdict.REFRESH:
-                self._find_leader(batch, answer)
+                self._find_leader(batch, answer, now)
                 return self._retry(batch, error, now)
             case Verdict.TOO_LARGE:
                 return self._split(batch, error, now)
@@ -345,10 +353,10 @@ class Sender:
             batch.unanswered = batch.undecided = False
         return self._retry(batch, error, now)
 
-    def _find_leader(self, batch: ProducerBatch, answer: Refused) -> None:
+    def _find_leader(self, batch: ProducerBatch, answer: Refused, now: float) -> None:
         """Take the leader that the answer names (KIP-951); ask for metadata unless a new leader is known by now."""
         if answer.leader is not None:
-            self._metadata.move_leader(batch.topic, batch.partition, answer.leader, answer.leader_epoch)
+            self._metadata.move_leader(batch.topic, batch.partition, answer.leader, answer.leader_epoch, now)
         if has_new_leader(self._metadata.cluster, batch):
             return  # every batch in flight to the old leader profits from the first answer
         self._metadata.request_update()

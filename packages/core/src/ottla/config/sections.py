@@ -116,6 +116,12 @@ class ConnectionConfig:
         default=32_768,
         meaning="The size of a socket's receive buffer; -1 leaves it to the system.",
     )
+    receive_message_max_bytes: int = option(
+        "receive.message.max.bytes",
+        integer(least=1_000, most=2**31 - 1),
+        default=100_000_000,
+        meaning="The largest response that a broker may send; a larger one ends the connection. As in librdkafka.",
+    )
     reconnect_backoff: float = option(
         "reconnect.backoff.ms",
         milliseconds(most=LONG_MAX),

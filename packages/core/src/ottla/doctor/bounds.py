@@ -1,4 +1,4 @@
-"""How long an examination may take: as a whole, and for each thing that it waits for."""
+"""How long an examination may take, as a whole and for each thing that it waits for, and how large an answer may be."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ _TRIES: Final = 7
 
 @attrs.frozen
 class Bounds:
-    """`patience` is the longest single wait, `ends_at` the end of everything, on `clock`."""
+    """`patience` is the longest single wait, `ends_at` the end of everything, on `clock`.
+
+    `answer_bytes` is `receive.message.max.bytes`.
+    """
 
     patience: float
     ends_at: float
     clock: Callable[[], float]
+    answer_bytes: int = 100_000_000
 
     @classmethod
     def of(cls, timeout: float, clock: Callable[[], float]) -> Bounds:

@@ -20,9 +20,6 @@ from ottla.selector.channel import SIZE_PREFIX, Channel
 CLIENT_ID: Final = "ottla-doctor"
 PEER: Final = "the server"
 
-_MAX_ANSWER_SIZE: Final = 64 * 1024 * 1024
-"""Metadata of half a million partitions; the first bytes of other protocols, read as a size, are far above it."""
-
 
 class Conversation:
     """Takes over a connected socket. Raises OttlaError and OSError; `close` it in any case."""
@@ -31,7 +28,7 @@ class Conversation:
         self._sock = sock
         self._bounds = bounds
         self._layer = transport.open(sock, host, port)
-        self._channel = Channel(self._layer, peer=PEER, max_answer_size=_MAX_ANSWER_SIZE)
+        self._channel = Channel(self._layer, peer=PEER, max_answer_size=bounds.answer_bytes)
         self._asked = 0
 
     def begin(self) -> None:

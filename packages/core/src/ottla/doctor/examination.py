@@ -66,6 +66,7 @@ class _Course:
         if checked is None:
             yield from self._skipped(Step.NAMES, "the configuration cannot be used")
             return
+        self._bounds = attrs.evolve(self._bounds, answer_bytes=checked.connection.receive_message_max_bytes)
         try:
             yield from self._outside(checked)
         finally:

@@ -107,6 +107,10 @@ class BrokersUnreachable(ConnectionFailed):
     """A bootstrap server answers, and a broker was never reached at the address that it advertises; it is retried."""
 
 
+class ResponseTooLargeError(ConnectionFailed):
+    """A broker announced a response above `receive.message.max.bytes`; the connection was closed before it arrived."""
+
+
 class WrongProtocol(ConnectionFailed):
     """The peer speaks something else than we do: TLS where we do not, or no Kafka at all. The message says what."""
 

@@ -29,6 +29,11 @@ def compile_decoder(root: type, *, label: str, version: int, flexible: bool) -> 
     return reader.source.compiled(f"decoder of {label}")
 
 
+def too_many(path: str, count: int, most: int) -> ProtocolError:
+    """The error for more items than any cluster has, before they take memory."""
+    return ProtocolError(f"{path} has {count} items, and at most {most} are read")
+
+
 def unfit(path: str, count: int, left: int) -> ProtocolError:
     """The error for a length or count that cannot be true."""
     if count == -1:
@@ -51,6 +56,7 @@ class _Reader:
             new=object.__new__,
             read_uvarint=read_uvarint,
             skip_tagged_fields=skip_tagged_fields,
+            too_many=too_many,
             unfit=unfit,
             unpack_from=struct.unpack_from,
         )
@@ -63,7 +69,9 @@ class _Reader:
     def struct(self, kind: type, path: str) -> str:
         present = [field for field in fields_of(kind) if self._version in field.versions]
         values = {
-            field.name: self._value(field.type, f"{path}{field.name}", nullable=field.nullable(self._version))
+            field.name: self._value(
+                field.type, f"{path}{field.name}", nullable=field.nullable(self._version), most=field.most
+            )
             for field in present
             if field.tag is None
         }
@@ -80,7 +88,7 @@ class _Reader:
             self.source.line(f"{made}.{field.name} = {values.get(field.name) or self._default(field)}")
         return made
 
-    def _value(self, kind: WireType, path: str, *, nullable: bool) -> str:
+    def _value(self, kind: WireType, path: str, *, nullable: bool, most: int | None = None) -> str:
         match kind:
             case Fixed(format=format):
                 return self._take(format)
@@ -91,7 +99,7 @@ class _Reader:
             case Blob():
                 return self._sized(path, legacy="i", nullable=nullable, ending="")
             case ArrayOf(item=item):
-                return self._array(item, path, nullable=nullable)
+                return self._array(item, path, nullable=nullable, most=most)
 
     def _nullable_struct(self, kind: type, path: str) -> str:
         marker = self._take("b")
@@ -111,13 +119,16 @@ class _Reader:
             self.source.line("at = stop")
         return value
 
-    def _array(self, item: WireType, path: str, *, nullable: bool) -> str:
+    def _array(self, item: WireType, path: str, *, nullable: bool, most: int | None) -> str:
         count = self._length("i")
         value = self._assigned("None") if nullable else self.source.fresh("x")
         with self._unless_null(count) if nullable else contextlib.nullcontext():
             smallest = self._smallest(item)
             assert smallest > 0, f"{path}: items without bytes would make any count believable"
             self._stop_behind(path, count, smallest)
+            if most is not None:
+                with self.source.block(f"if {count} > {most}"):
+                    self.source.line(f"raise too_many({path!r}, {count}, {most})")
             if isinstance(item, Fixed) and len(item.format) == 1:
                 self._fixed_items(item.format, value, count)
             else:
@@ -167,7 +178,7 @@ class _Reader:
         for field in fields:
             with self.source.block(f"if {tag} == {field.tag}"):
                 name = f"{path}{field.name}"
-                made = self._value(field.type, name, nullable=field.nullable(self._version))
+                made = self._value(field.type, name, nullable=field.nullable(self._version), most=field.most)
                 self._flush()
                 self.source.line(f"{values[field.name]} = {made}")
                 with self.source.block(f"if at != {after}"):

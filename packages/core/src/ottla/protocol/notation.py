@@ -9,6 +9,7 @@ know, so the static type and the wire type cannot drift apart:
     include_all: Annotated[Bool, In(8, 10)] = False  # from 8 to 10
     leader: Annotated[LeaderIdAndEpoch, In(10), Tag(0)] = attrs.Factory(LeaderIdAndEpoch)
     session_id: Annotated[Int32, In(7), Ignorable()] = 0  # from 7 on; may be left out before that
+    brokers: Annotated[list[Broker], AtMost(100)] = attrs.Factory(list)  # decoding refuses more
 
 At a version that lacks a field, decoding leaves its default. Encoding leaves the field out if it has its default
 or is `Ignorable`, and refuses the value otherwise. Defaults are Kafka's own: tagged fields are written only when
@@ -60,6 +61,13 @@ class Tag:
 @attrs.frozen
 class Ignorable:
     """The request or answer still means what it says when a version has no place for this field."""
+
+
+@attrs.frozen
+class AtMost:
+    """How many items of an array are believed. Each takes up to thirty times the memory that it has on the wire."""
+
+    items: int
 
 
 @attrs.frozen
@@ -120,6 +128,7 @@ class Field:
     tag: int | None
     ignorable: bool
     default: Any
+    most: int | None
 
     def nullable(self, version: int) -> bool:
         """Whether null may be written at this version."""
@@ -153,6 +162,7 @@ def _field(name: str, hint: Any, default: Any) -> Field:
         tag=tag,
         ignorable=Ignorable() in marks,
         default=default,
+        most=next((mark.items for mark in marks if type(mark) is AtMost), None),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.errors import ConnectionFailed, WrongProtocol
+from ottla.errors import ConnectionFailed, ResponseTooLargeError, WrongProtocol
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla.selector.strangers import NO_KAFKA, stranger
 
@@ -33,6 +33,7 @@ class Channel:
         self._target = memoryview(self._prefix)
         self._filled = 0
         self._size: int | None = None  # of the answer, once its prefix has arrived
+        self._answered = False  # the peer has spoken Kafka
         self.ready = False
 
     @property
@@ -81,7 +82,8 @@ class Channel:
     def read(self) -> memoryview | None:
         """The next whole answer, or None when it has not arrived yet.
 
-        Raises ConnectionFailed when the peer has closed, and WrongProtocol for a size that no answer has.
+        Raises ConnectionFailed when the peer has closed, ResponseTooLargeError for a size above the allowed one, and
+        WrongProtocol for a first answer of such a size, or for a size that no answer has.
         """
         while self._filled != self._size:
             if self._filled == len(self._target):
@@ -95,6 +97,7 @@ class Channel:
             self._filled += got
         answer = self._target
         self._target, self._filled, self._size = memoryview(self._prefix), 0, None
+        self._answered = True
         return answer
 
     def close(self) -> None:
@@ -115,7 +118,13 @@ class Channel:
         size = int.from_bytes(self._prefix, "big", signed=True)
         if 0 <= size <= self._max_answer_size:
             return size
-        raise WrongProtocol(f"{self._peer} {stranger(bytes(self._prefix)) or f'announced {size} bytes; {NO_KAFKA}'}")
+        if size < 0 or not self._answered:
+            told = stranger(bytes(self._prefix)) or f"announced {size} bytes; {NO_KAFKA}"
+            raise WrongProtocol(f"{self._peer} {told}")
+        raise ResponseTooLargeError(
+            f"{self._peer} announced a response of {size} bytes, and receive.message.max.bytes allows "
+            f"{self._max_answer_size}; raise it if the broker is to be trusted and its answers are that large"
+        )
 
     def _drop(self, taken: int) -> None:
         """Forget the first *taken* bytes of what is unsent."""

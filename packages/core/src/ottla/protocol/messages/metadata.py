@@ -7,10 +7,15 @@ from typing import Annotated, Final
 import attrs
 
 from ottla.protocol.message import Message
-from ottla.protocol.notation import ZERO_UUID, Bool, Ignorable, In, Int16, Int32, Null, String, Uuid
+from ottla.protocol.notation import ZERO_UUID, AtMost, Bool, Ignorable, In, Int16, Int32, Null, String, Uuid
 
 NOT_ASKED: Final = -(2**31)
 """The authorized operations of an answer when the request did not ask for them."""
+
+MOST_BROKERS: Final = 20_000
+MOST_TOPICS: Final = 250_000
+MOST_PARTITIONS: Final = 250_000
+"""Of one topic. Each number is several times what any cluster has; without them 100 MB of an answer take a gigabyte."""
 
 
 @attrs.define(kw_only=True)
@@ -49,9 +54,9 @@ class MetadataResponsePartition:
     partition_index: Int32 = 0
     leader_id: Int32 = 0
     leader_epoch: Annotated[Int32, In(7), Ignorable()] = -1
-    replica_nodes: list[Int32] = attrs.Factory(list)
-    isr_nodes: list[Int32] = attrs.Factory(list)
-    offline_replicas: Annotated[list[Int32], In(5), Ignorable()] = attrs.Factory(list)
+    replica_nodes: Annotated[list[Int32], AtMost(MOST_BROKERS)] = attrs.Factory(list)
+    isr_nodes: Annotated[list[Int32], AtMost(MOST_BROKERS)] = attrs.Factory(list)
+    offline_replicas: Annotated[list[Int32], In(5), Ignorable(), AtMost(MOST_BROKERS)] = attrs.Factory(list)
 
 
 @attrs.define(kw_only=True)
@@ -62,7 +67,7 @@ class MetadataResponseTopic:
     name: Annotated[String | None, Null(12)] = ""
     topic_id: Annotated[Uuid, In(10), Ignorable()] = ZERO_UUID
     is_internal: Annotated[Bool, In(1), Ignorable()] = False
-    partitions: list[MetadataResponsePartition] = attrs.Factory(list)
+    partitions: Annotated[list[MetadataResponsePartition], AtMost(MOST_PARTITIONS)] = attrs.Factory(list)
     topic_authorized_operations: Annotated[Int32, In(8)] = NOT_ASKED
 
 
@@ -71,10 +76,10 @@ class MetadataResponse:
     """`error_code` may be 129: start again from the bootstrap servers (KIP-1102)."""
 
     throttle_time_ms: Annotated[Int32, In(3), Ignorable()] = 0
-    brokers: list[MetadataResponseBroker] = attrs.Factory(list)
+    brokers: Annotated[list[MetadataResponseBroker], AtMost(MOST_BROKERS)] = attrs.Factory(list)
     cluster_id: Annotated[String | None, In(2), Ignorable()] = None
     controller_id: Annotated[Int32, In(1), Ignorable()] = -1
-    topics: list[MetadataResponseTopic] = attrs.Factory(list)
+    topics: Annotated[list[MetadataResponseTopic], AtMost(MOST_TOPICS)] = attrs.Factory(list)
     cluster_authorized_operations: Annotated[Int32, In(8, 10)] = NOT_ASKED
     error_code: Annotated[Int16, In(13), Ignorable()] = 0
 

@@ -1,0 +1,121 @@
+"""Brokers that name leaders as it suits them: what a producer does costs no more than brokers that are merely lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import attrs
+import pytest
+from broker_on_a_socket import SocketBroker
+
+from machine import Machine
+from ottla import Producer
+from ottla.errors import ErrorCode, ResponseTooLargeError, TopicUnavailable
+from ottla.protocol import ProduceRequest, ProduceResponse
+from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
+
+
+@attrs.define(kw_only=True, slots=False)
+class LyingBroker(SimulatedBroker):
+    """Leads nothing by its own words; `liars` are the leaders that it names, one after the other, then it is honest."""
+
+    leaders: Iterator[NodeEndpoint] = attrs.field(factory=lambda: iter(()))
+    terms: Iterator[int] = attrs.field(factory=lambda: itertools.count(10))
+
+    def _produce(self, request: ProduceRequest) -> ProduceResponse | None:
+        leader = next(self.leaders, None)
+        if leader is None:
+            return super()._produce(request)
+        self.codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        response = super()._produce(request)
+        assert response is not None
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                partition.current_leader = LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=next(self.terms))
+        response.node_endpoints = [leader]
+        return response
+
+
+def lying_cluster(leaders: Iterator[NodeEndpoint], *nodes: int) -> SimulatedCluster:
+    cluster, terms = SimulatedCluster(), itertools.count(10)
+    for node in nodes:
+        cluster.brokers[node] = LyingBroker(cluster=cluster, id=node, leaders=leaders, terms=terms)
+    cluster.create("t", nodes[0])
+    return cluster
+
+
+def produced(cluster: SimulatedCluster) -> int:
+    return sum(name == "Produce" for broker in cluster.brokers.values() for name, _ in broker.requests)
+
+
+def endpoint(node: int) -> NodeEndpoint:
+    return NodeEndpoint(node_id=node, host=f"broker-{node}", port=9092)
+
+
+@pytest.mark.rule("metadata.hint.two")
+def test_brokers_that_name_each_other_for_ever_are_asked_after_the_backoff() -> None:
+    cluster = lying_cluster(map(endpoint, itertools.cycle([2, 1])), 1, 2)
+    machine = Machine(cluster, delivery_timeout=10.0)
+    delivery = machine.send(b"a")
+
+    machine.run(3.0)
+
+    assert not delivery.done()
+    assert produced(cluster) <= 3 + 3 / 0.05  # the machine's backoff is constant
+
+
+@pytest.mark.rule("metadata.hint.two")
+def test_a_record_gets_through_once_brokers_tell_the_truth_again() -> None:
+    cluster = lying_cluster(map(endpoint, [2, 1, 2, 1, 2, 1]), 1, 2)
+    machine = Machine(cluster)
+    delivery = machine.send(b"a")
+
+    machine.settle()
+
+    assert delivery.exception() is None
+    assert machine.log() == [b"a"]
+    assert machine.metadata.hints == {}
+
+
+@pytest.mark.rule("sender.answer.hint")
+def test_two_moves_in_a_row_are_followed_at_once() -> None:
+    cluster = lying_cluster(map(endpoint, [2, 3]), 1, 2, 3)
+    machine = Machine(cluster)
+    cluster.topics["t"].leaders[0] = 1
+    machine.send(b"first")  # learns of the two hints, and ends at broker 3, which is not the leader any more
+    machine.run(0.02)
+
+    assert produced(cluster) >= 3
+
+
+@pytest.mark.rule("metadata.hint.unlisted")
+def test_brokers_that_answers_make_up_cost_one_connection_each_second() -> None:
+    """Sockets: 130 connections in three seconds before, none of which was closed."""
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    broker = SocketBroker(LyingBroker(cluster=cluster, id=1))
+    cluster.brokers[1] = broker.broker
+    with broker.serving() as servers:
+        host, port = servers.split(":")
+        broker.broker.leaders = (NodeEndpoint(node_id=n, host=host, port=int(port)) for n in itertools.count(100))  # type: ignore[attr-defined]  # a LyingBroker
+        with Producer(
+            bootstrap_servers=servers, delivery_timeout_ms=2_500, request_timeout_ms=2_000, linger_ms=0
+        ) as producer:
+            delivery = producer.send("t", b"v")
+            assert delivery.exception(20.0) is not None
+
+    assert 3 <= broker.connections <= 2 + 3
+
+
+@pytest.mark.rule("selector.receive.bounded")
+def test_an_answer_above_receive_message_max_bytes_fails_with_the_key() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", *[1] * 200)
+    with SocketBroker(cluster.brokers[1]).serving() as servers:
+        producer = Producer(bootstrap_servers=servers, receive_message_max_bytes=1_500, max_block_ms=1_000)
+        with producer, pytest.raises(TopicUnavailable, match=r"receive\.message\.max\.bytes allows 1500") as raised:
+            producer.send("t", b"v")
+
+    assert isinstance(raised.value.__cause__, ResponseTooLargeError)
