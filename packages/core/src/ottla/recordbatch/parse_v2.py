@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import attrs
-from crc32c import crc32c
 
 from ottla.errors import CorruptBatch, ProtocolError
 from ottla.interfaces import Compressor, Header
 from ottla.protocol.primitives import read_varint, read_varlong
+from ottla.recordbatch.checksum import crc32c
 from ottla.recordbatch.codecs import CODEC_MASK, unpack
 from ottla.recordbatch.stored import Record, RecordBatch
 from ottla.recordbatch.v2 import (

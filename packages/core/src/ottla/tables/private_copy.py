@@ -125,6 +125,20 @@ def _copy_of_binary(column: Any) -> Any:
     return _made(column, _validity(column), _offsets(column).buffers()[1], column.buffers()[2])
 
 
+def _copy_of_large_binary(column: Any) -> Any:
+    """With the rows' own data only: pyarrow makes binary of it only if its offsets are below 2 GiB."""
+    offsets, data, before = _offsets(column), column.buffers()[2], column.offset % _BITS
+    first, last = offsets[before].as_py(), offsets[-1].as_py()
+    available = 0 if data is None else data.size
+    if not 0 <= first <= last <= available:
+        raise pa.ArrowInvalid(f"the offsets of a column go from {first} to {last}, and its data has {available} bytes")
+    if first:
+        own = pc.subtract(offsets.slice(before), pa.scalar(first, pa.int64()))
+        offsets = pa.concat_arrays([pa.array([0] * before, pa.int64()), own])
+        data = data.slice(first, last - first)
+    return _made(column, _validity(column), offsets.buffers()[1], data)
+
+
 def _copy_of_views(column: Any) -> Any:
     return _made(column, _validity(column), _items(column, 1, 128), *column.buffers()[2:])
 
@@ -187,8 +201,8 @@ _COPIES: Final[list[tuple[Callable[[Any], bool], Callable[[Any], Any]]]] = [
     (pa.types.is_null, _copy_of_null),
     (pa.types.is_binary, _copy_of_binary),
     (pa.types.is_string, _copy_of_binary),
-    (pa.types.is_large_binary, _copy_of_binary),
-    (pa.types.is_large_string, _copy_of_binary),
+    (pa.types.is_large_binary, _copy_of_large_binary),
+    (pa.types.is_large_string, _copy_of_large_binary),
     (pa.types.is_fixed_size_binary, _copy_of_fixed_size_binary),
     (pa.types.is_binary_view, _copy_of_views),
     (pa.types.is_string_view, _copy_of_views),
