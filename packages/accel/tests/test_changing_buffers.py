@@ -302,7 +302,8 @@ def sealed_whole(sealer: TableSealer, table: Any) -> bool:
 
 
 FLIPPING = """
-import mmap, sys
+import mmap, os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()  # with the test's own process
 path, size = sys.argv[1], int(sys.argv[2])
 with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
     contents = [memory[start : start + size] for start in (size, 2 * size)]
@@ -325,6 +326,7 @@ def test_a_table_in_a_file_that_another_process_writes_to_is_sealed_whole_or_ref
     table = pa.RecordBatch.from_arrays([column_over(memory)], ["value"])  # pyarrow checks the last offset here
     attacker = subprocess.Popen(
         [sys.executable, "-c", FLIPPING, path, str(len(STEADY))],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
     )
