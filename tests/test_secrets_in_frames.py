@@ -18,12 +18,14 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from frames import found_in_frames, our_frames
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla import OttlaError, Producer, check_config
 from ottla.assembly import Connections, connect
 from ottla.doctor import examine
 from ottla.errors import ConfigError
 from ottla.tables.sealed import TableSealer
+from ottla_spark.source import OttlaDataSource
 from ottla_testkit.simulation import SimulatedLogin
 
 SECRET: Final = "hunter2SECRET"
@@ -144,6 +146,25 @@ def test_the_callers_settings_stay_as_they_are() -> None:
 
     assert settings == before
     assert type(settings["sasl.password"]) is str
+
+
+def test_no_frame_of_a_refused_spark_plan_holds_a_secret() -> None:
+    found: set[str] = set()
+    refused = 0
+    schema = StructType([StructField("value", BinaryType()), StructField("topic", StringType())])
+    for settings in itertools.islice(wrong_settings(), 0, None, 5):
+        options = {f"kafka.{key}": value for key, value in settings.items() if isinstance(value, str)}
+        for more in ({}, {"guarantee": "exactly-once", "transactional.id.prefix": "p"}, {"no.such.option": "x"}):
+            source = OttlaDataSource({**options, **more})
+            for plan in (source.writer, source.streamWriter):
+                error = refused_by(lambda plan=plan: plan(schema, False))  # type: ignore[misc]
+                if error is not None:
+                    assert isinstance(error, OttlaError), error
+                    refused += 1
+                    found |= found_in_frames(error, [SECRET])
+
+    assert refused > 50
+    assert found == set()
 
 
 # Keys

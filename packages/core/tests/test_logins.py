@@ -832,6 +832,43 @@ def test_a_short_session_waits_for_its_unconfirmed_records(caplog: pytest.LogCap
     assert "may be lost" not in caplog.text
 
 
+@pytest.mark.rule("security.session.short")
+def test_a_short_session_is_not_left_before_every_answer() -> None:
+    machine = secured(login={"lifetime": 5.0})
+    learn(machine)
+    delivered(machine, b"one")
+    connection, connects = machine.client._connections[1], machine.network.connects
+    connection.renew_at = float("inf")
+    held: list[tuple[Session, bytes, float]] = []
+    broker = machine.cluster.brokers[1]
+    converse = broker.converse
+
+    def hold(session: Session, frame: bytes, now: float) -> bytes | None:
+        held.append((session, frame, now))
+        return None
+
+    broker.converse = hold  # type: ignore[method-assign]  # a broker that takes its time
+    early = machine.send(b"early")
+    for _ in range(2):
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+    connection.renew_at = 0.0
+    late = machine.send(b"late")
+    for _ in range(5):
+        machine.client.ready(1, machine.clock())
+        machine.client.poll(0.0, machine.clock())
+    assert (connection.stage, len(connection.in_flight), len(held)) == (Stage.READY, 1, 1)
+
+    broker.converse = converse  # type: ignore[method-assign]
+    answer = converse(*held[0])
+    assert answer is not None
+    machine.network.link(1).answer(answer)
+    machine.settle()
+
+    assert (early.exception(), late.exception()) == (None, None)
+    assert machine.log() == [b"one", b"early", b"late"]
+    assert machine.network.connects == connects + 1
+
+
 def test_short_sessions_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     machine = secured(login={"lifetime": 2.0}, linger=0.0)
     learn(machine)

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from ottla.config import PluginValues, describe
+from ottla.config import PluginValues, as_written, describe
 from ottla.producer import TOPIC_NAME
 from ottla_spark.columns import ValueFormat
 from ottla_spark.producer_settings import problems_of
@@ -106,7 +106,7 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
     guarantee = _guarantee(own, problems)
     return WriteOptions(
         topic=_topic(own, problems),
-        producer=PluginValues(settings),
+        producer=as_written(settings),
         guarantee=guarantee,
         value_format=_value_format(own, problems),
         idle=_idle(own, problems),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyspark import SparkFiles
 
-from ottla.config import PluginValues
+from ottla.config import PluginValues, as_written
 
 LOCATIONS: Final = (
     "ssl.keystore.location",
@@ -28,7 +28,7 @@ LOCATIONS: Final = (
 def with_shipped_files(settings: Mapping[str, Any]) -> PluginValues:
     """The settings, with files that are not where they are said to be looked for among those that Spark brought."""
     found = {name: _shipped(settings[name]) for name in LOCATIONS if isinstance(settings.get(name), str)}
-    return PluginValues({**settings, **{name: path for name, path in found.items() if path is not None}})
+    return as_written({**settings, **{name: path for name, path in found.items() if path is not None}})
 
 
 def is_bare_name(value: str) -> bool:

@@ -2,6 +2,7 @@
 
 from ottla.config.catalogue import Row, describe
 from ottla.config.draft import ConfigDraft
+from ottla.config.reading import as_written
 from ottla.config.sections import (
     BatchingConfig,
     ConnectionConfig,
@@ -36,5 +37,6 @@ __all__ = [
     "SerializationConfig",
     "SerializerChoice",
     "TransactionsConfig",
+    "as_written",
     "describe",
 ]

@@ -10,9 +10,15 @@ import attrs
 from ottla.config.catalogue import OPTIONS
 from ottla.config.refused import REFUSED
 from ottla.config.value_types import ValueType
+from ottla.config.values import PluginValues
 
 HARMLESS: Final = frozenset((*OPTIONS, *REFUSED))
 """The keys of the core: none of them holds a secret."""
+
+
+def as_written(settings: Mapping[str, Any]) -> PluginValues:
+    """Settings that nothing has checked: whatever is no key of the core's may be a secret, a misspelt one perhaps."""
+    return PluginValues(settings, secrets=[key for key in settings if key not in HARMLESS], certain=False)
 
 
 @attrs.define(kw_only=True, repr=False)

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from ottla.config import PluginValues
+from ottla.config import PluginValues, as_written
 from ottla_spark.errors import WriteRefused
 from ottla_spark.exactly_once.ledger_topic import LedgerTopic, own_topic
 from ottla_spark.options import WriteOptions, truth
@@ -53,12 +53,12 @@ class Settings:
     @property
     def connection(self) -> PluginValues:
         """What connects as the tasks' producers do."""
-        return PluginValues({**_QUICK, **self.producer})
+        return as_written({**_QUICK, **self.producer})
 
     def for_task(self, transactional_id: str, *, timeout_ms: int) -> PluginValues:
         """The settings of the producer with this id."""
         lasting = {_CORES_TWO_PHASE: "true"} if self.two_phase else {TIMEOUT: str(timeout_ms)}
-        return PluginValues({**self.producer, "transactional.id": transactional_id, **lasting})
+        return as_written({**self.producer, "transactional.id": transactional_id, **lasting})
 
 
 def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
@@ -87,7 +87,7 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
             partitions=SHARED_PARTITIONS if shared else 1,
             replication=_number(given, REPLICATION, problems, usual=-1),
         ),
-        producer=PluginValues({key: options.producer[key] for key in options.producer if key != TIMEOUT}),
+        producer=as_written({key: options.producer[key] for key in options.producer if key != TIMEOUT}),
         timeout_ms=_number(options.producer, TIMEOUT, problems, usual=0) or None,
         two_phase=two_phase,
         shared=shared,
