@@ -88,7 +88,9 @@ class AskedCredentials:
         self.identity = identity
         self._patience = patience
         self._latest: Login | None = None  # a broker may echo its password until the next login
-        self._flight = SingleFlight[Login](make, name="ottla-credentials", source=keys, limit=patience)
+        self._flight = SingleFlight[Login](
+            make, name="ottla-credentials", source=keys, limit=patience, wanted="a login"
+        )
 
     def current(self) -> Login:
         """The answer to a question that is asked now, or was a moment ago and is still open."""

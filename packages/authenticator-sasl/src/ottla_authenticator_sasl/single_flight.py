@@ -56,10 +56,13 @@ class Flight(Generic[T]):
 class SingleFlight(Generic[T]):
     """Begins fetches and lets callers join the one under way. Any thread may call it."""
 
-    def __init__(self, fetch: Callable[[], T], *, name: str, source: str, limit: float) -> None:
+    def __init__(
+        self, fetch: Callable[[], T], *, name: str, source: str, limit: float, wanted: str = "a token"
+    ) -> None:
         self._fetch = fetch
         self._name = name
         self._source = source
+        self._wanted = wanted
         self._limit = limit
         self._lock = threading.Lock()
         self._current: Flight[T] | None = None
@@ -86,15 +89,17 @@ class SingleFlight(Generic[T]):
                 thread.start()
             except RuntimeError as cause:  # the system gives no more threads
                 self._current = None
-                raise ConnectionFailed(f"there is no thread to ask {self._source} for a token: {cause}") from cause
+                raise ConnectionFailed(
+                    f"there is no thread to ask {self._source} for {self._wanted}: {cause}"
+                ) from cause
             self._running += 1
             return flight, True
 
     def unanswered(self) -> ConnectionFailed:
         """The error of a caller whose patience ends before the fetch does."""
         return ConnectionFailed(
-            f"{self._source} has not answered an earlier request for a token yet, and is asked for one at a time; see "
-            "that it answers or gives up before socket.connection.setup.timeout.ms is over"
+            f"{self._source} has not answered an earlier request for {self._wanted} yet, and is asked for one at a "
+            "time; see that it answers or gives up before socket.connection.setup.timeout.ms is over"
         )
 
     def close(self) -> None:
@@ -126,4 +131,4 @@ class SingleFlight(Generic[T]):
                 self._current = None
 
     def _ended(self) -> ConnectionFailed:
-        return ConnectionFailed(f"the producer was closed while {self._source} was asked for a token")
+        return ConnectionFailed(f"the producer was closed while {self._source} was asked for {self._wanted}")
