@@ -6,7 +6,7 @@ A field that is added to a message is filled here without a change of this modul
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -61,12 +61,12 @@ def hostile_text(size: int) -> str:
 class HostileBroker:
     """One broker that leads topic `t`, coordinates everything and lets in who logs in by X-PLAIN.
 
-    The answers of the API *spoilt* have hostile texts: where nothing is compared, and with *names* everywhere; and
-    *code* where they have an error code. Versions above those of *newest* are not offered.
+    The answers of the API *spoilt* have hostile texts: where nothing is compared, and behind the right beginning in the
+    fields *names*; and *code* where they have an error code. Versions above those of *newest* are not offered.
     """
 
     spoilt: int
-    names: bool = False
+    names: Collection[str] = ()
     code: ErrorCode = ErrorCode.NONE
     newest: Mapping[int, int] = attrs.Factory(dict)
     asked: set[int] = attrs.Factory(set)
@@ -148,10 +148,12 @@ class _Filler:
     def _text(self, name: str) -> str:
         spoilt = self.message.key == self.broker.spoilt
         fitting = self.broker.address[0] if name == "host" else NAMES.get(name)
-        if not spoilt or (fitting is not None and not self.broker.names):
+        if not spoilt or (fitting is not None and name not in self.broker.names):
             return fitting or ""
         # SaslHandshake has no compact strings in any version.
-        return hostile_text(_LONG if self.message.flexible(self.version) else _LONGEST_SHORT)
+        size = _LONG if self.message.flexible(self.version) else _LONGEST_SHORT
+        beginning = fitting or ""
+        return beginning + hostile_text(size - len(beginning))
 
 
 def text_fields(kind: type) -> Iterator[str]:

@@ -14,7 +14,7 @@ import re
 import tempfile
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -23,7 +23,7 @@ import attrs
 import pytest
 from broker_on_a_socket import stranger_installed
 from click.testing import CliRunner
-from hostile_broker import FILLER, FORGED, PASSWORD, TOPIC, TRANSACTIONAL_ID, HostileBroker, text_fields
+from hostile_broker import FILLER, FORGED, NAMES, PASSWORD, TOPIC, TRANSACTIONAL_ID, HostileBroker, text_fields
 
 from ottla import Producer
 from ottla.cli.commands import ottla
@@ -213,15 +213,22 @@ FATAL: Final[Mapping[Message[Any, Any], ErrorCode]] = {
 BEFORE_TRANSACTIONS_V2: Final = {ADD_PARTITIONS_TO_TXN.key: 3, FIND_COORDINATOR.key: 2, PRODUCE.key: 8, METADATA.key: 8}
 """Versions of messages as Kafka 2.3 has them: texts are short there, and more requests are needed."""
 
+
+def _names(message: Message[Any, Any]) -> list[str]:
+    """The fields of an answer that a client compares."""
+    return sorted(set(text_fields(message.response_type)) & {*NAMES, "host"})
+
+
 CASES: Final = [
     pytest.param(message, names, code, newest, id=f"{message.name}-{kind}")
     for message in READ_BY
+    for fatal in [FATAL.get(message, ErrorCode.UNKNOWN_SERVER_ERROR)]
     for kind, names, code, newest in (
-        ("as_it_should_be", False, ErrorCode.NONE, {}),
-        ("with_wrong_names", True, ErrorCode.NONE, {}),
-        ("refused", False, FATAL.get(message, ErrorCode.UNKNOWN_SERVER_ERROR), {}),
-        ("to_be_repeated", False, ErrorCode.COORDINATOR_NOT_AVAILABLE, {}),
-        ("of_an_old_version", True, FATAL.get(message, ErrorCode.UNKNOWN_SERVER_ERROR), BEFORE_TRANSACTIONS_V2),
+        ("as_it_should_be", (), ErrorCode.NONE, {}),
+        *((f"with_a_wrong_{name}", (name,), ErrorCode.NONE, {}) for name in _names(message)),
+        ("refused", (), fatal, {}),
+        ("to_be_repeated", (), ErrorCode.COORDINATOR_NOT_AVAILABLE, {}),
+        ("of_an_old_version", _names(message), fatal, BEFORE_TRANSACTIONS_V2),
     )
 ]
 
@@ -255,7 +262,7 @@ def logged() -> Iterator[list[str]]:
 @pytest.mark.parametrize(("message", "names", "code", "newest"), CASES)
 def test_no_text_of_a_broker_is_shown_as_it_came(
     message: Message[Any, Any],
-    names: bool,
+    names: Collection[str],
     code: ErrorCode,
     newest: Mapping[int, int],
     logged: list[str],

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import ErrorCode, printable
+from ottla.errors import ErrorCode, printable, quoted
 
 NO_LEADER: Final = -1
 
@@ -17,7 +17,7 @@ class Broker:
     """Where one broker can be reached. Bootstrap addresses have negative ids until brokers are known."""
 
     id: int
-    host: str
+    host: str = attrs.field(repr=quoted)
     port: int
 
     def __str__(self) -> str:

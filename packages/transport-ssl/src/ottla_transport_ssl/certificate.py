@@ -15,6 +15,7 @@ from typing import Final, Self
 
 import attrs
 
+from ottla.errors import printable
 from ottla_transport_ssl.der import BOOLEAN, OBJECT, OCTET_STRING, SEQUENCE, SET, Element, elements, inside, only
 
 _VERSION: Final = 0xA0
@@ -118,7 +119,7 @@ def _names(content: bytes) -> Iterator[str]:
 
 def _text(element: Element) -> str:
     text = element.content.decode(_ENCODINGS.get(element.tag, "latin-1"), errors="replace")
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_LONGEST_NAME])
+    return printable(text, limit=_LONGEST_NAME)
 
 
 def moment(element: Element) -> datetime:

@@ -19,6 +19,7 @@ from ottla.errors import (
     TransactionTimeout,
     UnsupportedVersion,
     error_code,
+    quoted,
 )
 from ottla.metadata import Metadata
 from ottla.network_client import Completion, NetworkClient, Request
@@ -104,7 +105,7 @@ class Asking:
                 whose = "group" if group else "transactional id"
                 error = BrokerError(code)
                 right = needed(code, group=key) if group else needed(code, transactional_id=key)
-                raise TransactionError(f"no coordinator for {whose} {key!r}: {error}{right}") from error
+                raise TransactionError(f"no coordinator for {whose} {quoted(key)}: {error}{right}") from error
             self._last_error = BrokerError(code)
             self._wait(self._backoff.delay(failures))
             failures += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code, quoted
 from ottla.protocol.messages.describe_transactions import (
     DESCRIBE_TRANSACTIONS,
     DescribeTransactionsRequest,
@@ -38,7 +38,7 @@ def described(asked: Asking, transactional_id: str) -> TransactionState | None:
     found = asked.until_answered(transactional_id, one, code)
     if code(found) in GONE:
         return None
-    _check(code(found), f"describe transactional id {transactional_id!r}")
+    _check(code(found), f"describe transactional id {quoted(transactional_id)}")
     return found
 
 

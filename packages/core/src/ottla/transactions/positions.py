@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code, quoted
 from ottla.protocol.messages.list_offsets import (
     LATEST,
     LIST_OFFSETS,
@@ -120,7 +120,7 @@ def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequen
 
     answer = asked.until_answered(group, one, _code_of_fetch)
     code = _code_of_fetch(answer)
-    _check(code, f"read the offsets of group {group!r}", right=needed(code, group=group))
+    _check(code, f"read the offsets of group {quoted(group)}", right=needed(code, group=group))
     topics: Sequence[Any] = answer.groups[0].topics if answer.groups else answer.topics
     return [
         GroupOffset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, quoted
 
 
 def needed(
@@ -16,9 +16,9 @@ def needed(
     """
     match code:
         case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if transactional_id is not None:
-            return f" It needs Write for transactional id {transactional_id!r}."
+            return f" It needs Write for transactional id {quoted(transactional_id)}."
         case ErrorCode.GROUP_AUTHORIZATION_FAILED if group is not None:
-            return f" It needs Read for group {group!r}."
+            return f" It needs Read for group {quoted(group)}."
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED if read:
             return f" To commit offsets it needs Read for topic {', '.join(map(repr, read))}."
         case _:

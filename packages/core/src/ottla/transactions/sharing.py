@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode, ProducerFenced, TransactionError, error_code
+from ottla.errors import BrokerError, ErrorCode, ProducerFenced, TransactionError, error_code, quoted
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transaction_manager import OffsetsToSend, SharedTransaction
@@ -121,11 +121,11 @@ class Sharing:
         error = BrokerError(code)
         if code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise TransactionError(
-                f"transactional id {transactional_id!r}: {error} Lower transaction.timeout.ms, or have the brokers' "
-                "transaction.max.timeout.ms raised"
+                f"transactional id {quoted(transactional_id)}: {error} Lower transaction.timeout.ms, or have the "
+                "brokers' transaction.max.timeout.ms raised"
             ) from error
         right = right or needed(code, transactional_id=transactional_id)
-        what = f"{errand.message.name} for transactional id {transactional_id!r}"
+        what = f"{errand.message.name} for transactional id {quoted(transactional_id)}"
         raise TransactionError(f"{what}: {error}{right}") from error
 
 
@@ -143,7 +143,7 @@ def _worst(answer: TxnOffsetCommitResponse) -> ErrorCode:
 def _fenced(code: ErrorCode, transactional_id: str) -> ProducerFenced:
     error = BrokerError(code)
     fenced = ProducerFenced(
-        f"transactional id {transactional_id!r} is in other hands, or its coordinator gave it up: {error}; stop, "
+        f"transactional id {quoted(transactional_id)} is in other hands, or its coordinator gave it up: {error}; stop, "
         "unless this process is meant to be the owner"
     )
     fenced.__cause__ = error
