@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code, printable
 from ottla.partitioners.murmur2 import positive
 from ottla.partitioners.murmur2_hash import murmur2
 from ottla.protocol.messages.create_topics import (
@@ -114,7 +114,7 @@ class LedgerTopic:
         code = error_code(result.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             error = BrokerError(code)
-            told = f" ({result.error_message})" if result.error_message else ""
+            told = f" ({printable(result.error_message)})" if result.error_message else ""
             right = lacking(code, f"Create for topic {self.name!r}")
             raise TransactionError(
                 f"the ledger topic {self.name!r} could not be made: {error}{told}{right}. Or make it yourself, with "
