@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ottla.recordbatch.arrow import FRAME
-from ottla.tables.private_copy import elements, private_copy
+from ottla.tables.private_copy import FLAT, elements, private_copy
 
 _MEASURED_AT_ONCE: Final = 65_536
 _LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_map)
@@ -27,6 +27,8 @@ def cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
 
 
 def _size(batch: Any) -> int:
+    if all(kind.id in FLAT for kind in batch.schema.types):
+        return max(0, int(batch.nbytes))
     return sum(_column_size(column) for column in batch.columns)
 
 
