@@ -53,8 +53,9 @@ EXCEPTIONS: Final[Mapping[str, str]] = {"crc32c": "LGPL-2.1-or-later"}
 NOT_INSTALLED: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "gssapi": ("ISC", ["decorator"]),
     "decorator": ("BSD-2-Clause", []),
+    "pyjwt": ("MIT", ["cryptography"]),
 }
-"""What the tests' environment lacks because it needs libraries of the system: the license, and what it requires."""
+"""What an environment of tests may lack: the license, and what it requires. gssapi needs libraries of the system."""
 
 SPDX: Final[Mapping[str, str]] = {
     "3-Clause BSD License": "BSD-3-Clause",
