@@ -125,6 +125,7 @@ def test_a_bootstrap_server_behind_a_black_hole_is_told_with_the_time_it_was_giv
 
     assert isinstance(error.__cause__, RequestTimeout)
     assert f"{address} did not get ready within socket.connection.setup.timeout.ms (connecting)" in str(error)
+    assert "a firewall, a VPN or a wrong address drops packets without an answer" in str(error)
 
 
 @pytest.mark.kafka

@@ -354,3 +354,18 @@ def test_a_listener_that_hangs_up_on_the_first_request_may_want_a_login(caplog: 
     machine.round()
 
     assert "a listener that wants a login does that" in caplog.text
+
+
+@pytest.mark.rule("network.lost.wordless")
+def test_a_login_is_not_suggested_when_no_request_was_under_way(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1, 2)
+    machine.network.cut(1)
+    until(machine, machine.clock() + 1.0)
+    while not machine.client.ready(1, machine.clock()):
+        machine.round()
+    caplog.clear()
+    machine.network.cut(1)
+    machine.round()
+
+    assert "broker 1 closed the connection" in caplog.text
+    assert "login" not in caplog.text

@@ -267,6 +267,7 @@ def test_the_set_up_time_runs_until_versions_are_known() -> None:
 
     assert machine.clock() == pytest.approx(10.0)
     assert "asking for API versions" in str(machine.metadata._error)
+    assert "it may be frozen, or not be a Kafka broker" in str(machine.metadata._error)
 
 
 @pytest.mark.rule("network.connect.moved")

@@ -11,9 +11,11 @@ import pytest
 
 from machine import Machine
 from ottla.buffer_pool import BufferPool
-from ottla.cluster import Topic
-from ottla.errors import BufferExhausted, ErrorCode
+from ottla.cluster import Broker, Topic
+from ottla.errors import BufferExhausted, ConnectionFailed, ErrorCode
 from ottla.memory_log import MemoryLog
+from ottla.network_client.connection import Connection
+from ottla.network_client.connection_log import ConnectionLog
 from ottla.network_client.metadata_log import MetadataLog
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster
@@ -81,6 +83,23 @@ def test_two_minutes_of_retries_are_a_line_each_half_minute(caplog: pytest.LogCa
     assert len(told) == 4
     assert "still does not take records for partition t-0, after 30." in told[1]
     assert "more failed attempts: NOT_ENOUGH_REPLICAS" in told[1]
+
+
+@pytest.mark.rule("sender.log.partition")
+def test_a_partition_whose_records_have_expired_is_not_said_to_be_retried(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1, request_timeout=5.0, delivery_timeout=15.0))
+    caplog.clear()
+    refuse(machine, ErrorCode.NOT_ENOUGH_REPLICAS, times=10_000)
+    delivery = machine.send(b"a")
+    machine.settle()
+    given_up_at = machine.clock()
+    while (now := machine.clock()) < given_up_at + 400.0:
+        machine.sender.run_once(now, until=now + 1.0)
+
+    assert delivery.exception() is not None
+    [_begins, (_level, ends)] = lines(caplog)
+    assert ends.startswith("test: no records are sent to partition t-0 any more; the last attempts failed, ")
+    assert ends.endswith(" in 14.5 s")
 
 
 @pytest.mark.rule("sender.log.partition")
@@ -164,12 +183,13 @@ def test_a_missing_topic_that_is_given_up_has_a_last_line_too(caplog: pytest.Log
     log = MetadataLog(client_id="test")
     log.answered({"absent": Topic(name="absent", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}, 0.0)
     log.write(0.0)
+    log.answered({"absent": Topic(name="absent", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}, 12.0)
 
-    log.write(300.0)
+    log.write(312.0)
 
     assert lines(caplog)[-1] == (
         "INFO",
-        "test: topic 'absent' is not asked for any more; it could not be used for 300.0 s",
+        "test: topic 'absent' is not asked for any more; it could not be used for 12.0 s",
     )
     assert not log.active
 
@@ -304,6 +324,43 @@ def test_brokers_that_leave_and_join_the_cluster_are_logged(caplog: pytest.LogCa
         ("INFO", "test: broker 2 at broker-2:9092 has left the cluster; brokers now: 1"),
         ("INFO", "test: broker 2 at broker-2:9092 has joined the cluster; brokers now: 2"),
     ]
+
+
+@pytest.mark.rule("network.lost.told")
+def test_a_bootstrap_server_that_is_not_needed_any_more_is_not_said_to_have_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = ConnectionLog(client_id="test")
+    server = Connection(broker=Broker(id=-2, host="kafka-2", port=9092))
+    log.failed(server, ConnectionFailed("could not connect to kafka-2:9092: ECONNREFUSED"), 0.0)
+    log.write(0.0)
+    caplog.clear()
+    log.gone(server, 5.0)
+    log.write(5.0)
+
+    assert lines(caplog) == [
+        (
+            "INFO",
+            "test: bootstrap server at kafka-2:9092 is not tried any more, the brokers that metadata lists are used; "
+            "the last attempts failed, 1 in 0.0 s",
+        )
+    ]
+
+
+@pytest.mark.rule("network.lost.told")
+def test_a_request_without_an_answer_is_written_with_its_article(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1, request_timeout=2.0)
+    machine.network.held.add(1)
+    machine.metadata.use("t", machine.clock())
+    machine.run(10.0)
+
+    assert "did not answer an ApiVersions request within request.timeout.ms (2 s)" in caplog.text
+
+
+@pytest.mark.rule("network.lost.told")
+def test_an_ipv6_address_is_written_as_bootstrap_servers_takes_it() -> None:
+    assert str(Broker(id=1, host="::1", port=9092)) == "broker 1 at [::1]:9092"
+    assert str(Broker(id=-1, host="2001:db8::1", port=9092)) == "bootstrap server at [2001:db8::1]:9092"
 
 
 @pytest.mark.rule("network.lost.told")

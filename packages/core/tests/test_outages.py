@@ -60,6 +60,20 @@ def test_a_failure_that_lasts_is_repeated_every_half_minute(outages: Partitions)
     assert at == [(0.0, 2), (30.0, 600), (60.0, 600), (90.0, 600)]
 
 
+def test_a_failure_is_not_repeated_before_it_happens_again() -> None:
+    outages: Partitions = Outages(repeat_by_failure=True)
+    fail(outages, 1, 0.0)
+    first = len(outages.take_lines(0.0))
+    fail(outages, 1, 15.0)
+    quiet = len(outages.take_lines(31.0))
+    fail(outages, 1, 40.0)
+    [again] = outages.take_lines(40.0)
+
+    assert (first, quiet) == (1, 0)
+    assert isinstance(again, Failing)
+    assert (again.first, again.failures, again.lasting) == (False, 2, 40.0)
+
+
 def test_a_recovery_tells_how_long_it_took_and_how_often_it_failed(outages: Partitions) -> None:
     for now in (1.0, 2.0, 3.0):
         fail(outages, 1, now)
@@ -147,10 +161,11 @@ def test_a_failure_that_was_never_logged_does_not_log_its_recovery(outages: Part
 def test_what_nobody_uses_any_more_ends_with_a_line_of_its_own(outages: Partitions) -> None:
     fail(outages, 2, 0.0)
     outages.take_lines(0.0)
+    fail(outages, 2, 7.0)
 
-    [line] = outages.take_lines(FORGET_AFTER)
+    [line] = outages.take_lines(7.0 + FORGET_AFTER)
 
-    assert line == Over(recovered=False, shown=(("t", 0), ("t", 1)), count=2, failures=2, lasting=FORGET_AFTER)
+    assert line == Over(recovered=False, shown=(("t", 0), ("t", 1)), count=2, failures=4, lasting=7.0)
     assert len(outages) == 0
 
 

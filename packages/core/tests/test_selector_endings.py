@@ -13,6 +13,7 @@ import pytest
 from ottla.errors import ConnectionFailed, NameResolutionFailed, OttlaError, WrongProtocol
 from ottla.interfaces import Buffer, Target, TransportLayer
 from ottla.selector import Selector
+from ottla.selector.selector import _peer
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, make_selector, reset
 
@@ -325,3 +326,8 @@ def test_shutting_down_closes_every_socket(listener: socket.socket) -> None:
     assert [peer.recv(10) for peer in peers] == [b""] * 4
     for peer in peers:
         peer.close()
+
+
+def test_an_ipv6_peer_is_named_with_brackets() -> None:
+    assert _peer(Target(socket.AF_INET6, ("::1", 9092)), "::1", 9092) == "[::1]:9092"
+    assert _peer(Target(socket.AF_INET6, ("::1", 9092)), "kafka", 9092) == "kafka:9092 (::1)"

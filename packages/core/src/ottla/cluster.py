@@ -22,7 +22,8 @@ class Broker:
 
     def __str__(self) -> str:
         name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"
-        return f"{name} at {printable(self.host)}:{self.port}"
+        host = printable(self.host)
+        return f"{name} at [{host}]:{self.port}" if ":" in host else f"{name} at {host}:{self.port}"
 
 
 @attrs.frozen(kw_only=True)

@@ -26,7 +26,7 @@ class DeliveryLog:
         self._client_id = client_id
         attempts = "" if retries >= _UNLIMITED else f" up to {retries} times (retries), and"
         self._next = f"retrying{attempts} until delivery.timeout.ms ({delivery_timeout:g} s) has passed"
-        self._outages: Outages[_Partition, _Reason] = Outages()
+        self._outages: Outages[_Partition, _Reason] = Outages(repeat_by_failure=True)
         self.active = False
         """Whether anything fails, or is left to log; else nothing has to be noted."""
 

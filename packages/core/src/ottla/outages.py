@@ -57,7 +57,10 @@ class Failing(Generic[S, R]):
 
 @attrs.frozen(kw_only=True)
 class Over(Generic[S]):
-    """A line that is due: *count* subjects work again, or, not `recovered`, are not tried any more."""
+    """A line that is due: *count* subjects work again, or, not `recovered`, are not tried any more.
+
+    `lasting` ends with the recovery or, without one, with the last failure: nothing is known of the time after it.
+    """
 
     recovered: bool
     shown: Sequence[S]
@@ -78,15 +81,20 @@ class _Group(Generic[S, R]):
     subjects: dict[S, None] = attrs.field(factory=dict)
     news: bool = False  # a subject that no line has counted
     failures: int = 0
+    failed_at: float = float("-inf")
     gap: float = SHORTEST_GAP
     logged_at: float | None = None
     next_at: float = float("-inf")
 
-    def due(self, now: float) -> bool:
+    def due(self, now: float, *, by_failure: bool) -> bool:
         """Whether a line is due: about a new subject after the gap, about those that are known after the longest."""
         if not self.subjects or not self.failures or now < self.next_at:
             return False
-        return self.news or self.logged_at is None or now >= self.logged_at + LONGEST_GAP
+        return (
+            self.news
+            or self.logged_at is None
+            or self.logged_at + LONGEST_GAP <= (self.failed_at if by_failure else now)
+        )
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -111,13 +119,13 @@ class _Ended(Generic[S]):
     gap: float = SHORTEST_GAP
     next_at: float = float("-inf")
 
-    def add(self, subject: S, outage: _Outage[S, R], now: float) -> None:
+    def add(self, subject: S, outage: _Outage[S, R], ended_at: float) -> None:
         """One more."""
         if len(self.shown) < SHOWN:
             self.shown.append(subject)
         self.count += 1
         self.failures += outage.failures
-        self.lasting = max(self.lasting, now - outage.began)
+        self.lasting = max(self.lasting, ended_at - outage.began)
 
 
 class Outages(Generic[S, R]):
@@ -125,11 +133,13 @@ class Outages(Generic[S, R]):
 
     False while nothing fails and nothing is left to log. Thousands of subjects that fail for one reason make one line,
     and then one after each gap; a subject whose failure was logged is logged again when it works. What is over within
-    *patience* seconds is not logged.
+    *patience* seconds is not logged. With *repeat_by_failure* a line is repeated only when a failure has come after the
+    gap: for subjects that are not tried all the time, so that none is called failing when nothing is tried.
     """
 
-    def __init__(self, *, patience: float = 0.0) -> None:
+    def __init__(self, *, patience: float = 0.0, repeat_by_failure: bool = False) -> None:
         self._patience = patience
+        self._repeat_by_failure = repeat_by_failure
         self._outages: dict[S, _Outage[S, R]] = {}
         self._groups: dict[R, _Group[S, R]] = {}
         self._recovered: _Ended[S] = _Ended()
@@ -160,7 +170,7 @@ class Outages(Generic[S, R]):
                 group.next_at = max(group.next_at, outage.began + self._patience)
             group.subjects[subject] = None
             group.news = True
-        outage.failed_at = now
+        outage.failed_at = group.failed_at = now
         outage.failures += 1
         group.failures += 1
         group.error = one_line(error)
@@ -174,7 +184,7 @@ class Outages(Generic[S, R]):
         self._end(subject, self._given_up, now)
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens; repetitions wait for the next failure."""
+        """When a line is due if nothing happens; repetitions wait for something to happen."""
         due = min((g.next_at for g in self._groups.values() if g.news and g.subjects), default=float("inf"))
         for ended in (self._recovered, self._given_up):
             if ended.count:
@@ -188,7 +198,11 @@ class Outages(Generic[S, R]):
         for ended, recovered in ((self._recovered, True), (self._given_up, False)):
             if ended.count and (now >= ended.next_at or not self._outages):
                 lines.append(self._over(ended, now, recovered=recovered))
-        lines += [self._failing(group, now) for group in self._groups.values() if group.due(now)]
+        lines += [
+            self._failing(group, now)
+            for group in self._groups.values()
+            if group.due(now, by_failure=self._repeat_by_failure)
+        ]
         return lines
 
     def _end(self, subject: S, ended: _Ended[S], now: float) -> None:
@@ -198,7 +212,7 @@ class Outages(Generic[S, R]):
         group = outage.group
         group.subjects.pop(subject, None)
         if outage.logged:
-            ended.add(subject, outage, now)
+            ended.add(subject, outage, now if ended is self._recovered else outage.failed_at)
         if not group.subjects:
             group.news = False
             group.next_at = min(group.next_at, now + GAP_AFTER_RECOVERY)

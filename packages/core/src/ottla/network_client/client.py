@@ -32,7 +32,7 @@ from ottla.metrics import Tallies
 from ottla.network_client.connection import Connection, Stage
 from ottla.network_client.connection_log import ConnectionLog
 from ottla.network_client.connections import Connections
-from ottla.network_client.endings import ended_unused, forget_frames, never_reached, told, unheard, wordless
+from ottla.network_client.endings import SILENCE, ended_unused, forget_frames, never_reached, told, unheard, wordless
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
@@ -643,7 +643,7 @@ class NetworkClient:
             return wordless(error)
         if self._logins is not None:
             return self._logins.end_of(connection, error, now)
-        return error if connection.heard else unheard(error)
+        return unheard(error) if connection.in_flight and not connection.heard else error
 
     def _greet_connected(self, now: float) -> None:
         for node in self._selector.connected:
@@ -673,9 +673,11 @@ class NetworkClient:
             if not connection.setting_up or now < connection.setup_deadline:
                 waited = self._request_timeout
                 name = connection.in_flight[0].request.message.name
-                what = f"did not answer a {name} request within request.timeout.ms ({waited:g} s)"
+                article = "an" if name.startswith(("A", "E", "I", "O")) else "a"
+                what = f"did not answer {article} {name} request within request.timeout.ms ({waited:g} s)"
             else:
                 what = f"did not get ready within socket.connection.setup.timeout.ms ({connection.doing})"
+                what += SILENCE.get(connection.stage, "")
             error = RequestTimeout(f"{connection.broker} {what}")
             if connection.stage is Stage.RESOLVING:
                 self._failed(connection, error, now)  # there is nothing to close yet

@@ -76,7 +76,7 @@ class ConnectionLog:
         self._outages.recovered(connection.broker, now)
 
     def gone(self, connection: Connection, now: float) -> None:
-        """Note that a broker is not part of the cluster any more."""
+        """Note that a broker is not part of the cluster any more, or a bootstrap server is not needed."""
         self._ended_at.pop(connection.broker, None)
         self._outages.forget(connection.broker, now)
 
@@ -114,8 +114,8 @@ class ConnectionLog:
                 )
             else:
                 logger.info(
-                    "%s: %s is not tried any more, because it is not part of the cluster now; the last attempts "
-                    "failed, %d in %.1f s",
+                    "%s: %s is not tried any more, the brokers that metadata lists are used; the last attempts failed, "
+                    "%d in %.1f s",
                     self._client_id,
                     brokers,
                     line.failures,

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from ottla.errors import BrokersUnreachable, ConnectionFailed, OttlaError, SessionExpired
 from ottla.network_client.connection import Connection, Stage
+
+SILENCE: Final[Mapping[Stage, str]] = {
+    Stage.CONNECTING: (
+        "; a firewall, a VPN or a wrong address drops packets without an answer, and a server that is not Kafka may "
+        "never answer a TLS handshake"
+    ),
+    Stage.NEGOTIATING: "; it took the connection and has sent nothing: it may be frozen, or not be a Kafka broker",
+}
+"""What may be the cause when a peer is silent until socket.connection.setup.timeout.ms, by stage."""
 
 
 def told(connection: Connection, error: OttlaError) -> str:

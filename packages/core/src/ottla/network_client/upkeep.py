@@ -110,7 +110,7 @@ class Upkeep:
         if cluster.bootstrap or not self._rebootstraps:
             return
         if self._connections.none_left(cluster.brokers.values()):
-            why = "none of the known brokers can be reached"
+            why = "every known broker was lost or cannot be reached"
         elif self._metadata.in_vain_for(now) >= self._rebootstrap_trigger:
             why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
         else:

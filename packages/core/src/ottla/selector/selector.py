@@ -324,10 +324,10 @@ def _peer(target: Target, host: str, port: int) -> str:
     """The broker, and where we look for it when that says more: another address, a proxy's port, a path."""
     where, host = target.sockaddr, printable(host)  # the name may be the metadata's
     if not isinstance(where, tuple):
-        return f"{host}:{port} (at {printable(str(where))})"
+        return f"{_pair(host, port)} (at {printable(str(where))})"
     if where[1] != port:
-        return f"{host}:{port} (at {_pair(*where[:2])})"
-    return f"{host}:{port}" + (f" ({where[0]})" if where[0] != host else "")
+        return f"{_pair(host, port)} (at {_pair(*where[:2])})"
+    return _pair(host, port) + (f" ({where[0]})" if where[0] != host else "")
 
 
 def _pair(host: str, port: int) -> str:
