@@ -347,6 +347,74 @@ def test_a_bootstrap_server_that_is_not_needed_any_more_is_not_said_to_have_left
     ]
 
 
+@pytest.mark.rule("network.throttle.log")
+def test_a_quota_that_stops_a_producer_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    caplog.clear()
+    machine.cluster.brokers[1].throttle_ms = 50_000
+    machine.send(b"a")
+    machine.settle()
+    machine.cluster.brokers[1].throttle_ms = 0
+    machine.send(b"b")
+    machine.settle()
+    machine.run(10.0)
+
+    assert lines(caplog) == [
+        (
+            "WARNING",
+            "test: throttled because of a quota by broker 1 at broker-1:9092: no request is sent to it for 50.0 s; "
+            "records wait meanwhile, up to delivery.timeout.ms; send less, or have the quota of this user or client.id "
+            "raised",
+        ),
+        ("INFO", "test: not throttled any more by broker 1 at broker-1:9092, after 50.0 s and 1 pauses"),
+    ]
+
+
+@pytest.mark.rule("network.throttle.log")
+def test_short_pauses_that_add_up_are_a_line_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    caplog.clear()
+    machine.cluster.brokers[1].throttle_ms = 900
+    started = machine.clock()
+    while machine.clock() < started + 70.0:
+        machine.send(b"a")
+        machine.settle()
+
+    told = [message for _level, message in lines(caplog)]
+    assert [" still " in message for message in told] == [False, True, True]
+    assert "broker 1 at broker-1:9092" in told[0]
+    assert told[1].startswith("test: still throttled because of a quota by broker 1 at broker-1:9092, after 3")
+
+
+@pytest.mark.rule("network.throttle.log")
+def test_a_short_pause_for_a_quota_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    caplog.clear()
+    machine.cluster.brokers[1].throttle_ms = 900
+    machine.send(b"a")
+    machine.settle()
+    machine.cluster.brokers[1].throttle_ms = 0
+    machine.run(60.0)
+
+    assert lines(caplog) == []
+    assert not machine.client._throttle_log.active
+
+
+@pytest.mark.rule("network.throttle.log")
+def test_a_pause_of_minutes_is_not_over_before_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    caplog.clear()
+    machine.cluster.brokers[1].throttle_ms = 1_000_000
+    machine.send(b"a")
+    machine.settle()
+    machine.cluster.brokers[1].throttle_ms = 0
+    started = machine.clock()
+    while (now := machine.clock()) < started + 990.0:
+        machine.sender.run_once(now, until=now + 10.0)
+
+    assert len([message for _level, message in lines(caplog) if "throttled" in message]) == 1
+
+
 @pytest.mark.rule("network.lost.told")
 def test_a_request_without_an_answer_is_written_with_its_article(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, request_timeout=2.0)

@@ -36,6 +36,7 @@ from ottla.network_client.endings import SILENCE, ended_unused, forget_frames, n
 from ottla.network_client.logins import Logins
 from ottla.network_client.negotiation import Features, api_versions_request, offered_versions
 from ottla.network_client.request import Completion, InFlight, Reader, Request
+from ottla.network_client.throttle_log import ThrottleLog
 from ottla.network_client.throttling import pause
 from ottla.network_client.upkeep import Upkeep
 from ottla.protocol import (
@@ -85,6 +86,7 @@ class NetworkClient:
         self._tallies = tallies or Tallies()
         self._connections = Connections(max_in_flight=max_in_flight, chance=chance or SystemRandom())
         self._log = ConnectionLog(client_id=client_id)
+        self._throttle_log = ThrottleLog(client_id=client_id)
         self._requests = 0
         self._upkeep = Upkeep(
             metadata=metadata,
@@ -216,6 +218,8 @@ class NetworkClient:
             self._time_out(now)
             if self._log.active:
                 self._log.write(now)
+            if self._throttle_log.active:
+                self._throttle_log.write(now)
         self._run_completions()
         if self._upkeep.log.active:
             self._upkeep.log.write(now)
@@ -584,6 +588,7 @@ class NetworkClient:
         self._tallies.producer.throttles.add(float(throttle_ms))
         if throttle_ms > 0 and (seconds := pause(message, version, throttle_ms)):
             connection.throttle(seconds, now)
+            self._throttle_log.paused(connection.broker, seconds, now)
 
     def _answered(self, connection: Connection, now: float) -> None:
         """Note that a broker works: its failures are over."""
@@ -697,6 +702,8 @@ class NetworkClient:
         due = min((connection.next_deadline() for connection in self._connections), default=float("inf"))
         if self._log.active:
             due = min(due, self._log.due_at())
+        if self._throttle_log.active:
+            due = min(due, self._throttle_log.due_at())
         if self._upkeep.log.active:
             due = min(due, self._upkeep.log.due_at())
         return min(due, self._upkeep.due_at(now))
