@@ -74,6 +74,15 @@ def test_a_failure_is_not_repeated_before_it_happens_again() -> None:
     assert (again.first, again.failures, again.lasting) == (False, 2, 40.0)
 
 
+def test_a_failure_that_lasts_into_the_future_is_not_repeated_early() -> None:
+    outages: Partitions = Outages(repeat_by_failure=True)
+    fail(outages, 1, 0.0)
+    outages.take_lines(0.0)
+    fail(outages, 1, 45.0)
+
+    assert [len(outages.take_lines(now)) for now in (5.0, 29.0, 30.0)] == [0, 0, 1]
+
+
 def test_a_recovery_tells_how_long_it_took_and_how_often_it_failed(outages: Partitions) -> None:
     for now in (1.0, 2.0, 3.0):
         fail(outages, 1, now)

@@ -93,7 +93,7 @@ class _Group(Generic[S, R]):
         return (
             self.news
             or self.logged_at is None
-            or self.logged_at + LONGEST_GAP <= (self.failed_at if by_failure else now)
+            or self.logged_at + LONGEST_GAP <= (min(self.failed_at, now) if by_failure else now)
         )
 
 
