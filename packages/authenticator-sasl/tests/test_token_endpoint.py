@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import trustme
+from frames import found_in_frames
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -396,3 +397,24 @@ def test_no_log_shows_secret_or_token(serve: Serve, caplog: pytest.LogCaptureFix
     assert "tried again in" in caplog.text
     assert SECRET not in caplog.text + repr(asked) + repr(vars(asked))
     assert "abc" not in caplog.text + repr(token)
+
+
+@pytest.mark.parametrize(
+    "speak",
+    [
+        lambda sock: sock.sendall(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\n{}"),
+        lambda sock: sock.sendall(b"no HTTP\r\n\r\n"),
+        lambda sock: sock.close(),
+        lambda sock: sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 2_000_000),
+        dripping(b"", b"H"),
+    ],
+    ids=["refused", "no HTTP", "closed", "huge", "dripping"],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_no_frame_of_an_error_holds_the_secret(speak: Callable[[socket.socket], object], scheme: str) -> None:
+    """Reporters of errors print the variables of every frame."""
+    with Speaker(speak) as speaker, pytest.raises(ConnectionFailed) as caught:
+        endpoint(speaker.url.replace("http", scheme), connect_timeout=0.3, read_timeout=0.3).fetch()
+
+    encoded = base64.b64encode(f"kafka:{SECRET}".encode()).decode()
+    assert found_in_frames(caught.value, [SECRET, encoded]) == set()

@@ -292,7 +292,9 @@ def test_an_allowed_link_may_be_turned_to_another_file(tmp_path: Path, monkeypat
 
 @pytest.mark.rule("security.allowed.files")
 @pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="there is no /proc")
-@pytest.mark.parametrize("path", ["/proc/self/environ", "/proc/1/environ", "/dev/fd/0", "/sys/kernel/profiling"])
+@pytest.mark.parametrize(
+    "path", ["/proc/self/environ", "//proc/self/environ", "/proc/1/environ", "/dev/fd/0", "/sys/kernel/profiling"]
+)
 def test_a_view_into_the_system_is_never_read(monkeypatch: pytest.MonkeyPatch, path: str, tmp_path: Path) -> None:
     monkeypatch.setenv(allow_lists.FILES, f"/,/proc/,{path}")
     (tmp_path / "link").symlink_to(path)

@@ -128,6 +128,19 @@ def test_a_keytab_in_javas_string_is_refused_however_it_is_spelt(option: str) ->
 
 
 @pytest.mark.rule("security.spark.names")
+@pytest.mark.parametrize("option", ["ssl.truststore.location", "ssl.keystore.location"])
+def test_a_file_of_the_identity_servers_tls_in_javas_string_is_refused(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_ALLOWED_URLS", IDP)
+    jaas = f'org.x.OAuthBearerLoginModule required {option}="/etc/passwd";'
+
+    assert (
+        problems(**OAUTH, **{URL: IDP, "kafka.sasl.jaas.config": jaas})[0].count("'/etc/passwd' may not be read") == 1
+    )
+
+
+@pytest.mark.rule("security.spark.names")
 @pytest.mark.parametrize("key", ["config.providers", "config.providers.file.class", "config.providers.env.param.x"])
 def test_providers_of_values_are_refused(key: str) -> None:
     assert (

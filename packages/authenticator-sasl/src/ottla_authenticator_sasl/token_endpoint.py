@@ -23,6 +23,7 @@ import attrs
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed, printable
 from ottla.interfaces import Secret
+from ottla.secret import without_frames
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, token_of
 from ottla_authenticator_sasl.deadline_http import (
     MAX_ANSWER,
@@ -156,22 +157,33 @@ class TokenEndpoint:
         asked_at = self._clock()
         try:
             answer = self._ask(deadline)
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError) as error:
-            raise self._not_asked("the connection ended within TLS") from error
-        except ssl.SSLError as error:
-            raise TlsFailed(
-                f"{self.source} cannot be trusted: {printable(str(error))}; it must speak TLS, with a certificate that "
-                "https.ca.location (or without it the system's trust store, or the file of SSL_CERT_FILE) vouches for"
-            ) from error
-        except AnswerTooLarge:
-            raise AuthenticationFailed(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?") from None
-        except http.client.RemoteDisconnected as error:
-            raise self._not_asked("it ended the connection without an answer") from error
-        except http.client.HTTPException as error:  # its words are those of the answer
-            raise self._not_asked(f"its answer is not HTTP ({type(error).__name__})") from None
-        except (OSError, UnicodeError) as error:
-            raise self._not_asked(printable(str(error) or type(error).__name__)) from error
-        return self._judged(answer, asked_at)
+        except (OSError, UnicodeError, http.client.HTTPException, AnswerTooLarge) as error:
+            refusal = self._refusal(without_frames(error))  # those of the request hold the secret
+        else:
+            return self._judged(answer, asked_at)
+        raise refusal  # out here it has no context
+
+    def _refusal(self, error: Exception) -> ConnectionFailed:
+        refusal: ConnectionFailed
+        match error:
+            case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ssl.SSLSyscallError():
+                refusal = self._not_asked("the connection ended within TLS")
+            case ssl.SSLError():
+                refusal = TlsFailed(
+                    f"{self.source} cannot be trusted: {printable(str(error))}; it must speak TLS, with a certificate "
+                    "that https.ca.location (or without it the system's trust store, or the file of SSL_CERT_FILE) "
+                    "vouches for"
+                )
+            case AnswerTooLarge():
+                return AuthenticationFailed(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?")
+            case http.client.RemoteDisconnected():
+                refusal = self._not_asked("it ended the connection without an answer")
+            case http.client.HTTPException():  # whose words are those of the answer
+                return self._not_asked(f"its answer is not HTTP ({type(error).__name__})")
+            case _:
+                refusal = self._not_asked(printable(str(error) or type(error).__name__))
+        refusal.__cause__ = error
+        return refusal
 
     def _ask(self, deadline: Deadline) -> Answer:
         return post(
