@@ -18,10 +18,13 @@ from ottla.errors import (
     DeliveryFailed,
     DeliveryTimeout,
     ErrorCode,
+    ProducerClosed,
     TransactionAborted,
     TransactionFailed,
 )
+from ottla.interfaces import Encoded
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.recordbatch.objects import ObjectColumns
 from ottla.transactions import SharedTransaction
 from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
 from ottla_testkit.simulation import AfterAppend, SimulatedCluster
@@ -404,3 +407,24 @@ def test_who_joined_a_transaction_cannot_leave_it_well_with_a_batch_in_doubt(ver
             world.producer.leave_transaction()
         with pytest.raises(AbortableError):
             world.producer.send("t", b"following", partition=0)
+
+
+def test_what_the_io_thread_is_about_to_send_when_it_is_left_behind_is_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encode = ObjectColumns.encode
+
+    def held_up(columns: ObjectColumns, magic: int) -> Encoded:
+        if not queued.done():
+            world.accumulator.abort(ProducerClosed("the I/O thread is held up in an encoder"), aside=True)
+        return encode(columns, magic)
+
+    with simulated(1, 1) as world:
+        monkeypatch.setattr(ObjectColumns, "encode", held_up)
+        encoded = world.producer.send("t", b"encoded", partition=0)
+        queued = world.producer.send("t", b"queued", partition=1)
+        world.round()
+
+        assert failure(encoded).possibly_persisted
+        assert not failure(queued).possibly_persisted
+        assert world.log(1) == []

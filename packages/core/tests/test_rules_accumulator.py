@@ -486,6 +486,22 @@ def test_a_flush_waits_for_the_parts_of_what_was_split_meanwhile() -> None:
     assert flushed == [True, True]
 
 
+@pytest.mark.rule("accumulator.expire.queue")
+def test_a_batch_expires_on_time_although_a_younger_one_came_back_after_it() -> None:
+    queues = Queues(linger=0.0, delivery_timeout=10.0)
+    older = queues.append()
+    [first] = drain(queues)
+    queues.clock.advance(4.0)
+    younger = queues.append()
+    [second] = drain(queues)
+    put_back(queues, first)
+    put_back(queues, second)
+    queues.clock.advance(6.0)
+
+    assert queues.accumulator.expire(queues.clock())
+    assert (older.done(), younger.done()) == (True, False)
+
+
 # The end
 
 

@@ -17,6 +17,7 @@ from ottla.dealing import Dealer, run_memory
 from ottla.interfaces import Header, TopicView
 from ottla.partitioners.murmur2 import partition_for_key
 from ottla.queueing import TO_SEAL
+from ottla.recordbatch.objects import ObjectColumns
 from simulated_producer import HANG_GUARD, Calling, simulated
 
 HOUR_MS = 3_600_000
@@ -398,6 +399,38 @@ def test_a_partitioner_that_fails_for_a_run_fails_its_records_and_stops_nothing_
         later = world.producer.send("t", b"v", b"good")
         world.settle()
         assert later.result().offset == 0
+
+
+@pytest.mark.rule("partitioner.run.fault", "accumulator.balance")
+@pytest.mark.parametrize("broken", ["extend", "memory", "size_estimate"])
+@pytest.mark.parametrize("fails_at", range(1, 6))
+def test_a_run_that_fails_while_its_records_move_is_in_doubt_and_keeps_no_memory(
+    monkeypatch: pytest.MonkeyPatch, broken: str, fails_at: int
+) -> None:
+    whole = getattr(ObjectColumns, broken)
+    calls = []
+    moving = False
+
+    def break_off(columns: ObjectColumns, *arguments: Any) -> Any:
+        if moving:
+            calls.append(columns)
+            if len(calls) == fails_at:
+                raise MemoryError
+        return whole(columns, *arguments)
+
+    def column(keys: Sequence[bytes | None]) -> Sequence[int]:
+        nonlocal moving
+        moving = True
+        return [int(key or b"") for key in keys]
+
+    with simulated(1, 1, 1, plugins={"partitioner": Columnar(column)}, linger_ms=5) as world:
+        monkeypatch.setattr(ObjectColumns, broken, break_off)
+        deliveries = {key: world.producer.send("t", key, key) for key in (b"0", b"1", b"2")}
+        world.settle()
+        for key, delivery in deliveries.items():
+            error = delivery.exception(0)
+            assert error is None or error.possibly_persisted or key not in world.log(int(key))
+        assert world.pool.free == world.pool.capacity
 
 
 Sending = tuple[int | None, int | None, int, Sequence[Header]]

@@ -436,12 +436,16 @@ class RecordAccumulator:
     def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
         """Fail every batch that is not settled; those in flight as possibly persisted.
 
-        *aside*: for another thread than the I/O thread, which is held up; callbacks run on threads of their own.
+        *aside*: for another thread than the I/O thread, which is held up; callbacks run on threads of their own, and
+        what the I/O thread has taken out of its queue counts as in flight.
         """
         self.intake.fail_undealt()
         with self._guard:
-            unsettled = self._backlog.in_order()
-        for batch in unsettled:
+            left, queued = self._backlog.take_all()
+        for batch in left:
+            # The I/O thread may be held up between taking a batch and sending it, by a codec for instance.
+            batch.undecided |= aside and batch.partition != UNDECIDED
+        for batch in (*left, *queued):
             self._settlement.give_up(batch, cause, aside=aside)
 
     def forget(self, cause: OttlaError) -> None:

@@ -149,8 +149,8 @@ class Backlog:
         else:
             self.waiting.pop(queue, None)
 
-    def in_order(self) -> list[ProducerBatch]:
-        """Empty the queues: every batch that is not settled, first those that had left, then those that had not."""
+    def take_all(self) -> tuple[list[ProducerBatch], list[ProducerBatch]]:
+        """Empty the queues: every batch that is not settled, those that had left and those that had not, in order."""
         queued = self.take_while(lambda _batch: True)
         left = self.incomplete.keys() - queued
-        return [*(batch for batch in self.incomplete if batch in left), *queued]
+        return [batch for batch in self.incomplete if batch in left], queued

@@ -50,10 +50,13 @@ class Dealer:
     ) -> Dealt:
         """Hand the records of a closed run to the open batches of their partitions, and to new ones, which *begin*.
 
-        Raises PluginBroken, or an error of ours that the partitioner raises; then nothing was dealt.
+        Raises PluginBroken, or an error of ours that the partitioner raises; then nothing was dealt. Whatever fails
+        after that leaves the run in doubt: some of its records are on their way.
         """
         pieces: list[Piece] = []
-        for partition, indexes in self._by_partition(queues, run.columns):
+        by_partition = self._by_partition(queues, run.columns)
+        run.undecided = True
+        for partition, indexes in by_partition:
             self._deal_to(queues.queues[partition], run, indexes, begin, pieces)
         return Dealt(pieces=pieces)
 
@@ -100,14 +103,14 @@ class Dealer:
                 start, taken = batch.take_from(run, indexes[:1], memory=0)  # before anybody else can put a record there
             else:
                 start, taken = batch.take_from(run, indexes, memory=self._room(batch.columns, queue.topic))
-            if taken:
-                pieces.append(Piece(batch=batch, start=start, indexes=indexes[:taken]))
-                indexes = indexes[taken:]
-                self._carry_memory(batch, run, queue.topic)
-            else:
+            if not taken:
                 queue.close()
-            if taken and batch is not queue.open:
-                begin(queue, batch)
+                continue
+            if batch is not queue.open:
+                begin(queue, batch)  # before it holds memory, which would be lost with a batch that nobody knows
+            pieces.append(Piece(batch=batch, start=start, indexes=indexes[:taken]))
+            indexes = indexes[taken:]
+            self._carry_memory(batch, run, queue.topic)
 
     def _room(self, columns: Columns, topic: TopicQueues) -> int:
         return max(self.sizes.comfortable(columns, topic), self.sizes.grown(columns, topic))

@@ -44,13 +44,19 @@ class PartitionQueue:
         return batch
 
     def put_first(self, batch: ProducerBatch) -> None:
-        """Put a batch that had left before all others, but for those with a stamp that comes before its own."""
+        """Put a batch that had left before all others, but for those that come before it.
+
+        Those are what has a stamp that does; without stamps what is older, so that the head is the first to expire.
+        """
         place = 0
-        if batch.stamp is not None:
-            for other in self.batches:
-                if other.stamp is None or other.stamp.follows(batch.stamp):
-                    break
-                place += 1
+        for other in self.batches:
+            if batch.stamp is None:
+                before = other.stamp is None and other.created_at < batch.created_at
+            else:
+                before = other.stamp is not None and not other.stamp.follows(batch.stamp)
+            if not before:
+                break
+            place += 1
         self.batches.insert(place, batch)
         self.topic.count(batch, batch.columns.memory())
 
