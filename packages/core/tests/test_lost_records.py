@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from another_thread import Meanwhile
 
 from ottla import UndeliveredError
-from ottla.errors import ErrorCode, ProducerClosed
+from ottla.errors import DeliveryFailed, ErrorCode, ProducerClosed
+from ottla.lost_records import FailedRecords, LostRecords
 from simulated_producer import Simulated
 
 NOTHING_LEFT = "no delivery or callback is left to report the error"
@@ -270,3 +272,26 @@ def test_a_batch_that_was_written_has_no_finalizer(world: Simulated) -> None:
     settle(world)
 
     assert not hasattr(delivery._batch, "_drop_notice")
+
+
+@pytest.mark.unmeasured
+def test_what_a_finalizer_drops_at_any_step_of_a_write_is_logged_in_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    def drop(topic: str) -> None:
+        error = DeliveryFailed(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
+        records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=(), error=error))
+
+    for step in range(1, 1_000):
+        caplog.clear()
+        records = LostRecords(wake=lambda: None)
+        drop("first")
+        finalizer = Meanwhile(LostRecords.write, step, lambda: drop("second"))
+        with finalizer.during():
+            records.write("me", 0.0)
+        if not finalizer.came:
+            break
+        for second in (100.0, 200.0):
+            if records.active:
+                records.write("me", second)
+        assert sum("second" in line for line in lost(caplog)) == 1, step
+        assert not records.active
+    assert step > 50

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import suppress
 
 import pytest
+from another_thread import Meanwhile
 
 from machine import Machine
 from ottla.buffer_pool import BufferPool
@@ -290,6 +291,28 @@ def test_one_long_wait_for_memory_is_told_and_many_short_ones_are_not(caplog: py
 
     assert [level for level, _message in lines(caplog)] == ["WARNING", "INFO"]
     assert "buffer.memory is exhausted for 5.0 s, 1 call(s) of send wait" in lines(caplog)[0][1]
+
+
+@pytest.mark.unmeasured
+def test_a_wait_for_memory_that_begins_at_any_step_of_a_look_is_noticed() -> None:
+    def wait() -> None:
+        in_line = threading.Event()
+        options = {"timeout": 60.0, "on_wait": in_line.set}
+        threading.Thread(target=pool.reserve, args=(100,), kwargs=options, daemon=True).start()
+        assert in_line.wait(10.0)
+
+    for step in range(1, 1_000):
+        pool = BufferPool(100, clock=ManualClock())
+        pool.reserve(100, timeout=0.0)
+        pool.short = True
+        caller = Meanwhile(MemoryLog.look, step, wait)
+        with caller.during():
+            MemoryLog(pool, client_id="test").look(0.0)
+        if not caller.came:
+            break
+        assert pool.short, step
+        pool.release(100)
+    assert step > 50
 
 
 @pytest.mark.rule("sender.log.coordinator")

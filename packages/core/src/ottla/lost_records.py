@@ -115,7 +115,8 @@ class LostRecords:
         """Log what was dropped: at once, then, while it goes on, with counts and ever longer gaps."""
         self.active = False  # before the look: a finalizer may run at any moment
         self._count_dropped()
-        self.active |= bool(self._dropped or self._records)
+        if self._dropped or self._records:
+            self.active = True
         if not self._records or (now < self._next_at and not final):
             return
         if now >= self._logged_at + 2 * LONGEST_GAP:
@@ -141,7 +142,9 @@ class LostRecords:
                 self._error,
             )
         self._records = self._batches = 0
-        self.active = bool(self._dropped)
+        self.active = False  # before the look, as above
+        if self._dropped:
+            self.active = True
         self._partitions.clear()
         self._logged_at, self._next_at = now, now + self._gap
         self._gap = min(2 * self._gap, LONGEST_GAP)

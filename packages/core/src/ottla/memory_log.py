@@ -44,7 +44,8 @@ class MemoryLog:
         self._write(now)
         if first is None and not self._outages:
             self._pool.short = False
-            self._pool.short = self._pool.waiting > 0  # one may have come to wait in between
+            if self._pool.waiting:  # one may have come to wait in between
+                self._pool.short = True
 
     def _write(self, now: float) -> None:
         for line in self._outages.take_lines(now):
