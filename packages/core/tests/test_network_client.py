@@ -10,6 +10,7 @@ import pytest
 from machine import Machine
 from ottla.errors import (
     ConnectionFailed,
+    ConnectionRetired,
     ErrorCode,
     NameResolutionFailed,
     RequestTimeout,
@@ -544,6 +545,36 @@ def test_a_broker_may_ask_to_begin_again() -> None:
     machine.run(2.0)
 
     assert not machine.metadata.cluster.bootstrap
+
+
+@pytest.mark.rule("metadata.again.asked")
+def test_who_begins_again_waits_for_no_answer_of_the_brokers_before() -> None:
+    machine = machine_of(1, 2)
+    make_ready(machine, 2)
+    make_ready(machine, 1)
+    machine.network.held.add(1)
+    asked = ask(machine, 1)
+    machine.cluster.metadata_code = ErrorCode.REBOOTSTRAP_REQUIRED
+    machine.metadata.request_update()
+    machine.run(0.2)
+
+    [completion] = asked
+    assert isinstance(completion.error, ConnectionRetired)
+
+
+@pytest.mark.rule("network.gone.answers")
+def test_a_broker_that_has_moved_is_not_waited_for_at_its_old_address() -> None:
+    machine = machine_of(1, 2)
+    make_ready(machine, 2)
+    make_ready(machine, 1)
+    machine.network.held.add(1)
+    asked = ask(machine, 1)
+    machine.cluster.address = ("elsewhere", 9092)
+    machine.metadata.request_update()
+    machine.run(0.2)
+
+    [completion] = asked
+    assert isinstance(completion.error, ConnectionRetired)
 
 
 # Refusals that waiting does not mend

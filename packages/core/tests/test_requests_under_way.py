@@ -16,6 +16,7 @@ from ottla.delivery import Delivery
 from ottla.errors import NetworkError
 from ottla.protocol import PRODUCE
 from ottla.queueing import TO_SEAL
+from ottla.queues import FOREVER
 from ottla.recordbatch.section import Section
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Link, SimulatedCluster, SimulatedNetwork
@@ -219,16 +220,20 @@ def test_a_request_that_has_many_batches_takes_none_along() -> None:
 
 
 @pytest.mark.rule("accumulator.drain.company", "accumulator.ready.backoff")
-def test_what_waits_for_another_try_or_an_answer_is_not_taken_along() -> None:
+@pytest.mark.parametrize("seconds", [FOREVER, 0.006])
+def test_what_waits_for_another_try_or_an_answer_is_not_taken_along(seconds: float) -> None:
     queues = Queues()
     failed, muted = queues.append(partition=1)._batch, queues.append(partition=2)._batch
     queues.clock.advance(0.005)
     drained(queues, 3)
     queues.accumulator.put_back(failed, NetworkError("gone"), queues.clock())
-    queues.accumulator.mute(muted)
+    queues.accumulator.unmute(muted, at=queues.clock() + seconds)
+    queues.append(partition=0)
+    queues.clock.advance(0.001)
     queues.append(partition=2)
+    queues.clock.advance(0.004)
 
-    assert lingering(queues, partitions=1) == [0]
+    assert drained(queues, partitions=3) == [0]
 
 
 # And nobody pays for it who is alone

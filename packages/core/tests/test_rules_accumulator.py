@@ -308,6 +308,24 @@ def test_a_throttled_partition_leaves_when_its_time_is_over_and_the_moment_is_to
     assert ready(queues)
 
 
+@pytest.mark.rule("accumulator.ready.throttled", "accumulator.ready.backoff")
+def test_a_new_leader_ends_the_backoff_of_a_throttled_partition_but_not_its_throttle_time() -> None:
+    queues = Queues(linger=0.0)
+    queues.append()
+    [batch] = drain(queues)
+    batch.leave(1, queues.clock())
+    batch.come_back(queues.clock())
+    put_back(queues, batch)
+    batch.retry_at = 9.0
+    batch.leader_epoch = -1
+    batch.last_node = 2  # led by another one now
+    queues.accumulator.unmute(batch, at=3.0)
+
+    assert look_again_in(queues) == pytest.approx(3.0)
+    queues.clock.advance(3.0)
+    assert ready(queues)
+
+
 @pytest.mark.rule("accumulator.ready.look-again")
 @pytest.mark.parametrize(
     ("linger", "backoff", "throttle", "expiry", "least"),
