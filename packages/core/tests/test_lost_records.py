@@ -6,6 +6,7 @@ import gc
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -274,17 +275,42 @@ def test_a_batch_that_was_written_has_no_finalizer(world: Simulated) -> None:
     assert not hasattr(delivery._batch, "_drop_notice")
 
 
+def drop(records: LostRecords, topic: str) -> None:
+    error = DeliveryFailed(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
+    records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=(), error=error))
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_losses_after_a_long_calm_are_logged_as_soon_as_the_first_ones_were() -> None:
+    records = LostRecords(wake=lambda: None)
+    now = 0.0
+
+    def gap() -> float:
+        nonlocal now
+        logged_at = now
+        drop(records, "t")
+        now = records.due_at()
+        records.write("me", now)
+        return now - logged_at
+
+    drop(records, "t")
+    records.write("me", now)
+    gaps = [gap() for _ in range(8)]
+    now += 100.0
+    drop(records, "t")
+    records.write("me", now)
+
+    assert gaps == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert [gap() for _ in range(3)] == [1.0, 2.0, 4.0]
+
+
 @pytest.mark.unmeasured
 def test_what_a_finalizer_drops_at_any_step_of_a_write_is_logged_in_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    def drop(topic: str) -> None:
-        error = DeliveryFailed(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
-        records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=(), error=error))
-
     for step in range(1, 1_000):
         caplog.clear()
         records = LostRecords(wake=lambda: None)
-        drop("first")
-        finalizer = Meanwhile(LostRecords.write, step, lambda: drop("second"))
+        drop(records, "first")
+        finalizer = Meanwhile(LostRecords.write, step, partial(drop, records, "second"))
         with finalizer.during():
             records.write("me", 0.0)
         if not finalizer.came:

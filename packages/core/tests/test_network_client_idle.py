@@ -194,6 +194,23 @@ def test_brokers_that_end_idle_connections_are_no_outage(caplog: pytest.LogCaptu
 
 
 @pytest.mark.rule("network.idle.quiet")
+def test_a_broker_that_ends_connections_again_and_again_is_logged_seldom(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    machine = machine_with_topic(1)
+    began = machine.clock()
+    while machine.clock() < began + 120.0:
+        deliver(machine, 0)
+        until(machine, machine.clock() + 2.0)
+        machine.network.cut(1)
+        until(machine, machine.clock() + 1.0)
+
+    assert 2 <= caplog.text.count("the broker may be restarting") <= 5
+    assert caplog.text.count("is connected again") <= 5
+
+
+@pytest.mark.rule("network.idle.quiet")
 def test_an_end_with_a_request_under_way_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
     machine.network.held.add(1)

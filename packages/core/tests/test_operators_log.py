@@ -332,6 +332,22 @@ def test_a_coordinator_that_is_not_there_has_a_first_and_a_last_line(caplog: pyt
     world.producer.close()
 
 
+@pytest.mark.rule("network.log")
+def test_a_broker_that_nothing_is_sent_to_any_more_is_not_said_to_have_left(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1, 2))
+    machine.network.held.add(2)
+    machine.send(b"a", partition=1)
+    machine.run(0.1)
+    machine.cluster.topics["t"].leaders[1], machine.cluster.topics["t"].epoch = 1, 1
+    for _ in range(400):
+        machine.send(b"b")
+        machine.run(1.0)
+
+    assert 2 in machine.metadata.cluster.brokers
+    [line] = [message for _level, message in lines(caplog) if "broker 2" in message and "not tried any more" in message]
+    assert "is not tried any more, other brokers are used now" in line
+
+
 @pytest.mark.rule("metadata.log")
 def test_brokers_that_leave_and_join_the_cluster_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1, 2, 1))
@@ -364,7 +380,7 @@ def test_a_bootstrap_server_that_is_not_needed_any_more_is_not_said_to_have_left
     assert lines(caplog) == [
         (
             "INFO",
-            "test: bootstrap server at kafka-2:9092 is not tried any more, the brokers that metadata lists are used; "
+            "test: bootstrap server at kafka-2:9092 is not tried any more, other brokers are used now; "
             "the last attempts failed, 1 in 0.0 s",
         )
     ]

@@ -567,6 +567,18 @@ def test_rounds_that_fail_are_logged_once_and_the_next_one_comes(caplog: pytest.
         assert "a fault of our own" in caplog.text
 
 
+@pytest.mark.rule("producer.thread.lives")
+def test_the_end_of_failing_rounds_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with simulated(1) as world:
+        for times in (3, 5):
+            Trouble(world, times)
+            for _ in range(20):
+                world.rounds.run(world.clock(), world.clock() + 0.01)
+
+    assert caplog.text.count("the I/O thread works again") == 2
+
+
 @pytest.mark.rule("producer.thread.bounded")
 def test_where_every_round_fails_records_end_in_time_with_the_cause() -> None:
     told: list[OttlaError | None] = []

@@ -9,7 +9,7 @@ from ottla.cluster import Broker
 from ottla.errors import OttlaError, SecurityRefused
 from ottla.network_client.connection import Connection
 from ottla.network_client.endings import told
-from ottla.outages import Failing, Outages
+from ottla.outages import LONGEST_GAP, Failing, Outages
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ class ConnectionLog:
         self._client_id = client_id
         self._outages: Outages[Broker, _Reason] = Outages()
         self._ended_at: dict[Broker, float] = {}  # connections that ended quietly, and are not made again yet
+        self._ended_logged_at: dict[Broker, float] = {}  # and when the last line about one of each broker was
         self._short_sessions_logged = False
         self.active = False
         """Whether any cannot be reached, or is left to log."""
@@ -43,10 +44,11 @@ class ConnectionLog:
 
     def ended(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Log that a broker has ended a connection on which nothing was under way."""
-        if now - connection.used_at > RECENTLY:
+        broker = connection.broker
+        if now - connection.used_at > RECENTLY or now < self._ended_logged_at.get(broker, float("-inf")) + LONGEST_GAP:
             logger.debug("%s: %s; no request was under way", self._client_id, told(connection, error))
             return
-        self._ended_at[connection.broker] = now
+        self._ended_at[broker] = self._ended_logged_at[broker] = now
         logger.info(
             "%s: %s; no request was under way, the broker may be restarting", self._client_id, told(connection, error)
         )
@@ -78,6 +80,7 @@ class ConnectionLog:
     def gone(self, connection: Connection, now: float) -> None:
         """Note that a broker is not part of the cluster any more, or a bootstrap server is not needed."""
         self._ended_at.pop(connection.broker, None)
+        self._ended_logged_at.pop(connection.broker, None)
         self._outages.forget(connection.broker, now)
 
     def due_at(self) -> float:
@@ -114,8 +117,7 @@ class ConnectionLog:
                 )
             else:
                 logger.info(
-                    "%s: %s is not tried any more, the brokers that metadata lists are used; the last attempts failed, "
-                    "%d in %.1f s",
+                    "%s: %s is not tried any more, other brokers are used now; the last attempts failed, %d in %.1f s",
                     self._client_id,
                     brokers,
                     line.failures,
