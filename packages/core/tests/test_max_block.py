@@ -74,8 +74,15 @@ def test_time_waited_for_metadata_is_not_waited_again_for_memory(
 ) -> None:
     if encoder == "native":
         pytest.importorskip("ottla_accel")
-    with (
-        metadata_late(monkeypatch, seconds=BUDGET_MS / 1_000, record_encoder=encoder) as world,
-        pytest.raises(BufferExhausted, match=r"waited 0\.000 s after 5\.000 s of other waits of this call"),
-    ):
-        call(world)
+    with metadata_late(monkeypatch, seconds=BUDGET_MS / 1_000, record_encoder=encoder) as world:
+        reserve, timeouts = world.pool.reserve, []
+
+        def note(size: int, *, timeout: float, **options: Any) -> None:
+            timeouts.append(timeout)
+            reserve(size, timeout=0.0, **options)
+
+        monkeypatch.setattr(world.pool, "reserve", note)
+        with pytest.raises(BufferExhausted, match=r"waited 0\.000 s after 5\.000 s of other waits of this call"):
+            call(world)
+
+        assert timeouts == [0.0]

@@ -191,3 +191,26 @@ def test_answers_that_have_arrived_give_no_more_time_to_one_that_has_not() -> No
     assert not third.done()
     assert "did not answer a Produce request" in str(machine.client._connections[1].last_failure)
     assert sum(machine.network.waits) == 0.0
+
+
+@pytest.mark.rule("network.throttle")
+def test_metadata_that_is_due_is_asked_for_when_the_throttle_time_is_over() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    machine = Machine(cluster)
+    machine.send(b"first")
+    machine.settle()
+    machine.run(1.0)
+    cluster.brokers[1].throttle_ms = 1_500
+    machine.send(b"second")
+    machine.settle()
+    throttled_at = machine.clock()
+    machine.metadata.request_update()
+    cluster.brokers[1].requests.clear()
+    for _ in range(5):
+        machine.sender.run_once(machine.clock(), until=throttled_at + 60.0)
+        if cluster.brokers[1].requests:
+            break
+
+    assert cluster.brokers[1].requests[0][0] == "Metadata"
+    assert machine.clock() - throttled_at == pytest.approx(1.5, abs=0.1)
