@@ -332,7 +332,7 @@ def test_a_coordinator_that_is_not_there_has_a_first_and_a_last_line(caplog: pyt
     world.producer.close()
 
 
-@pytest.mark.rule("network.log")
+@pytest.mark.rule("metadata.log")
 def test_a_broker_that_nothing_is_sent_to_any_more_is_not_said_to_have_left(caplog: pytest.LogCaptureFixture) -> None:
     machine = warm(machine_with_topic(1, 2))
     machine.network.held.add(2)
