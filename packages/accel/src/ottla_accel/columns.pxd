@@ -51,6 +51,7 @@ cdef class NativeColumns:
     cdef int call_back(self, object callback) except -1
     cdef int forget_callback(self) except -1
     cdef int _make_room(self, Py_ssize_t needed) except -1
+    cdef bint _move_to_kept(self, Py_ssize_t wanted) noexcept
     cdef int _check_there(self) except -1
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept
     cdef object _part(self, const uint8_t* start, Py_ssize_t size)

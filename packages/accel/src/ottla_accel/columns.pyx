@@ -37,7 +37,7 @@ cdef struct Kept:
     uint8_t* at
     Py_ssize_t room
 
-cdef Py_ssize_t LEAST_KEPT = 128 * 1024  # smaller ones a C library keeps itself
+cdef Py_ssize_t LEAST_KEPT = 32 * 1024  # smaller ones a C library keeps itself
 cdef Py_ssize_t MOST_KEPT_BYTES = 16 * 1024 * 1024
 cdef enum: MOST_KEPT_BLOCKS = 32
 cdef Kept kept[MOST_KEPT_BLOCKS]  # of the whole process, the one that waits for longest first; under the GIL
@@ -52,39 +52,52 @@ cdef void forget_kept(Py_ssize_t place) noexcept:
     memmove(&kept[place], &kept[place + 1], (kept_blocks - place) * sizeof(Kept))
 
 
-cdef class Bytes:
-    """Memory that is filled elsewhere, to be read; freed with the last view of it, or kept for the next batch.
+cdef void keep(uint8_t* at, Py_ssize_t room) noexcept:
+    """Have the next batch fill this memory, or free it.
 
     The system would zero every page of it again, which takes longer than writing there.
     """
+    global kept_blocks, kept_bytes
+    if not LEAST_KEPT <= room <= MOST_KEPT_BYTES:
+        PyMem_Free(at)
+        return
+    while kept_blocks == MOST_KEPT_BLOCKS or kept_bytes + room > MOST_KEPT_BYTES:
+        PyMem_Free(kept[0].at)  # what nobody has asked for has to make way
+        forget_kept(0)
+    kept[kept_blocks].at, kept[kept_blocks].room = at, room
+    kept_blocks += 1
+    kept_bytes += room
+
+
+cdef uint8_t* take_kept(Py_ssize_t least, Py_ssize_t most, Py_ssize_t* room) noexcept:
+    """Memory of a batch that is done with, of at least and at most so many bytes; NULL: there is none."""
+    cdef Py_ssize_t place
+    cdef uint8_t* found
+    for place in range(kept_blocks - 1, -1, -1):
+        if least <= kept[place].room <= most:
+            found, room[0] = kept[place].at, kept[place].room
+            forget_kept(place)
+            return found
+    return NULL
+
+
+cdef class Bytes:
+    """Memory that is filled elsewhere, to be read; freed with the last view of it, or kept for the next batch."""
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyBuffer_FillInfo(buffer, self, self._bytes, self._size, 1, flags)
 
     def __dealloc__(self):
-        global kept_blocks, kept_bytes
-        if not LEAST_KEPT <= self._room <= MOST_KEPT_BYTES:
-            PyMem_Free(self._bytes)
-            return
-        while kept_blocks == MOST_KEPT_BLOCKS or kept_bytes + self._room > MOST_KEPT_BYTES:
-            PyMem_Free(kept[0].at)  # what nobody has asked for has to make way
-            forget_kept(0)
-        kept[kept_blocks].at, kept[kept_blocks].room = self._bytes, self._room
-        kept_blocks += 1
-        kept_bytes += self._room
+        keep(self._bytes, self._room)
 
     cdef int take(self, Py_ssize_t room) except -1:
         """Have at least so much room, of a batch that is done with if there is one that fits."""
-        cdef Py_ssize_t place
-        for place in range(kept_blocks - 1, -1, -1):
-            if room <= kept[place].room <= room + room // 8:
-                self._bytes, self._room = kept[place].at, kept[place].room
-                forget_kept(place)
-                return 0
-        self._bytes = <uint8_t*>PyMem_Malloc(room)
+        self._bytes = take_kept(room, room + room // 8, &self._room)
         if self._bytes is NULL:
-            raise MemoryError
-        self._room = room
+            self._bytes = <uint8_t*>PyMem_Malloc(room)
+            if self._bytes is NULL:
+                raise MemoryError
+            self._room = room
         return 0
 
     cdef void fit(self, Py_ssize_t size) noexcept:
@@ -166,7 +179,7 @@ cdef class NativeColumns:
         self.lock = Lock()
 
     def __dealloc__(self):
-        PyMem_Free(self._bytes)
+        keep(self._bytes, self._capacity)
         PyMem_Free(self._facts)
         PyMem_Free(self._called_back)
 
@@ -227,7 +240,7 @@ cdef class NativeColumns:
             self.release()
             return encoded
         cdef Bytes section = Bytes()
-        section._bytes, section._size = self._bytes, self._size
+        section._bytes, section._size, section._room = self._bytes, self._size, self._capacity
         self._bytes, self._capacity, self._closed = NULL, 0, True
         return Encoded(
             chunks=[memoryview(section)],
@@ -273,7 +286,7 @@ cdef class NativeColumns:
 
     def release(self):
         """Let go of the records, which other columns have taken over; their number stays, and their facts."""
-        PyMem_Free(self._bytes)
+        keep(self._bytes, self._capacity)
         self._bytes, self._capacity, self._closed = NULL, 0, True
 
     def facts(self):
@@ -406,7 +419,7 @@ cdef class NativeColumns:
         cdef Py_ssize_t least = self._size + needed
         cdef Py_ssize_t wanted = max(min(max(2 * self._capacity, FIRST_CAPACITY), self._limit), least)
         cdef void* memory
-        if least > self._capacity:
+        if least > self._capacity and not self._move_to_kept(wanted):
             memory = PyMem_Realloc(self._bytes, wanted)
             if memory is NULL:
                 raise MemoryError
@@ -418,6 +431,18 @@ cdef class NativeColumns:
                 raise MemoryError
             self._facts, self._facts_capacity = <Fact*>memory, wanted
         return 0
+
+    cdef bint _move_to_kept(self, Py_ssize_t wanted) noexcept:
+        """Go on in memory of a batch that is done with, with room to grow; False: there is none."""
+        cdef Py_ssize_t room = 0
+        cdef uint8_t* found = take_kept(wanted, 8 * wanted, &room) if wanted >= LEAST_KEPT else NULL
+        if found is NULL:
+            return False
+        if self._size:
+            memcpy(found, self._bytes, self._size)
+        keep(self._bytes, self._capacity)
+        self._bytes, self._capacity = found, room
+        return True
 
     # Reading what was written
 
