@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed
+from ottla.errors import AuthenticationFailed, ConnectionFailed, printable
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla.registry import Registry
 from ottla_authenticator_sasl import Token
@@ -99,6 +99,21 @@ def test_a_refusal_is_acknowledged_and_then_quoted(oauth: Make) -> None:
     assert "abc" not in message
 
 
+@pytest.mark.parametrize("written", ["it was %s", '{"token": "%s"}'])
+def test_a_token_that_the_broker_echoes_is_stars(oauth: Make, written: str) -> None:
+    token = jwt(exp=LATER / 1000)
+    made = oauth({PROVIDER: lambda: token})
+    exchange = made.authenticator("kafka", 9092)
+    exchange.start()
+
+    exchange.challenge((written % token).encode())
+    message = refusal(exchange, b"")
+    assert "***" in message
+    assert token[:20] not in message
+    del exchange
+    assert token[:20] not in printable(written % token)  # in the answer to a later request
+
+
 def test_a_refused_token_is_not_shown_again(oauth: Make) -> None:
     numbers = iter(range(10))
     made = oauth({PROVIDER: lambda: (f"token-{next(numbers)}", LATER)})
@@ -141,6 +156,17 @@ def test_who_the_token_names_is_who_we_are(oauth: Make) -> None:
     first(made)
 
     assert made.identity == "alice"
+
+
+def test_who_the_token_names_is_printable_and_short(oauth: Make, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    name = "\x1b[2J\u202e" + "a" * 10_000
+    made: Any = oauth({PROVIDER: lambda: jwt(sub=name, scope=name, exp=LATER / 1000)})
+    first(made)
+
+    assert made.identity.isprintable()
+    assert len(made.identity) == 300
+    assert all(len(message) < 400 and message.isprintable() for message in caplog.messages)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import gc
+import html
+import json
 import unicodedata
 import urllib.parse
 
@@ -90,6 +92,47 @@ def test_an_echoed_secret_is_stars_in_each_form(echo: str) -> None:
     for length in range(8, len(echo)):
         # At most the digits that its neighbours share with it are left.
         assert not any(echo[at : at + length] in shown for at in range(len(echo) - length))
+
+
+AWKWARD = 'hunter2/"SECRET"\\<ä😀>'
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        json.dumps(AWKWARD),
+        json.dumps(AWKWARD, ensure_ascii=False),
+        json.dumps(AWKWARD).replace("/", "\\/"),
+        json.dumps({"error": json.dumps({"detail": AWKWARD})}),
+        AWKWARD.encode("unicode_escape").decode(),
+        repr(AWKWARD.encode()),
+        html.escape(AWKWARD),
+        AWKWARD.encode("ascii", "xmlcharrefreplace").decode(),
+        urllib.parse.quote(AWKWARD, safe="").lower().replace("secret", "SECRET"),
+        "".join(f"%{byte:02x}" for byte in AWKWARD.encode()),
+        AWKWARD.encode().hex(":"),
+        AWKWARD.encode().hex(" ").upper(),
+        base64.encodebytes(b"x" * 50 + AWKWARD.encode()).decode(),
+    ],
+)
+def test_a_secret_that_is_echoed_with_escapes_is_not_shown(echo: str) -> None:
+    shown = printable(f"wrong: {echo}!", secrets=(AWKWARD,))
+    assert "***" in shown
+    assert not any(form in shown for form in ("SECRET", echo[:20], echo[-20:]))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le", "utf-16-be"])
+def test_a_secret_in_another_encoding_is_not_shown(encoding: str) -> None:
+    assert printable("no pässword".encode(encoding), secrets=("pässword",)) == "***"
+
+
+def test_escapes_of_anything_else_are_shown_as_they_came() -> None:
+    text = '{"a": "\\u00e4\\n", "b": "100%25 &amp; more"}'
+    assert printable(text, secrets=(AWKWARD,)) == text
+
+
+def test_an_escaped_secret_at_the_end_of_what_is_shown_is_not_cut_in_two() -> None:
+    assert printable("x" * 290 + "".join(f"%{byte:02x}" for byte in b"opensesame"), secrets=("opensesame",)) == "***"
 
 
 def test_a_secret_is_stars_everywhere_while_its_holder_lives() -> None:

@@ -90,6 +90,13 @@ def test_what_comes_out_is_printable_and_short() -> None:
     assert all(len(name) == 200 for name in read.names)
 
 
+def test_marks_in_a_name_cover_no_line_above() -> None:
+    read = Certificate.read(made([(NameOID.ORGANIZATION_NAME, "a" + "\u0301" * 50)]))
+
+    assert "\u0301" * 4 not in read.subject
+    assert len(read.subject) <= 210
+
+
 def test_it_agrees_with_openssl(ca: trustme.CA) -> None:
     der = ssl.PEM_cert_to_DER_cert(ca.cert_pem.bytes().decode())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.errors import AuthenticationFailed, quoted
+from ottla.errors import AuthenticationFailed, Secrets, printable, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.bearer_token import Token
@@ -28,6 +28,7 @@ class OAuthBearerMechanism:
         self._choice = choice
         self.identity = choice.identity
         self.remedy = choice.remedy
+        self.echoes: Secrets | None = None  # of the last token: any later answer may have it, too
 
     def authenticator(self, host: str, port: int) -> Authenticator:
         """A new exchange, whose token is the one of its first moment."""
@@ -44,7 +45,8 @@ class OAuthBearerMechanism:
 
     def first_message(self, token: Token) -> bytes:
         """The token and its extensions, which go before those of the configuration."""
-        self.identity = token.principal or self._choice.identity
+        # The claims of a token are words of whoever issued it.
+        self.identity = printable(token.principal) if token.principal else self._choice.identity
         extensions: Mapping[str, str] = {**self._choice.extensions, **token.extensions}
         pairs = [f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in extensions.items())]
         return ("n,," + _SEPARATOR + _SEPARATOR.join(pairs) + _SEPARATOR * 2).encode("ascii")
@@ -56,11 +58,13 @@ class OAuthBearerExchange:
     def __init__(self, mechanism: OAuthBearerMechanism) -> None:
         self._mechanism = mechanism
         self._token: Token | None = None
+        self._echoes: Secrets | None = None  # the broker may write the token into its refusal
         self._refusal: str | None = None
 
     def start(self) -> bytes:
         """The token. Waits for one; AuthenticationFailed and ConnectionFailed say why there is none."""
         self._token = self._mechanism.tokens.token()
+        self._echoes = self._mechanism.echoes = Secrets(self._token.value)
         return self._mechanism.first_message(self._token)
 
     def challenge(self, data: bytes) -> Step:

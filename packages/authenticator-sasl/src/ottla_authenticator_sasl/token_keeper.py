@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from ottla.errors import printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
 from ottla_authenticator_sasl.refresh import RefreshWindow
 from ottla_authenticator_sasl.single_flight import SingleFlight
@@ -127,7 +128,7 @@ class TokenKeeper:
         error = expired(token, now=now, source=self._source)
         if error is not None:
             raise error
-        _log.debug("a token of %s: %r", self._source, token)
+        _log.debug("a token of %s: %s", self._source, printable(repr(token)))
         with self._state:
             if number > self._kept:  # a fetch that was given up does not replace what a later one brought
                 self._kept = number

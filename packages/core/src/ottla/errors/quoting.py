@@ -7,10 +7,12 @@ Everything from outside that is shown goes through `printable` or `quoted`; noth
 from __future__ import annotations
 
 import base64
+import html
+import re
 import unicodedata
 import urllib.parse
 import weakref
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 LONGEST: Final = 300
@@ -24,6 +26,19 @@ _READ: Final = 1 << 16
 
 _ENOUGH_FOR_BASE64: Final = 4
 """Bytes of a secret from which on its base64 form is looked for: of fewer, the form is in ordinary words."""
+
+_ESCAPE: Final = re.compile(
+    r"""\\(?:U00(0[0-9A-F]{5}|10[0-9A-F]{4})|u([0-9A-F]{4})|x([0-9A-F]{2})|([nrtbf"'/\\]))""", re.IGNORECASE
+)
+"""One character in JSON or in a literal of Java or Python: by its code, or by a letter."""
+
+_LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+
+_ESCAPED_BY: Final = 8
+"""Times that an escaped text is longer than the longest form of a secret, at most: so much after the end is read."""
+
+_ESCAPED_TIMES: Final = 3
+"""How often a text may have been escaped: as JSON within JSON within a URL."""
 
 _MARKS_IN_A_ROW: Final = 3
 """Combining characters above one letter: languages that are written need no more, and lines above are not covered."""
@@ -80,6 +95,8 @@ def printable(
         known = known.replace(form, STARS)
     if len(text) > _READ and forms and len(known) < limit + len(forms[0]):
         return STARS  # so full of secrets that the end of what was read may be the beginning of one more
+    if forms and _has_escaped(forms, known[: limit + _ESCAPED_BY * len(forms[0])]):
+        return STARS
     shown = _escaped(known[: limit + 1])
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
@@ -89,6 +106,40 @@ def _forms_held() -> Iterator[str]:
         secrets = reference()
         if secrets is not None:
             yield from secrets._forms
+
+
+def _has_escaped(forms: Collection[str], text: str) -> bool:
+    """Whether one of the forms is in a text only when its escapes are undone, as those of JSON, HTML and URLs."""
+    for _ in range(_ESCAPED_TIMES):
+        before = text
+        for undo in _UNDO:
+            # After each of them: a secret may have what the next one takes for an escape.
+            text = undo(text)
+            if any(form in text for form in forms):
+                return True
+        if text == before:
+            return False
+    return False
+
+
+def _without_literals(text: str) -> str:
+    plain = _ESCAPE.sub(_unescaped_character, text)
+    # JSON writes a character beyond 16 bits as two surrogates.
+    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _unescaped_character(escape: re.Match[str]) -> str:
+    digits, letter = escape[1] or escape[2] or escape[3], escape[4]
+    return chr(int(digits, 16)) if digits else _LETTERS.get(letter, letter)
+
+
+_UNDO: Final[tuple[Callable[[str], str], ...]] = (
+    lambda text: text.replace("\0", ""),  # between the letters of UTF-16
+    lambda text: urllib.parse.unquote(text, errors="backslashreplace"),
+    html.unescape,
+    _without_literals,
+    lambda text: text.replace("\r", "").replace("\n", ""),  # after each 76 digits of base64
+)
 
 
 def _longest_first(forms: Iterator[str] | list[str]) -> tuple[str, ...]:
@@ -105,11 +156,12 @@ def _forms(secret: str | bytes) -> Iterator[str]:
     yield from (text, raw.decode("latin-1"), repr(text)[1:-1])
     yield from (urllib.parse.quote(raw), urllib.parse.quote_plus(raw))
     if len(raw) >= _ENOUGH_FOR_BASE64:
-        yield from (raw.hex(), raw.hex().upper())
+        for digits in (raw.hex(), raw.hex(":"), raw.hex(" "), raw.hex("-")):
+            yield from (digits, digits.upper())
         for offset in range(3):
             # Only the digits that the secret alone decides, whatever stands before and after it.
-            digits = base64.b64encode(bytes(offset) + raw).rstrip(b"=")
-            whole = digits[(8 * offset + 5) // 6 : 8 * (offset + len(raw)) // 6].decode()
+            encoded = base64.b64encode(bytes(offset) + raw).rstrip(b"=")
+            whole = encoded[(8 * offset + 5) // 6 : 8 * (offset + len(raw)) // 6].decode()
             yield from (whole, whole.replace("+", "-").replace("/", "_"))
 
 
