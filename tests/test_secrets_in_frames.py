@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 import trustme
 from broker_on_a_socket import SECRET as DUCKS
@@ -25,6 +26,16 @@ from ottla.assembly import Connections, connect
 from ottla.doctor import examine
 from ottla.errors import ConfigError
 from ottla.tables.sealed import TableSealer
+from ottla.transactions import SharedTransaction
+from ottla_spark import exactly_once
+from ottla_spark.atomic import atomically
+from ottla_spark.atomic.ownership import Ownership
+from ottla_spark.atomic.parcels import Packing
+from ottla_spark.atomic.task import TaskWrite
+from ottla_spark.errors import WriteRefused
+from ottla_spark.exactly_once import brokers
+from ottla_spark.exactly_once.outlook import outlook
+from ottla_spark.options import read_options
 from ottla_spark.source import OttlaDataSource
 from ottla_testkit.simulation import SimulatedLogin
 
@@ -36,6 +47,24 @@ CLIENT: Final = {
     "sasl.oauthbearer.client.credentials.client.id": "a",
     "sasl.oauthbearer.client.credentials.client.secret": SECRET,
 }
+SPARK_OPTIONS: Final = {
+    "topic": "t",
+    "transactional.id.prefix": "p",
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.allow.cleartext.credentials": "true",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "u",
+    "kafka.sasl.password": SECRET,
+}
+SPARK_CALLS: Final[Sequence[Callable[[Mapping[str, str]], object]]] = (
+    lambda options: exactly_once.forget(options),
+    lambda options: exactly_once.accept_loss(options, job_id="j"),
+    lambda options: exactly_once.adopt(options),
+    lambda options: outlook(options, timeout=0.5),
+    lambda options: exactly_once.write_once(None, options, job_id="j"),  # type: ignore[arg-type]
+    lambda options: atomically(options, transactional_id="t"),
+)
 
 
 def wrong_settings() -> Iterator[Mapping[str, Any]]:
@@ -165,6 +194,49 @@ def test_no_frame_of_a_refused_spark_plan_holds_a_secret() -> None:
 
     assert refused > 50
     assert found == set()
+
+
+@pytest.mark.parametrize("wrong", [{"no.such.option": "x"}, {"kafka.no.such": "x"}, {"kafka.bootstrap.servers": ""}])
+@pytest.mark.parametrize("call", SPARK_CALLS)
+def test_no_frame_of_a_refused_spark_function_holds_a_secret(
+    call: Callable[[Mapping[str, str]], object], wrong: Mapping[str, str]
+) -> None:
+    error = refused_by(lambda: call({**SPARK_OPTIONS, **wrong}))
+
+    assert isinstance(error, WriteRefused)
+    assert found_in_frames(error, [SECRET]) == set()
+
+
+@pytest.mark.parametrize("call", SPARK_CALLS[:-1])
+def test_no_frame_of_a_spark_function_without_brokers_holds_a_secret(
+    call: Callable[[Mapping[str, str]], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brokers, "PATIENCE", 0.5)
+    error = refused_by(lambda: call(SPARK_OPTIONS))
+
+    assert isinstance(error, OttlaError)
+    assert found_in_frames(error, [SECRET]) == set()
+
+
+def test_no_frame_of_a_task_of_a_shared_transaction_holds_a_secret() -> None:
+    problems: list[str] = []
+    options = read_options({key: SPARK_OPTIONS[key] for key in SPARK_OPTIONS if "prefix" not in key}, problems=problems)
+    shared = SharedTransaction(transactional_id="t", producer_id=1, epoch=0, level=2)
+    task = TaskWrite(shared=shared, ownership=Ownership.of({"t": 1}, tasks=1), options=options)
+    rows = pa.RecordBatch.from_pydict({"slot": pa.array([1], pa.int32())})
+    error = refused_by(lambda: task.write(iter([rows]), owner=1, attempt=0))
+    packing = Packing(
+        settings=frozenset({**options.producer, "record.encoder": "not installed here"}.items()),
+        ownership=Ownership.of({"t": 1}, tasks=1),
+        options=options,
+        columns={"value": 0},
+    )
+    not_packed = refused_by(lambda: next(packing.pack(iter([rows]), task="the task")))
+
+    assert problems == []
+    assert isinstance(error, OttlaError)
+    assert isinstance(not_packed, OttlaError)
+    assert found_in_frames(error, [SECRET]) | found_in_frames(not_packed, [SECRET]) == set()
 
 
 # Keys

@@ -9,12 +9,13 @@ import difflib
 import re
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from ottla.config import PluginValues, as_written, describe
 from ottla.producer import TOPIC_NAME
+from ottla.secret import revealed
 from ottla_spark.columns import ValueFormat
 from ottla_spark.producer_settings import problems_of
 from ottla_spark.refused_options import reason_against
@@ -113,6 +114,11 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
         report=_report(own, problems),
         exactly_once=_exactly_once(own, guarantee, problems),
     )
+
+
+def read_hidden(options: Mapping[str, Any], *, problems: list[str]) -> WriteOptions:
+    """The same for options that `hide_settings` has hidden."""
+    return read_options({key: revealed(value) for key, value in options.items()}, problems=problems)
 
 
 def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:

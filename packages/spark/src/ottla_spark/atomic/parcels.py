@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ottla import DeliveryFailed, InvalidRecord
 from ottla.recordbatch.section import SealedBatch, Section
+from ottla.secret import Secret
 from ottla.tables.sealed import TableSealer
 from ottla_spark.atomic.ownership import Ownership
 from ottla_spark.columns import ColumnPositions
@@ -73,7 +74,7 @@ class Packing:
 
     def pack(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
         """The parcels of all rows, those of a partition in the order of its rows."""
-        packer = _Packer(_sealer(self.settings, self.ownership.topics, self.most))
+        packer = _Packer(_sealer(Secret(self.settings), self.ownership.topics, self.most))
         gathering = Gathering(packer.seal)
         known = dict(self.ownership.topics)
         rows = 0
@@ -168,6 +169,6 @@ def _unknown(topic: str, known: Mapping[str, int]) -> WriteFailed:
 
 
 @functools.lru_cache(maxsize=4)
-def _sealer(settings: Settings, topics: tuple[tuple[str, int], ...], most: int) -> TableSealer:
+def _sealer(settings: Secret[Settings], topics: tuple[tuple[str, int], ...], most: int) -> TableSealer:
     """A worker's for all batches of a query: the partitioner remembers what went where."""
-    return TableSealer(with_shipped_files(dict(settings)), dict(topics), most=most)
+    return TableSealer(with_shipped_files(dict(settings.reveal())), dict(topics), most=most)

@@ -15,6 +15,7 @@ from pyspark import SparkStageInfo
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from ottla.secret import hide_settings
 from ottla.transactions import SharedTransaction
 from ottla_spark.atomic.course import BatchWritten, Course
 from ottla_spark.atomic.errors import BatchRefused, TaskRefused
@@ -24,7 +25,7 @@ from ottla_spark.atomic.parcels import PARCEL_BYTES, PARCELS, Packing
 from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.columns import COLUMNS, ColumnPositions, find_columns
 from ottla_spark.errors import WriteRefused
-from ottla_spark.options import Guarantee, WriteOptions, read_options
+from ottla_spark.options import Guarantee, WriteOptions, read_hidden
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +58,9 @@ def atomically(
     Raises WriteRefused with all that is wrong. Readers see all or nothing of a batch with
     `isolation.level=read_committed`, and not otherwise.
     """
+    options = hide_settings(options)
     problems: list[str] = []
-    read = read_options(options, problems=problems)
+    read = read_hidden(options, problems=problems)
     if not transactional_id:
         problems.append("transactional_id is empty; give this query an id of its own, and keep it over restarts")
     if read.topic is None and not topics:

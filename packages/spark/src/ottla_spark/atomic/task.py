@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from ottla import OttlaError, Producer, TableDelivery
+from ottla.config import as_written
 from ottla.recordbatch.section import SealedBatch
 from ottla.transactions import SharedTransaction, end_offsets
 from ottla_spark import producers
@@ -59,7 +60,7 @@ class TaskWrite:
                 f"this is attempt {attempt} of task {owner}, and the first may have written: the whole batch is "
                 "aborted and run again"
             )
-        settings = {**self.options.producer, TRANSACTIONAL_ID: self.shared.transactional_id}
+        settings = as_written({**self.options.producer, TRANSACTIONAL_ID: self.shared.transactional_id})
         with producers.Borrowed(settings, idle=self.options.idle) as borrowed:
             return self._write(parcels, borrowed, owner=owner)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ottla.secret import hide_settings, revealed
 from ottla_spark.columns import find_columns
 from ottla_spark.errors import WriteRefused
 from ottla_spark.exactly_once.kept_brokers import connected
@@ -20,7 +21,7 @@ from ottla_spark.exactly_once.planning import plan
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.stream import PlannedWriter, TaskPrepared
 from ottla_spark.exactly_once.task import BatchName
-from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.options import WriteOptions, read_hidden
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
     died is run again with the same *job_id*: it finishes what was committed, or writes anew. Two runs at the same time
     are safe; the older one fails. Raises WriteRefused, DataLoss, and what Spark makes of errors in its tasks.
     """
+    options = hide_settings(options)
     given, settings = _read(options, job_id)
     done = _done(settings)
     if done is not None:
@@ -55,7 +57,7 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
     if problems:
         raise WriteRefused(problems)
     frame.sparkSession.dataSource.register(OttlaJob)
-    frame.write.format(_FORMAT).mode("append").options(**{**options, _JOB: job_id}).save()
+    _writer(frame, options).option(_JOB, job_id).save()
     done = _done(settings)
     return JobOutcome(job_id=job_id, written=True, records=0 if done is None else _records(done))
 
@@ -70,7 +72,7 @@ class OttlaJob(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
         """Called on the driver while the job is planned."""
-        options = {key: value for key, value in self.options.items() if key != _JOB}
+        options = hide_settings({key: value for key, value in self.options.items() if key != _JOB})
         given, settings = _read(options, self.options[_JOB])
         columns = find_columns(schema, topic=given.topic, problems=[], value_format=given.value_format)
         return JobWriter(settings, given, columns)
@@ -92,6 +94,10 @@ class JobWriter(PlannedWriter, DataSourceArrowWriter):
         self.take_back(messages)
 
 
+def _writer(frame: DataFrame, options: Mapping[str, Any]) -> DataFrameWriter:
+    return frame.write.format(_FORMAT).mode("append").options(**{key: revealed(each) for key, each in options.items()})
+
+
 def _done(settings: Settings) -> Entry | None:
     """The job's entry, if its records are visible; one that was recorded is settled for that."""
     with connected(settings) as cluster:
@@ -106,11 +112,11 @@ def _records(entry: Entry) -> int:
     return sum(each.records for each in entry.listed)
 
 
-def _read(options: Mapping[str, str], job_id: str) -> tuple[WriteOptions, Settings]:
+def _read(options: Mapping[str, Any], job_id: str) -> tuple[WriteOptions, Settings]:
     problems: list[str] = []
     if not job_id:
         problems.append("job_id is empty; name what this job writes, for example its day")
-    given = read_options({**options, "guarantee": "exactly-once"}, problems=problems)
+    given = read_hidden({**options, "guarantee": "exactly-once"}, problems=problems)
     if problems:
         raise WriteRefused(problems)
     return given, read_settings(given, job=job_id)

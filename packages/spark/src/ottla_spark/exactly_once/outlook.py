@@ -9,6 +9,7 @@ import attrs
 
 from ottla import assembly
 from ottla.errors import ErrorCode, error_code, printable
+from ottla.secret import hide_settings
 from ottla.transactions import PreparedTransaction
 from ottla.transactions.asking import Asking
 from ottla.transactions.descriptions import ONGOING, described, listed
@@ -20,7 +21,7 @@ from ottla_spark.exactly_once.ledger import Entry, Status
 from ottla_spark.exactly_once.ledger_lookup import LedgerLookup
 from ottla_spark.exactly_once.ledger_writers import check_writers
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.options import read_options
+from ottla_spark.options import read_hidden
 
 DEFAULT_TIMEOUT: Final = 60.0
 
@@ -52,8 +53,9 @@ def outlook(options: Mapping[str, str], *, job_id: str | None = None, timeout: f
 
     Raises WriteRefused for wrong options, TransactionTimeout, or TransactionError when the cluster refuses.
     """
+    options = hide_settings(options)
     problems: list[str] = []
-    read = read_options({"guarantee": "exactly-once", **options}, problems=problems)
+    read = read_hidden({"guarantee": "exactly-once", **options}, problems=problems)
     if problems:
         raise WriteRefused(problems)
     settings = read_settings(read, job=job_id)

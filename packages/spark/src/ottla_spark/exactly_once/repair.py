@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
+from ottla.secret import hide_settings
 from ottla_spark.errors import WriteRefused
 from ottla_spark.exactly_once.cluster import Cluster
 from ottla_spark.exactly_once.errors import LedgerRefused
 from ottla_spark.exactly_once.kept_brokers import connected
 from ottla_spark.exactly_once.ledger import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.options import read_options
+from ottla_spark.options import read_hidden
 
 
 def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
@@ -20,6 +22,7 @@ def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Ent
 
     *options* are those of the write. What of the batch is visible stays so, and its other rows are missing.
     """
+    options = hide_settings(options)
     settings = _settings(options, job_id)
     with connected(settings) as cluster:
         return take_as_done(cluster, settings.name)
@@ -27,6 +30,7 @@ def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Ent
 
 def forget(options: Mapping[str, str], *, job_id: str | None = None) -> Entry | None:
     """Forget what was written under this prefix, or for this job, so that it may come again; what is forgotten."""
+    options = hide_settings(options)
     settings = _settings(options, job_id)
     with connected(settings) as cluster:
         return erase(cluster, settings.name)
@@ -37,6 +41,7 @@ def adopt(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
 
     For what LedgerRefused told of, once you know that this query or job wrote it. Returns the entry.
     """
+    options = hide_settings(options)
     settings = _settings(options, job_id)
     with connected(attrs.evolve(settings, believe_all=True)) as cluster:
         return take_over(cluster, settings.name)
@@ -71,9 +76,9 @@ def erase(cluster: Cluster, name: str) -> Entry | None:
     return last
 
 
-def _settings(options: Mapping[str, str], job_id: str | None) -> Settings:
+def _settings(options: Mapping[str, Any], job_id: str | None) -> Settings:
     problems: list[str] = []
-    found = read_options({"guarantee": "exactly-once", **options}, problems=problems)
+    found = read_hidden({"guarantee": "exactly-once", **options}, problems=problems)
     if problems:
         raise WriteRefused(problems)
     return read_settings(found, job=job_id)
