@@ -121,6 +121,20 @@ def test_a_pause_is_as_long_as_the_answer_says_from_the_first_version_on() -> No
     assert [pause(METADATA, 13, ms) for ms in (0, -1)] == [0.0, 0.0]
 
 
+def test_a_pause_of_days_ends_after_an_hour() -> None:
+    machine = machine_with_topic(1, delivery_timeout=20_000.0)
+    machine.cluster.brokers[1].throttle_ms = 2**31 - 1
+    machine.send(b"first")
+    machine.settle()
+    machine.cluster.brokers[1].throttle_ms = 0
+    throttled_at = machine.clock()
+    delivery = machine.send(b"second")
+    machine.settle()
+
+    assert delivery.exception() is None
+    assert machine.clock() - throttled_at == pytest.approx(3600.0)
+
+
 @pytest.mark.rule("network.throttle")
 def test_an_answer_to_apiversions_throttles_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = SimulatedCluster.of(1)

@@ -33,8 +33,15 @@ FIRST_VERSIONS: Final[Mapping[str, int]] = {
 Messages that are not listed never make Java's client pause, and no broker throttles them.
 """
 
+LONGEST: Final = 3600.0
+"""Seconds of one pause. An answer may name 24 days, which would outlast the broker that wrote it, as pauses do.
+
+A quota that asks for more is broken: a broker that means it reads nothing of us for as long as it likes anyway.
+"""
+
 
 def pause(message: Message[Any, Any], version: int, throttle_ms: int) -> float:
     """The seconds for which the client sends nothing more to the broker that answered."""
     first = FIRST_VERSIONS.get(message.name)
-    return throttle_ms / 1000 if first is not None and version >= first and throttle_ms > 0 else 0.0
+    obeyed = first is not None and version >= first and throttle_ms > 0
+    return min(throttle_ms / 1000, LONGEST) if obeyed else 0.0
