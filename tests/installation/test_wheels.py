@@ -19,7 +19,7 @@ TOP = {
     "spark": {"ottla_spark", "pyspark_ottla"},
     "accel": {"ottla_accel"},
 }
-SUFFIXES = {".py", ".typed", ".pyi", ".in", ".so", ".pyd"}
+SUFFIXES = {".py", ".typed", ".pyi", ".in", ".so", ".pyd", ".txt"}
 SHIPPED = [*PURE, *(COMPILED if LONG else ())]
 
 
