@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 
 from ottla import Producer, allow_lists
 from ottla.config import ProducerConfig
+from ottla.config_providers import allowed_paths
 from ottla.errors import ConfigError, ConnectionFailed, OttlaError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, ConfigProvider
@@ -280,6 +282,43 @@ def test_options_of_others_read_allowed_files_only(folder: Path, monkeypatch: py
 
     assert "OTTLA_ALLOWED_FILES" in told
     assert name == "from-file"
+
+
+def test_whether_a_file_exists_is_not_said_of_one_that_may_not_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "directory")
+    (folder / "there").write_text("x")
+    (folder / "allowed").mkdir()
+    paths = {"config.providers.directory.param.allowed.paths": str(folder / "allowed")}
+    told = []
+    for more, others in ((paths, contextlib.nullcontext()), ({}, allow_lists.options_of_others())):
+        with others:
+            told += [
+                problems({"config.providers": "directory", "client.id": f"${{directory:{folder}:{name}}}", **more})
+                for name in ("there", "gone")
+            ]
+
+    assert told[0].replace("there", "gone") == told[1]
+    assert told[2].replace("there", "gone") == told[3]
+
+
+def test_a_link_that_appears_after_a_path_was_judged_is_not_followed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "secret").write_text("name=stolen")
+    judged = allowed_paths.judged
+
+    def slowly(path: str, allowed: Sequence[Path] | None) -> Path:
+        real = judged(path, allowed)
+        (folder / "kafka.properties").unlink()
+        (folder / "kafka.properties").symlink_to(folder / "secret")
+        return real
+
+    monkeypatch.setattr(allowed_paths, "judged", slowly)
+    told = problems({"config.providers": "file", "client.id": f"${{file:{folder}/kafka.properties:name}}"})
+
+    assert "cannot be read: Too many levels of symbolic links" in told
 
 
 # Plugins

@@ -199,6 +199,9 @@ def test_an_unreadable_entry_of_the_lease_is_a_problem_until_the_next_one() -> N
         "orders/lease",
         task_id("payments", process="a" * 32, number=1),
         task_id("orders/eu", process="a" * 32, number=1),
+        task_id("orders", process="z" * 32, number=1),
+        "orders/" + "a" * 32 + "/lease",
+        task_id("orders/" + "a" * 32, process="b" * 32, number=1),
     ],
 )
 def test_an_entry_may_list_transactions_of_its_own_name_only(foreign: str) -> None:
@@ -295,6 +298,15 @@ def test_messages_of_old_formats_are_stepped_over() -> None:
     batches = list(split(old + log(written(entry().to_bytes()))))
 
     assert [batch.transactional for batch in batches] == [False, True]
+
+
+def test_a_batch_ends_nowhere_before_it_begins() -> None:
+    """A reader goes on behind the end of a batch, and would read the same one for ever."""
+    batch = bytearray(written(entry().to_bytes()))
+    batch[CHECKED_FROM + 2 : CHECKED_FROM + 6] = (-5).to_bytes(4, "big", signed=True)
+    [found] = split(batch)
+
+    assert found.last_offset == found.first_offset
 
 
 def test_a_batch_that_is_cut_off_waits_for_the_next_answer() -> None:

@@ -147,7 +147,7 @@ def read_file(path: str, *, most: int) -> bytes:
     Raises NotAllowed; OSError, also when it is no regular file; ValueError when it has more than *most* bytes.
     """
     real = check_file(path)
-    with os.fdopen(_open_without_links(real), "rb") as file:
+    with os.fdopen(open_without_links(real), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "it is no regular file")
         content = file.read(most + 1)
@@ -191,7 +191,7 @@ def _covers(entry: str, real: str) -> bool:
     return real == target
 
 
-def _open_without_links(real: str) -> int:
+def open_without_links(real: str) -> int:
     """Open a path that holds no link. If it holds one by now, because somebody is quicker than us, OSError."""
     no_wait = getattr(os, "O_NONBLOCK", 0)  # the open of a pipe would wait for its writer
     if os.open not in os.supports_dir_fd:

@@ -15,8 +15,6 @@ from ottla.interfaces import ConfigKey
 MOST_BYTES: Final = 1 << 20
 """Of a file; what it holds is a configuration, not data."""
 
-_NOT_WAITING: Final = getattr(os, "O_NONBLOCK", 0)
-
 
 def _paths(raw: Any) -> Sequence[Path]:
     parts = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else [os.fspath(part) for part in raw]
@@ -37,19 +35,26 @@ ALLOWED_PATHS: Final = ConfigKey(
 )
 
 
-def read_text(path: str, allowed: Sequence[Path] | None) -> str:
-    """What a file holds, in UTF-8. ConfigError says why it is not read; links are followed before it is judged."""
+def judged(path: str, allowed: Sequence[Path] | None) -> Path:
+    """The path of a file without its links, if it may be read. ConfigError, whether there is such a file or not."""
     shown = printable(path)
     if not os.path.isabs(path) or "\0" in path or not _encodable(path):
         raise ConfigError([f"{shown} is not an absolute path"])
     if allow_lists.from_others():
         try:
-            allow_lists.check_file(path)
+            real = Path(allow_lists.check_file(path))
         except allow_lists.NotAllowed as error:
             raise ConfigError([str(error)]) from None
-    real = Path(os.path.realpath(path))
+    else:
+        real = Path(os.path.realpath(path))
     if allowed is not None and not any(real.is_relative_to(each) for each in allowed):
         raise ConfigError([f"{shown} is outside of allowed.paths"])
+    return real
+
+
+def read_text(path: str, allowed: Sequence[Path] | None) -> str:
+    """What a file holds, in UTF-8. ConfigError says why it is not read; links are followed before it is judged."""
+    real, shown = judged(path, allowed), printable(path)
     try:
         return _read(real).decode()
     except OSError as error:
@@ -68,8 +73,8 @@ def _encodable(path: str) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    # Without waiting: it may be a pipe that nothing writes to.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)) as file:
+    # Without links, of which there are none unless one has appeared since; without waiting, for it may be a pipe.
+    with os.fdopen(allow_lists.open_without_links(str(path)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "it is no regular file")
         content = file.read(MOST_BYTES + 1)

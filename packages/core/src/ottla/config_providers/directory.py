@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from ottla.config_providers.allowed_paths import ALLOWED_PATHS, read_text
+from ottla.config_providers.allowed_paths import ALLOWED_PATHS, judged, read_text
 from ottla.errors import ConfigError, printable
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, ConfigProvider, PluginConfig
@@ -23,15 +23,9 @@ class DirectoryProvider:
         for key in keys:
             if key in (".", "..") or os.path.basename(key) != key or "\\" in key or "\0" in key:
                 raise ConfigError([f"{printable(key)!r} is not the name of a file in {printable(path)}"])
-        found = [key for key in keys if _exists(os.path.join(path, key))]
+        # Judged first: whether there is a file is not said of one that may not be read.
+        found = [key for key in keys if os.path.lexists(judged(os.path.join(path, key), self._allowed))]
         return {key: read_text(os.path.join(path, key), self._allowed) for key in found}
-
-
-def _exists(path: str) -> bool:
-    try:
-        return os.path.lexists(path)
-    except ValueError:  # no file system has such names
-        return False
 
 
 @hookimpl
