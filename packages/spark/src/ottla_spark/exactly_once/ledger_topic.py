@@ -85,8 +85,8 @@ class LedgerTopic:
         found = setting(asked, None, kind=TOPIC, of=self.name, name="cleanup.policy")
         if found is not None and found != "compact":
             raise LedgerRefused(
-                f"the ledger topic {self.name!r} has cleanup.policy={found}: entries would be deleted, and batches "
-                "come again. Set it to compact, or name another topic in the option ledger.topic"
+                f"the ledger topic {self.name!r} has cleanup.policy={printable(found)}: entries would be deleted, "
+                "and batches come again. Set it to compact, or name another topic in the option ledger.topic"
             )
 
     def _create(self, asked: Asking, *, controller: int) -> None:

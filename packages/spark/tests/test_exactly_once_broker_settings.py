@@ -1,0 +1,57 @@
+"""What a hostile broker writes into its settings, as the driver reads and shows it. No Spark, no broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
+from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.ledger_topic import LedgerTopic
+
+HOSTILE = "\x1b[2J\nforged line\u202e" + "A" * 30_000
+
+
+class Asked:
+    """Answers each question with one setting."""
+
+    def __init__(self, name: str, value: str | None) -> None:
+        setting = DescribeConfigsResourceResult(name=name, value=value)
+        self._answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[setting])])
+
+    def ask(self, *_: object) -> DescribeConfigsResponse:
+        """See Asking."""
+        return self._answer
+
+    def until_answered(self, _what: str, ask: Callable[[], Any], code_of: Callable[[Any], ErrorCode]) -> Any:
+        """See Asking."""
+        found = ask()
+        assert code_of(found) is ErrorCode.NONE
+        return found
+
+
+def test_what_a_broker_says_of_the_ledger_topic_is_quoted_within_bounds() -> None:
+    asked: Any = Asked("cleanup.policy", HOSTILE)
+
+    with pytest.raises(LedgerRefused) as caught:
+        LedgerTopic(name="t", partitions=1, replication=1)._check(asked)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("said", "limit"),
+    [("900000", 900_000), (HOSTILE, None), ("", None), ("-5", None), ("9" * 5_000, None), (None, None)],
+)
+def test_a_limit_that_is_no_number_is_as_one_that_is_not_shown(said: str | None, limit: int | None) -> None:
+    asked: Any = Asked("transaction.max.timeout.ms", said)
+
+    assert longest_timeout_ms(asked, 1) == limit
