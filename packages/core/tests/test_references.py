@@ -170,6 +170,7 @@ def test_the_callers_settings_keep_their_references(folder: Path) -> None:
         ("${file:kafka.properties:key}", "kafka.properties is not an absolute path"),
         ("${file:/dev/zero:key}", "it is no regular file"),
         ("${file:FOLDER/kafka.properties:none}", "has no value; is the name right, and may it be read?"),
+        ("${directory:FOLDER}", "a folder and the name of a file in it are needed; write ${directory:/path:file}"),
         ("${directory:FOLDER:none}", "has no value"),
         ("${directory:FOLDER:../name}", "'../name' is not the name of a file in"),
         ("${directory:FOLDER:..}", "'..' is not the name of a file in"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla_spark.errors import WriteRefused
+from ottla_spark.exactly_once import __main__ as command
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options import read_options
 
@@ -42,3 +43,19 @@ def test_a_task_gets_the_time_that_the_brokers_allow_or_none_with_two_phase_comm
 def test_options_that_contradict_the_guarantee_are_refused(options: dict[str, str], why: str) -> None:
     with pytest.raises(WriteRefused, match=why):
         settings(**options)
+
+
+def test_the_command_reads_the_ledger_as_the_query_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, str]] = []
+
+    def outlook(options: dict[str, str], **_: object) -> str:
+        asked.append(options)
+        return ""
+
+    monkeypatch.setattr(command, "outlook", outlook)
+    written = ["--ledger-topic", "ours", "--ledger-shared", "false", "--ledger-earlier-topic", ""]
+
+    assert command.main(["orders", *written]) == command.main(["orders"]) == 0
+
+    named = {"ledger.topic": "ours", "ledger.shared": "false", "ledger.earlier.topic": ""}
+    assert asked == [{"transactional.id.prefix": "orders", **named}, {"transactional.id.prefix": "orders"}]

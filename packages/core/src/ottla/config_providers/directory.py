@@ -20,6 +20,8 @@ class DirectoryProvider:
 
     def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:
         """The contents of the files of these names, directly in the folder."""
+        if not path:
+            raise ConfigError(["a folder and the name of a file in it are needed; write ${directory:/path:file}"])
         for key in keys:
             if key in (".", "..") or os.path.basename(key) != key or "\\" in key or "\0" in key:
                 raise ConfigError([f"{printable(key)!r} is not the name of a file in {printable(path)}"])

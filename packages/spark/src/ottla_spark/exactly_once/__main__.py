@@ -10,6 +10,7 @@ from pathlib import Path
 from ottla.cli.properties import read_properties
 from ottla.errors import OttlaError
 from ottla_spark.exactly_once.outlook import DEFAULT_TIMEOUT, outlook
+from ottla_spark.exactly_once.settings import EARLIER, SHARED, TOPIC
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,15 +20,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--job-id", help="of a job")
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT[,...]", default="", help="as for a producer")
     parser.add_argument("--command-config", metavar="FILE", type=Path, help="the producer's settings, as properties")
-    parser.add_argument("--ledger-topic", metavar="NAME", default="", help="where it is not the usual one")
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT)
+    parser.add_argument("--ledger-topic", metavar="NAME", help="the option ledger.topic, where it is set")
+    parser.add_argument("--ledger-shared", metavar="true|false", help="the option ledger.shared, where it is set")
+    parser.add_argument(
+        "--ledger-earlier-topic", metavar="NAME", help="the option ledger.earlier.topic, where it is set"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        default=DEFAULT_TIMEOUT,
+        help="the longest wait (default: %(default)s)",
+    )
     given = parser.parse_args(arguments)
     settings = dict(read_properties(given.command_config.read_bytes())) if given.command_config else {}
     if given.bootstrap_servers:
         settings["bootstrap.servers"] = given.bootstrap_servers
     options = {f"kafka.{key}": value for key, value in settings.items()} | {"transactional.id.prefix": given.prefix}
-    if given.ledger_topic:
-        options["ledger.topic"] = given.ledger_topic
+    ledger = {TOPIC: given.ledger_topic, SHARED: given.ledger_shared, EARLIER: given.ledger_earlier_topic}
+    options |= {option: value for option, value in ledger.items() if value is not None}
     try:
         print(outlook(options, job_id=given.job_id, timeout=given.timeout))
     except OttlaError as error:
