@@ -8,13 +8,14 @@ import html
 import json
 import unicodedata
 import urllib.parse
+import weakref
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import Secrets, printable, quoted
-from ottla.errors.quoting import LONGEST
+from ottla.errors.quoting import LONGEST, STARS
 
 
 @pytest.mark.parametrize(
@@ -170,3 +171,17 @@ def test_an_empty_secret_hides_nothing() -> None:
     kept = Secrets("", b"")
     assert printable("a text", secrets=("",)) == "a text"
     assert repr(kept) == "Secrets()"
+
+
+def test_secrets_that_are_gone_are_shown_and_run_nothing_when_they_go() -> None:
+    secrets = Secrets("hunter2-the-second")
+    [reference] = weakref.getweakrefs(secrets)
+    assert reference.__callback__ is None  # where a Ctrl-C would be swallowed
+    assert printable("hunter2-the-second") == STARS
+
+    del secrets
+
+    assert printable("hunter2-the-second") == "hunter2-the-second"
+    kept = [Secrets(f"another secret {number}") for number in range(3)]
+    assert printable("another secret 1") == STARS
+    assert kept

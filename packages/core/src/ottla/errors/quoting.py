@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import html
+import itertools
 import re
 import unicodedata
 import urllib.parse
@@ -61,13 +62,19 @@ class Secrets:
 
     def __init__(self, *texts: str | bytes) -> None:
         self._forms = _longest_first(form for text in texts for form in _forms(text))
-        _held[id(self)] = self
+        for number, reference in list(_held.items()):
+            if reference() is None:
+                _held.pop(number, None)
+        _held[next(_numbers)] = weakref.ref(self)
 
     def __repr__(self) -> str:
         return "Secrets()"
 
 
-_held: Final[weakref.WeakValueDictionary[int, Secrets]] = weakref.WeakValueDictionary()
+_held: Final[dict[int, weakref.ref[Secrets]]] = {}
+"""Not a WeakValueDictionary: a Ctrl-C in the function that removes an entry of that is swallowed by the interpreter."""
+
+_numbers: Final = itertools.count()
 
 
 def quoted(text: str | bytes, *, secrets: Collection[str | bytes] = ()) -> str:
@@ -102,7 +109,7 @@ def printable(
 
 
 def _forms_held() -> Iterator[str]:
-    for reference in _held.valuerefs():
+    for reference in list(_held.values()):
         secrets = reference()
         if secrets is not None:
             yield from secrets._forms
