@@ -1,9 +1,18 @@
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from ottla_testkit.interrupts import interrupts_deferred
+
+
+@pytest.fixture(autouse=True)
+def usual_handler() -> Iterator[None]:
+    """Whatever started the tests: a shell starts what it puts in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_waits_for_the_end_of_the_block() -> None:

@@ -52,12 +52,12 @@ class ConfigProviderConformance:
 
     def test_a_key_that_is_not_there_has_no_value(self, provider: ConfigProvider) -> None:
         """An empty value would be sent as a password."""
-        given = self._get(provider, self.path, (*self.keys, _NOWHERE))
+        given = self._get_known(provider, (*self.keys, _NOWHERE))
 
         check(_NOWHERE not in given, "a key that does not exist has a value")
 
     def test_only_what_was_asked_for_is_given(self, provider: ConfigProvider) -> None:
-        given = self._get(provider, self.path, self.keys)
+        given = self._get_known(provider, self.keys)
 
         check(set(given) <= set(self.keys), "it gives values of keys that were not asked for")
 
@@ -72,13 +72,22 @@ class ConfigProviderConformance:
                 fail(f"get({path!r}, {keys!r}) raised {type(error).__name__}; raise a ConfigError that says why")
 
     def test_many_threads_may_ask_at_once(self, provider: ConfigProvider) -> None:
-        first = self._get(provider, self.path, self.keys)
+        first = self._get_known(provider, self.keys)
 
         def ask() -> None:
             given = provider.get(self.path, frozenset(self.keys))
             check(dict(given) == dict(first), "threads that ask at once get different values")
 
         together(self.patience, [ask] * _THREADS, call="get")
+
+    def _get_known(self, provider: ConfigProvider, keys: Collection[str]) -> Mapping[str, str]:
+        """What it has at `path`. Without `keys` that may be a path which it refuses."""
+        try:
+            return self._get(provider, self.path, keys)
+        except OttlaError:
+            if self.keys:
+                raise
+            pytest.skip("`keys` is empty, and the path is refused: nothing is known to be there")
 
     def _get(self, provider: ConfigProvider, path: str, keys: Collection[str]) -> Mapping[str, str]:
         given = within(
