@@ -168,7 +168,8 @@ class Stream:
         """Readers find every row once, no fault was left out, and nobody is kept waiting."""
         found = read_pairs(self.kafka.bootstrap_servers, self.topic, partitions=PARTITIONS)
 
-        assert Counter(pair for pairs in found for pair in pairs) == self.rows
+        counts = Counter(pair for pairs in found for pair in pairs)
+        assert counts == self.rows, f"missing: {dict(self.rows - counts)}; too many: {dict(counts - self.rows)}"
         assert self.happened == self.faults
         assert leftovers({"bootstrap.servers": self.kafka.bootstrap_servers}, self.prefix) == []
 

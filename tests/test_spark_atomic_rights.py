@@ -66,10 +66,11 @@ def give(broker: SecureBroker, names: set[str], query: Query) -> None:
 
 
 @pytest.fixture
-def query(guarded: SecureBroker) -> Query:
+def query(guarded: SecureBroker, monkeypatch: pytest.MonkeyPatch) -> Query:
     topic = new_id()
     guarded.kafka.create_topic(topic, partitions=PARTITIONS)
     settings = guarded.sasl("SCRAM-SHA-512", encrypted=True)
+    monkeypatch.setenv("OTTLA_ALLOWED_FILES", str(settings["ssl.truststore.location"]))
     return Query.writing(
         topic, settings, transactional_id=new_id(), partitions=PARTITIONS, owners=2, rows=10, timeout=10.0
     )
