@@ -498,6 +498,25 @@ def test_an_address_that_is_never_reached_is_the_error_when_the_delivery_timeout
     assert isinstance(error.__cause__, BrokersUnreachable)
     assert "check the broker's advertised.listeners" in str(error)
     assert "broker 1 at broker-1:9092 was never reached" in str(error)
+
+
+@pytest.mark.rule("sender.unreachable.waits")
+def test_why_a_leader_was_lost_is_the_error_while_bootstrap_servers_are_asked() -> None:
+    machine = machine_with_topic(1, delivery_timeout=120.0)
+    machine.network.refusing.add("broker-1")
+    delivery = machine.send(b"a")
+    machine.run(119.0)
+    machine.network.refusing.update(broker.host for broker in machine.metadata.cluster.brokers.values())
+    machine.network.refusing.update(host for host, _port in machine.metadata.bootstrap_addresses)
+    machine.metadata.begin_again(machine.clock())
+    assert machine.metadata.cluster.bootstrap
+
+    machine.clock.advance(1.0)
+    machine.sender.expire(machine.clock())
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error.__cause__, BrokersUnreachable)
     assert "ECONNREFUSED" in str(error)
     assert machine.clock() >= 120.0
 

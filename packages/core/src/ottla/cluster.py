@@ -67,6 +67,11 @@ class Cluster:
         leader = known.leaders[partition]
         return leader if leader in self.brokers else None
 
+    def named_leader(self, topic: str, partition: int) -> int | None:
+        """The broker that led a partition when we last heard of it, also if it is not among the brokers any more."""
+        known = self.topics.get(topic)
+        return known.leaders[partition] if known is not None and partition < len(known.leaders) else None
+
     def leader_epoch(self, topic: str, partition: int) -> int:
         """The term of a partition's leader; -1: brokers before 2.1 do not tell it, or we do not know the partition."""
         known = self.topics.get(topic)

@@ -210,8 +210,12 @@ class Sender:
         missing = self._metadata.missing(batch.topic, batch.partition)
         if missing is not None:
             return missing
-        leader = self._metadata.cluster.leader(batch.topic, batch.partition)
-        found = self._metadata.last_error if leader is None else self._client.failure(leader)
+        cluster = self._metadata.cluster
+        leader = cluster.named_leader(batch.topic, batch.partition)
+        # While bootstrap.servers are asked again, no broker is known; why the leader was lost is.
+        found = None if leader is None else self._client.failure(leader)
+        if leader not in cluster.brokers:
+            found = self._metadata.last_error or found
         return found if batch.last_error is None or isinstance(found, SecurityRefused) else None
 
     def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
