@@ -20,7 +20,7 @@ from ottla_authenticator_sasl.deadline_http import Proxy, proxy_for
 from ottla_authenticator_sasl.https_trust import HttpsTrust
 from ottla_authenticator_sasl.web_address import Address
 from sasl_plugins import mechanism, problem
-from token_endpoints import Answer, TokenServer
+from token_endpoints import Answer, Listener, TokenServer
 
 CLIENT = {
     "sasl.oauthbearer.client.credentials.client.id": "kafka",
@@ -187,33 +187,13 @@ def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, str]
 # The proxy
 
 
-class HttpProxy:
+class HttpProxy(Listener):
     """A proxy that connects whoever knows its password, and keeps the heads of requests."""
 
     def __init__(self, status: str = "200 OK") -> None:
+        super().__init__()
         self.heads: list[bytes] = []
         self._status = status
-        self._open: list[socket.socket] = []
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listening.getsockname()[1])
-
-    def __enter__(self) -> HttpProxy:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        for each in (self._listening, *self._open):
-            each.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                sock, _ = self._listening.accept()
-            except OSError:
-                return
-            self._open.append(sock)
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock: socket.socket) -> None:
         head = b""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from ssl import SSLContext
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -125,24 +125,22 @@ def wait_until(reached: Callable[[], bool], *, seconds: float = 20.0) -> None:
         threading.Event().wait(0.01)
 
 
-class Speaker:
-    """A server on 127.0.0.1 that reads something of each connection, and then hands the socket to *speak*."""
+class Listener:
+    """A server on 127.0.0.1 with a thread for each connection, in which `_serve` runs; all end with the block."""
 
-    def __init__(self, speak: Callable[[socket.socket], object]) -> None:
-        self._speak = speak
+    def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/token"
+        self.port = int(self._listening.getsockname()[1])
         self.connections = 0
 
-    def __enter__(self) -> Speaker:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        for each in self._open:
+        for each in (self._listening, *self._open):
             each.close()
 
     def _accept(self) -> None:
@@ -154,6 +152,18 @@ class Speaker:
             self.connections += 1
             self._open.append(sock)
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        raise NotImplementedError
+
+
+class Speaker(Listener):
+    """Reads something of each connection, and then hands the socket to *speak*."""
+
+    def __init__(self, speak: Callable[[socket.socket], object]) -> None:
+        super().__init__()
+        self._speak = speak
+        self.url = f"http://127.0.0.1:{self.port}/token"
 
     def _serve(self, sock: socket.socket) -> None:
         try:
