@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import ErrorCode, printable, quoted
+from ottla.hosts import with_port
 
 NO_LEADER: Final = -1
 
@@ -22,8 +23,7 @@ class Broker:
 
     def __str__(self) -> str:
         name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"
-        host = printable(self.host)
-        return f"{name} at [{host}]:{self.port}" if ":" in host else f"{name} at {host}:{self.port}"
+        return f"{name} at {with_port(printable(self.host), self.port)}"
 
 
 @attrs.frozen(kw_only=True)

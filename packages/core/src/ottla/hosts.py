@@ -1,4 +1,4 @@
-"""Which texts can be the name or the address of a host.
+"""Which texts can be the name or the address of a host, and how one is written with its port.
 
 Hosts come from the configuration, from brokers' metadata and from name servers. A text that no host can have as its
 name is refused before a resolver, a proxy or TLS reads it: the C library ends a name at a NUL, so that
@@ -26,6 +26,11 @@ def illegal(host: str) -> str | None:
         if not _may_stand(character):
             return f"no host's name has the character {character!a}"
     return None
+
+
+def with_port(host: str, port: int) -> str:
+    """As it is written in the configuration: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _may_stand(character: str) -> bool:

@@ -14,7 +14,7 @@ import attrs
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
 from ottla.errors import NameResolutionFailed, printable, quoted
-from ottla.hosts import illegal
+from ottla.hosts import illegal, with_port
 from ottla.interfaces import Transport
 from ottla.selectable import Address
 from ottla.selector.resolver import Resolver
@@ -28,8 +28,7 @@ class Server:
     port: int
 
     def __str__(self) -> str:
-        host = printable(self.host)
-        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        return with_port(printable(self.host), self.port)
 
 
 @attrs.frozen(kw_only=True)

@@ -18,6 +18,7 @@ import attrs
 
 from ottla import interrupts
 from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError, printable
+from ottla.hosts import with_port
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.open_files import remedy
 from ottla.selectable import Address
@@ -324,14 +325,10 @@ def _peer(target: Target, host: str, port: int) -> str:
     """The broker, and where we look for it when that says more: another address, a proxy's port, a path."""
     where, host = target.sockaddr, printable(host)  # the name may be the metadata's
     if not isinstance(where, tuple):
-        return f"{_pair(host, port)} (at {printable(str(where))})"
+        return f"{with_port(host, port)} (at {printable(str(where))})"
     if where[1] != port:
-        return f"{_pair(host, port)} (at {_pair(*where[:2])})"
-    return _pair(host, port) + (f" ({where[0]})" if where[0] != host else "")
-
-
-def _pair(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return f"{with_port(host, port)} (at {with_port(*where[:2])})"
+    return with_port(host, port) + (f" ({where[0]})" if where[0] != host else "")
 
 
 def _refused(connection: _Connection, number: int) -> ConnectionFailed:
