@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.table import Table
 from workload import DISTINCT_KEYS, Workload
 
-from ottla.accumulator import RecordAccumulator
-from ottla.backoff import Backoff
-from ottla.batch_sizes import BatchSizes
-from ottla.buffer_pool import BufferPool
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.sealing import Sealer
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder, TopicView
+from ottla.network.backoff import Backoff
+from ottla.plugins.registry import Plugin, Registry
 from ottla.recordbatch.v2 import batch_header
-from ottla.registry import Plugin, Registry
-from ottla.sealing import Sealer
 
 NOW_MS: Final = 1_700_000_000_000
 REGISTRY: Final = Registry()

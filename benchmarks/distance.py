@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 from rounds import Broker
 
-from ottla_testkit.jars import kafka_jars
-from ottla_testkit.java import java_command
+from ottla_testkit.java.jars import kafka_jars
+from ottla_testkit.java.runtime import java_command
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 HERE: Final = Path(__file__).parent

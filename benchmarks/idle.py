@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ottla import Producer, TopicUnavailable
-from ottla_testkit.free_ports import free_ports
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.processes.free_ports import free_ports
 
 SETTLING: Final = 2.0
 """Seconds before the clock starts: connections of the bootstrap are closed, metadata is young."""

@@ -22,7 +22,7 @@ from rounds import Broker, Run, run_rounds
 from workload import DISTINCT_KEYS, Workload
 
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.security import Security
+from ottla_testkit.kafka_cluster.security import Security
 
 DISTRIBUTIONS: Final = ("ottla", "ottla-accel", "confluent-kafka", "aiokafka", "kafka-python")
 SHARES: Final = {"aiokafka": 0.5, "kafka-python": 0.2}

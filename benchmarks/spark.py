@@ -29,8 +29,8 @@ from rounds import Broker
 from spark_aims import Aim, table
 from spark_frames import ACCEL, FLOOR, LATE_FLOOR, PYTHON, SINK, WAYS, OnlyReads, Way, keyed, wide
 
+from ottla_testkit.java.spark_sink import spark_sink_jars
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.spark_sink import spark_sink_jars
 
 CODECS: Final = ("none", "lz4", "zstd")
 WITHIN: Final = 600.0  # seconds for one query

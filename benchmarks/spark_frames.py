@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla_spark.prompt_rows import promptly
+from ottla_spark.worker.tcp_quickack import promptly
 
 WORDS: Final = 500
 KEYS: Final = 100_000

@@ -22,8 +22,8 @@ from rounds import Broker, run_rounds
 from scenarios import SCENARIOS, Scenario
 from send import environment, scaled, tell
 
-from ottla_testkit.jars import kafka_jars
-from ottla_testkit.java import java_command
+from ottla_testkit.java.jars import kafka_jars
+from ottla_testkit.java.runtime import java_command
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 HERE: Final = Path(__file__).parent

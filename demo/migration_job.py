@@ -13,7 +13,7 @@ from flights_job import session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import array, col, concat, lit, struct, to_json
 
-from ottla_testkit.spark_sink import spark_sink_jars
+from ottla_testkit.java.spark_sink import spark_sink_jars
 
 SINKS: Final = ("kafka", "ottla")
 KEYS: Final = {"flights": "tailnum", "planes": "tailnum", "weather": "origin"}

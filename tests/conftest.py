@@ -14,8 +14,8 @@ import pytest
 from distance_kit import Clusters, Generation, choose_distances, started
 from ottla.errors import OttlaError
 from ottla_testkit.errors import KafkaUnavailable
-from ottla_testkit.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.pytest_plugin import go_without
 from printed_secrets import ERRORS, key_lines, leaked
 from secure_broker import SecureBroker, secure_broker

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from ottla_testkit.errors import KafkaUnavailable
-from ottla_testkit.jars import KAFKA_VERSION
+from ottla_testkit.java.jars import KAFKA_VERSION
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import ROUND_TRIP, go_without
 from transactions_kit import LONG

@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ottla_spark import OttlaDataSource
-from ottla_spark.exactly_once import ledger_writer
-from ottla_spark.exactly_once.brokers import Brokers
+from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.ledger import writer as ledger_writer
 from ottla_spark.exactly_once.stream import ExactlyOnceWriter, TaskPrepared
 
 SCHEMA = "key string, value string"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.committing import Attempt
-from ottla_spark.exactly_once.ids import task_id
-from ottla_spark.exactly_once.ledger import Entry, Listed, Status, Step
-from ottla_spark.exactly_once.planning import Plan
+from ottla_spark.exactly_once.driver.commit import Attempt
+from ottla_spark.exactly_once.driver.plan import Plan
+from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.options import read_options
+from ottla_spark.exactly_once.transactional_ids import task_id
+from ottla_spark.options.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import send, transactional
 

@@ -13,12 +13,12 @@ from typing import Self
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ottla_testkit.free_ports import HOST, free_ports
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.node import Node
-from ottla_testkit.node_settings import Setting
+from ottla_testkit.kafka_cluster.admin_requests import call, metadata
+from ottla_testkit.kafka_cluster.node import Node
+from ottla_testkit.kafka_cluster.node_settings import Setting
+from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.proxy import CuttingProxy
-from ottla_testkit.wire import call, metadata
 
 FROM, TO, LAGGING = 1, 2, 3
 """Who leads when the record is sent, who leads afterwards, and who keeps the record from being acknowledged."""

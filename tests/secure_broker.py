@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.allow_lists import URLS
-from ottla_testkit.identity_server import IdentityServer
+from ottla.config.allow_lists import URLS
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.security import Security
+from ottla_testkit.kafka_cluster.identity_server import IdentityServer
+from ottla_testkit.kafka_cluster.security import Security
 
 PASSWORD: Final = "secret-of-alice"
 ODD_PASSWORD: Final = "secret\u00adof-böb-Ⅸ"

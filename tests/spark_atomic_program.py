@@ -27,11 +27,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.transactions import Ended, SharedTransaction
 from ottla_spark.atomic import atomically, sink
-from ottla_spark.atomic.course import BatchWritten
+from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.atomic.marker import Marker
-from ottla_spark.atomic.owning import TransactionOwner
 from ottla_spark.atomic.task import TaskWrite
-from ottla_spark.outbox import Outbox
+from ottla_spark.atomic.transaction_owner import TransactionOwner
+from ottla_spark.write.in_flight import Outbox
 
 ROWS = 200
 PARTITIONS = 4

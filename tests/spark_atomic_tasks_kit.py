@@ -8,12 +8,12 @@ import attrs
 import pyarrow as pa
 
 from ottla.transactions import SharedTransaction
-from ottla_spark.atomic.course import Course
-from ottla_spark.atomic.ownership import Ownership
-from ottla_spark.atomic.owning import TransactionOwner
-from ottla_spark.atomic.parcels import Packing
+from ottla_spark.atomic.driver import Course
+from ottla_spark.atomic.partition_assignment import Ownership
+from ottla_spark.atomic.sealed_rows import Packing
 from ottla_spark.atomic.task import TaskWrite
-from ottla_spark.options import WriteOptions, read_options
+from ottla_spark.atomic.transaction_owner import TransactionOwner
+from ottla_spark.options.options import WriteOptions, read_options
 
 TIMEOUT_MS = 120_000
 

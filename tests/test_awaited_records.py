@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from ottla import Delivery, DeliveryFailed, Producer, UndeliveredError, interrupts
+from ottla import Delivery, DeliveryFailed, Producer, UndeliveredError
+from ottla.concurrency import signals
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -535,7 +536,7 @@ def test_a_child_that_another_thread_forks_meanwhile_has_its_ctrl_c(producer: Pr
 def test_another_ctrl_c_breaks_off_a_round_that_hangs_and_the_producer_goes_on(
     cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(interrupts, "IMPATIENCE", 0.0)
+    monkeypatch.setattr(signals, "IMPATIENCE", 0.0)
     producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
     main = threading.get_ident()
 

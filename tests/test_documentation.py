@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 from documents import ROOT, Block, blocks, chains, pages
 from ottla import Producer
 from ottla.cli.properties import read_properties
-from ottla.registry.kinds import KINDS
+from ottla.plugins.registry.kinds import KINDS
 from ottla_testkit.kafka_cluster import KafkaCluster
 from secure_broker import PASSWORD, SecureBroker
 

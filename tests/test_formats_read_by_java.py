@@ -16,18 +16,18 @@ import lz4.frame
 import pytest
 import zstandard
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.interfaces import Buffer, Compressor, Header
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.section import Section, finish
-from ottla_testkit.jars import kafka_jars
-from ottla_testkit.java import java_command
+from ottla_testkit.java.jars import kafka_jars
+from ottla_testkit.java.runtime import java_command
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.kafka_tools import dump_segments
+from ottla_testkit.kafka_cluster.tools import dump_segments
 
 pytestmark = pytest.mark.kafka
 

@@ -15,7 +15,7 @@ from moving_leaders import FROM, TO, MovingLeaders, until
 from ottla import Delivery, DeliveryFailed, Producer
 from ottla.errors import OttlaError
 from ottla_testkit.errors import KafkaUnavailable
-from ottla_testkit.jars import KAFKA_VERSION
+from ottla_testkit.java.jars import KAFKA_VERSION
 from ottla_testkit.pytest_plugin import go_without
 from transactions_kit import LONG, WAIT, new_id, read
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from ottla import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, Producer, TopicUnavailable
-from ottla.before_append import REFUSED_BEFORE_APPEND
 from ottla.protocol import PRODUCE
-from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
-from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
+from ottla.sender.before_append import REFUSED_BEFORE_APPEND
+from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
+from ottla_testkit.mock_cluster import MockCluster
+from ottla_testkit.mock_cluster.cluster import DISCONNECT
 
 WAIT = 60.0
 MINUTES = 600_000

@@ -13,7 +13,7 @@ import pytest
 from documents import ROOT, blocks
 from ottla import errors, interfaces
 from ottla.interfaces import Transport, TransportLayer
-from ottla.registry import KINDS
+from ottla.plugins.registry import KINDS
 from ottla_testkit import conformance
 from ottla_testkit.conformance import TransportConformance
 from ottla_testkit.conformance.transport import MakeFarEnd

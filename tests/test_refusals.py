@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla import ConfigError, InvalidRecord, PluginMissing, Producer, RecordTooLarge, SerializationFailed
-from ottla.registry.installed import announced
+from ottla.plugins.registry.installed import announced
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
@@ -40,7 +40,7 @@ def test_every_problem_of_a_configuration_is_told_at_once() -> None:
 
 def test_a_protocol_without_its_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     others = [entry for entry in announced() if entry.name != "ssl"]
-    monkeypatch.setattr("ottla.registry.lookup.announced", lambda: others)
+    monkeypatch.setattr("ottla.plugins.registry.lookup.announced", lambda: others)
 
     with pytest.raises(PluginMissing, match=r"pip install ottla-transport-ssl .*installed: plaintext"):
         Producer(bootstrap_servers=NOBODY, security_protocol="SSL")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ConfigError, OttlaError
-from ottla_testkit.certificates import Certificates
-from ottla_testkit.security import Security
+from ottla_testkit.kafka_cluster.certificates import Certificates
+from ottla_testkit.kafka_cluster.security import Security
 from printed_secrets import ERRORS, WRONG_PASSWORD, key_lines, leaked
 from secure_broker import ODD_PASSWORD, PASSWORD
 

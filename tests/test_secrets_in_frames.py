@@ -22,20 +22,20 @@ from frames import found_in_frames, our_frames
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla import OttlaError, Producer, check_config
-from ottla.assembly import Connections, connect
 from ottla.doctor import examine
 from ottla.errors import ConfigError
+from ottla.producer.build import Connections, connect
 from ottla.tables.sealed import TableSealer
 from ottla.transactions import SharedTransaction
 from ottla_spark import exactly_once
 from ottla_spark.atomic import atomically
-from ottla_spark.atomic.ownership import Ownership
-from ottla_spark.atomic.parcels import Packing
+from ottla_spark.atomic.partition_assignment import Ownership
+from ottla_spark.atomic.sealed_rows import Packing
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once import brokers
-from ottla_spark.exactly_once.outlook import outlook
-from ottla_spark.options import read_options
+from ottla_spark.exactly_once.kafka import cluster_client
+from ottla_spark.exactly_once.status import outlook
+from ottla_spark.options.options import read_options
 from ottla_spark.source import OttlaDataSource
 from ottla_testkit.simulation import SimulatedLogin
 
@@ -211,7 +211,7 @@ def test_no_frame_of_a_refused_spark_function_holds_a_secret(
 def test_no_frame_of_a_spark_function_without_brokers_holds_a_secret(
     call: Callable[[Mapping[str, str]], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(brokers, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster_client, "PATIENCE", 0.5)
     error = refused_by(lambda: call(SPARK_OPTIONS))
 
     assert isinstance(error, OttlaError)

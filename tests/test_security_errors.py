@@ -28,7 +28,7 @@ from ottla.errors import (
     TopicUnavailable,
     WrongProtocol,
 )
-from ottla_testkit.certificates import Certificates
+from ottla_testkit.kafka_cluster.certificates import Certificates
 from secure_broker import PASSWORD, SecureBroker
 
 pytestmark = pytest.mark.kafka

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla import Producer
-from ottla_testkit.security import MECHANISMS
+from ottla_testkit.kafka_cluster.security import MECHANISMS
 from readback import read_back
 from secure_broker import ODD_PASSWORD, SecureBroker
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.security import MECHANISMS, Security
+from ottla_testkit.kafka_cluster.security import MECHANISMS, Security
 from readback import read_back
 from secure_broker import USERS, SecureBroker
 

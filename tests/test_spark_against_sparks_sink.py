@@ -18,9 +18,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.java.spark_sink import spark_sink_jars
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import go_without
-from ottla_testkit.spark_sink import spark_sink_jars
 from readback import read_back
 from spark_kit import WITHIN, local_spark
 

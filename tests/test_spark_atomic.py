@@ -13,9 +13,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from ottla import transactions
-from ottla.partitioners.murmur2_hash import murmur2
+from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla_spark.atomic import AtomicSink, BatchRefused, atomically, sink
-from ottla_spark.atomic.course import BatchWritten
+from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.errors import WriteRefused
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic

@@ -14,7 +14,7 @@ import pytest
 from spark_atomic_tasks_kit import Query
 
 from ottla.errors import OttlaError
-from ottla_spark.atomic.course import BatchWritten
+from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.atomic.errors import BatchRefused
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, await_in_sync, chance, coordinator, read

@@ -12,11 +12,11 @@ from spark_atomic_tasks_kit import Query
 
 from ottla.errors import OttlaError, ProducerFenced
 from ottla.transactions import survey
-from ottla_spark import producers
 from ottla_spark.atomic.errors import BatchRefused
-from ottla_testkit.features import TRANSACTION_VERSION, set_feature
+from ottla_spark.worker import producer_cache
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.proxy import Cut
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
+from ottla_testkit.proxy.cutting_proxy import Cut
 from transactions_kit import LONG, await_true, broker_behind_a_proxy, chance, group_offsets, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -68,7 +68,7 @@ def test_whatever_answers_are_lost_every_batch_is_there_once(level: int) -> None
                 assert drivers < BATCHES, "it does not come to an end"
         print(f"{proxy.cuts} cuts, {drivers} drivers")
         proxy.cut_by([])
-        producers._shelf().empty()
+        producer_cache._shelf().empty()
         found = committed(kafka)
 
     assert found == Counter(query.values(BATCHES))

@@ -16,7 +16,7 @@ import pytest
 from spark_atomic_kit import Checkpoint, Driver, soon, wake
 from spark_atomic_program import OF_A_TASK, PARTITIONS, POINTS, ROWS, TaskFault
 
-from ottla.partitioners.murmur2_hash import murmur2
+from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, await_in_sync, chance, coordinator
 

@@ -13,10 +13,10 @@ from ottla.cli.commands import ottla
 from ottla.errors import UnsupportedVersion
 from ottla.transactions import SharedTransaction
 from ottla_spark.atomic.marker import Marker
-from ottla_spark.atomic.owning import TransactionOwner
+from ottla_spark.atomic.transaction_owner import TransactionOwner
+from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from ottla_testkit.release import release
 from transactions_kit import await_true, new_id, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -11,12 +11,12 @@ from spark_atomic_tasks_kit import packed
 from ottla import transactions
 from ottla.errors import ProducerFenced, TransactionError
 from ottla.transactions import Ended, SharedTransaction
-from ottla_spark import producers
 from ottla_spark.atomic.errors import TaskRefused
-from ottla_spark.atomic.ownership import Ownership
+from ottla_spark.atomic.partition_assignment import Ownership
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.errors import WriteFailed
-from ottla_spark.options import read_options
+from ottla_spark.options.options import read_options
+from ottla_spark.worker import producer_cache
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from transactions_kit import new_id, read
@@ -77,7 +77,7 @@ def test_tasks_that_own_different_partitions_write_into_one_transaction(world: W
 
 def test_a_stage_that_runs_again_from_attempt_0_finds_that_its_records_were_dropped(world: World) -> None:
     world.write(0, [0, 2])
-    producers._shelf().empty()  # the second run is in another worker
+    producer_cache._shelf().empty()  # the second run is in another worker
     with pytest.raises(TaskRefused, match=r"ended at 1 before this task wrote, and .* acknowledged at 0"):
         world.write(0, [0, 2])
     world.end(commit=False)
@@ -87,7 +87,7 @@ def test_a_stage_that_runs_again_from_attempt_0_finds_that_its_records_were_drop
 
 def test_a_stage_that_runs_again_with_other_rows_is_refused_by_the_broker(world: World) -> None:
     world.write(0, [0, 0, 0])
-    producers._shelf().empty()
+    producer_cache._shelf().empty()
     with pytest.raises((TaskRefused, WriteFailed)):
         world.write(0, [0, 0])
     world.end(commit=False)

@@ -11,8 +11,8 @@ import pytest
 from exactly_once_program import Fault
 from exactly_once_stream import PARTITIONS, TIMES, Stream, local, transactional_ids
 
-from ottla_spark.exactly_once.lease import lease_id
-from ottla_spark.exactly_once.ledger_topic import own_topic
+from ottla_spark.exactly_once.ledger.lease import lease_id
+from ottla_spark.exactly_once.ledger.topic import own_topic
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, await_in_sync, chance, coordinator
 

@@ -12,18 +12,18 @@ from ledger_kit import PROCESS, attempts, entry, prepare, settings
 from ottla import Producer
 from ottla.errors import OttlaError, UnsupportedVersion
 from ottla.transactions import leftovers
-from ottla_spark.exactly_once.brokers import Brokers
-from ottla_spark.exactly_once.cluster import Fate
-from ottla_spark.exactly_once.committing import commit
+from ottla_spark.exactly_once.driver.cluster import Fate
+from ottla_spark.exactly_once.driver.commit import commit
+from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.errors import BatchNotCommitted, DataLoss, LeaseLost, LedgerRefused
-from ottla_spark.exactly_once.ids import task_id
-from ottla_spark.exactly_once.ledger import Status
-from ottla_spark.exactly_once.ledger_topic import LedgerTopic
-from ottla_spark.exactly_once.planning import plan
-from ottla_testkit.features import TRANSACTION_VERSION, feature_level
-from ottla_testkit.jars import KAFKA_VERSION
+from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.ledger.entry import Status
+from ottla_spark.exactly_once.ledger.topic import LedgerTopic
+from ottla_spark.exactly_once.transactional_ids import task_id
+from ottla_testkit.java.jars import KAFKA_VERSION
+from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.release import release
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level
 from transactions_kit import LONG, await_true, committed, new_id, read, send, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

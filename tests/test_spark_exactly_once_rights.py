@@ -26,18 +26,18 @@ from confluent_kafka.admin import ResourceType as Kind  # type: ignore[attr-defi
 from ottla import Producer
 from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.brokers import Brokers
-from ottla_spark.exactly_once.committing import Attempt, commit
-from ottla_spark.exactly_once.ids import task_id
-from ottla_spark.exactly_once.ledger import Status, Step
-from ottla_spark.exactly_once.ledger_topic import CONFIG, LedgerTopic, own_topic
-from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.driver.commit import Attempt, commit
+from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.ledger.entry import Status, Step
+from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, own_topic
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings, read_settings
-from ottla_spark.options import read_options
+from ottla_spark.exactly_once.transactional_ids import task_id
+from ottla_spark.options.options import read_options
 from ottla_testkit.errors import KafkaUnavailable
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster.security import Security
 from ottla_testkit.pytest_plugin import go_without
-from ottla_testkit.security import Security
 from secure_broker import PASSWORD, USERS
 from transactions_kit import WAIT, committed, new_id, send
 

@@ -21,16 +21,16 @@ import pytest
 from ottla import Producer
 from ottla.errors import OttlaError, UndeliveredError
 from ottla.transactions import leftovers
-from ottla_spark.exactly_once.brokers import Brokers
-from ottla_spark.exactly_once.committing import Attempt, commit
-from ottla_spark.exactly_once.ids import IdPool
-from ottla_spark.exactly_once.ledger import Step, next_step
-from ottla_spark.exactly_once.planning import Plan, plan
+from ottla_spark.exactly_once.driver.commit import Attempt, commit
+from ottla_spark.exactly_once.driver.plan import Plan, plan
+from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.ledger.entry import Step, next_step
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.options import read_options
-from ottla_testkit.features import TRANSACTION_VERSION, set_feature
+from ottla_spark.exactly_once.transactional_ids import IdPool
+from ottla_spark.options.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.proxy import Cut
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
+from ottla_testkit.proxy.cutting_proxy import Cut
 from transactions_kit import LONG, WAIT, await_in_sync, broker_behind_a_proxy, chance, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

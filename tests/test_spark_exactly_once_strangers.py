@@ -12,31 +12,32 @@ import attrs
 import pytest
 from ledger_kit import attempts, entry, prepare, settings
 
-from ottla import Producer, assembly
+from ottla import Producer
 from ottla.errors import ErrorCode, error_code
+from ottla.producer import build
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
-from ottla.transaction_manager.errands import initialize
-from ottla.transaction_manager.transaction_errands import end
 from ottla.transactions import PreparedTransaction
-from ottla.transactions.asking import Asking
-from ottla.transactions.descriptions import described
+from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.descriptions import described
+from ottla.transactions.requests import initialize
+from ottla.transactions.transactional_requests import end
 from ottla_spark.exactly_once import accept_loss, adopt, forget
-from ottla_spark.exactly_once.brokers import Brokers
-from ottla_spark.exactly_once.cluster import Fate
-from ottla_spark.exactly_once.committing import commit
+from ottla_spark.exactly_once.driver.cluster import Fate
+from ottla_spark.exactly_once.driver.commit import commit
+from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.errors import LedgerRefused
-from ottla_spark.exactly_once.lease import Lease, lease_id
-from ottla_spark.exactly_once.ledger import MOVED, Entry, Status, Step, next_step
-from ottla_spark.exactly_once.ledger_topic import CONFIG, LedgerTopic, partition_of
-from ottla_spark.exactly_once.outlook import outlook
-from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.ledger.entry import MOVED, Entry, Status, Step, next_step
+from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
+from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, partition_of
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings
+from ottla_spark.exactly_once.status import outlook
+from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.release import release
 from transactions_kit import LONG, await_true, committed, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -411,7 +412,7 @@ def test_rolled_over_producer_ids_double_and_skip_nothing(
 @contextmanager
 def wire(kafka: KafkaCluster) -> Iterator[Asking]:
     """Requests as nobody's client would send them."""
-    connections = assembly.connect({"bootstrap.servers": kafka.bootstrap_servers, "retry.backoff.ms": "1"})
+    connections = build.connect({"bootstrap.servers": kafka.bootstrap_servers, "retry.backoff.ms": "1"})
     asked = Asking(connections, timeout=300)
     asked.brokers()
     try:

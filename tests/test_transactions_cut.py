@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from ottla_testkit.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.proxy import Cut
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
+from ottla_testkit.proxy.cutting_proxy import Cut
 from transactions_kit import (
     LONG,
     WAIT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla_testkit.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from transactions_kit import LONG, WAIT, chance, finished, group_offsets, new_id, numbered, program, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -10,8 +10,8 @@ import pytest
 from ottla import ErrorCode, Producer
 from ottla.errors import AbortableError, BrokerError, ProducerFenced, TransactionAborted, TransactionError, WrongCall
 from ottla.transactions import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.release import release
 from transactions_kit import (
     UNCOMMITTED,
     WAIT,

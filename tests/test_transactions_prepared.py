@@ -7,9 +7,9 @@ import pytest
 from ottla import transactions
 from ottla.errors import AbortableError, TransactionFailed, UnsupportedVersion
 from ottla.transactions import Outcome, PreparedTransaction
-from ottla_testkit.features import TRANSACTION_VERSION, feature_level
+from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.release import release
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level
 from transactions_kit import (
     WAIT,
     await_true,

@@ -14,8 +14,8 @@ import pytest
 
 from ottla import DeliveryTimeout, OttlaError, Producer, TopicUnavailable
 from ottla.errors import BrokersUnreachable, NameResolutionFailed, NetworkError, RequestTimeout, WrongProtocol
-from ottla_testkit.free_ports import HOST, free_ports
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 from wrong_peers import Conduct, says, serving, stays_silent

@@ -17,10 +17,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ottla import Producer
-from ottla_testkit.free_ports import HOST
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster.admin_requests import metadata, transaction_coordinator
+from ottla_testkit.processes.free_ports import HOST
 from ottla_testkit.proxy import CuttingProxy
-from ottla_testkit.wire import metadata, transaction_coordinator
 
 LONG = os.environ.get("OTTLA_SOAK", "") not in ("", "0")
 SEED = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 32))

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.before_append import ANSWERED, Append
 from ottla.config.catalogue import SECTIONS, describe
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.option import option_of
@@ -27,6 +26,7 @@ from ottla.config.refused import REFUSED
 from ottla.errors import ErrorCode
 from ottla.interfaces import ConfigKey
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, Reading
+from ottla.sender.before_append import ANSWERED, Append
 
 HOOK: Final = "ottla_config_keys"
 ROOT: Final = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ import pytest
 
 from ottla_testkit.errors import KafkaUnavailable
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.node_settings import Setting
+from ottla_testkit.kafka_cluster.node_settings import Setting
 from ottla_testkit.pytest_plugin import MakeTopic, go_without
 
 _numbers = itertools.count()

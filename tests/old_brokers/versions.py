@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from ottla_testkit.release import release
+from ottla_testkit.java.release import release
 
 VARIABLE = "OTTLA_OLD_BROKERS"
 SHORT_FORM = "0.10.2.2,2.8.2,3.9.1"

@@ -22,7 +22,7 @@ from spark_atomic_kit import Checkpoint, soon, wake
 from spark_atomic_program import POINTS, ROWS, TaskFault
 
 from ottla_spark.atomic import AtomicSink, atomically, sink
-from ottla_spark.atomic.course import BatchWritten
+from ottla_spark.atomic.driver import BatchWritten
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_cluster.cluster import SparkCluster

@@ -12,7 +12,7 @@ import pytest
 from ottla.config import ConfigDraft
 from ottla.errors import AuthenticationFailed, ConfigError, ConnectionFailed
 from ottla.interfaces import Authenticator, Mechanism, Step
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from ottla_authenticator_msk_iam_example import Credentials, MskIamMechanism
 
 HOST = "b-1.demo.abc123.c2.kafka.eu-central-1.amazonaws.com"

@@ -7,7 +7,7 @@ import pytest
 from ottla.interfaces import MetricsReporter
 from ottla_reporter_prometheus_example import PrometheusReporter, plugin
 from ottla_reporter_prometheus_example.conformance import PrometheusConformance
-from ottla_testkit.free_ports import free_ports
+from ottla_testkit.processes.free_ports import free_ports
 
 
 class TestInTheRegistry(PrometheusConformance):

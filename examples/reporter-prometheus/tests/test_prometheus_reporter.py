@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ottla_reporter_prometheus_example import PrometheusReporter
 from ottla_reporter_prometheus_example.plugin import LISTEN, ottla_config_keys, ottla_reporter
 from ottla_testkit.conformance import FiguresOfTheTest
-from ottla_testkit.free_ports import free_ports
 from ottla_testkit.mock_producer import MockProducer
+from ottla_testkit.processes.free_ports import free_ports
 
 SENT = "kafka_producer_topic_record_send_total"
 

@@ -14,8 +14,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from tiny_proxy import Socks5ProxyHandler
 
 from ottla import Producer, TopicUnavailable
-from ottla_testkit.free_ports import free_ports
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.processes.free_ports import free_ports
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 

@@ -10,7 +10,7 @@ import pytest
 from ottla import check_config
 from ottla.errors import ConfigError
 from ottla.interfaces import Target, Transport, TransportLayer
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from ottla_transport_plaintext import PlaintextTransport
 from ottla_transport_socks5_example import Socks5Transport
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.batch import ProducerBatch
+from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import InvalidRecord, UnsupportedVersion
 from ottla.interfaces import Columns, ColumnsKind, Header
 from ottla.recordbatch.callbacks import OnDelivery

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.partitioners.murmur2_hash import murmur2 as in_python
+from ottla.plugins.partitioners.murmur2_hash import murmur2 as in_python
 from ottla_accel.murmur2 import murmur2
 
 

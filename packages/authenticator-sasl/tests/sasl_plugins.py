@@ -10,7 +10,7 @@ import pytest
 from ottla.config import ConfigDraft
 from ottla.errors import AuthenticationFailed, ConfigError
 from ottla.interfaces import Authenticator, Mechanism
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 
 ALICE = {"sasl.username": "alice", "sasl.password": "s3cret-of-alice"}
 

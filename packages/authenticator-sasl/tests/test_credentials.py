@@ -13,9 +13,9 @@ import pytest
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, printable
 from ottla.interfaces import Mechanism
-from ottla.plugin_choice import choose
-from ottla.references import read_draft
-from ottla.registry import Registry
+from ottla.plugins.config_references import read_draft
+from ottla.plugins.registry import Registry
+from ottla.plugins.selection import choose
 from ottla_authenticator_sasl import credentials
 from ottla_authenticator_sasl.credentials import AskedCredentials, Login
 from sasl_plugins import mechanism, problem

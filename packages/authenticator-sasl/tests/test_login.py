@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from sasl_plugins import ALICE, mechanism, problem
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -15,7 +15,7 @@ import pytest
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed, printable
 from ottla.interfaces import Authenticator, Mechanism, Step
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from ottla_authenticator_sasl import Token
 from sasl_plugins import mechanism, problem, refusal
 from token_endpoints import Answer, TokenServer, jwt, wait_until

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint
 import attrs
 import pytest
 
-from ottla.registry.installed import announced
+from ottla.plugins.registry.installed import announced
 from ottla_testkit.simulation import Session, SimulatedBroker, SimulatedCluster, SimulatedLogin
 from ottla_testkit.simulation.login import HangUp
 from wrong_peers import serving
@@ -69,7 +69,7 @@ def stranger_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_stranger() -> Sequence[EntryPoint]:
         return [*announced(), stranger]
 
-    monkeypatch.setattr("ottla.registry.lookup.announced", with_stranger)
+    monkeypatch.setattr("ottla.plugins.registry.lookup.announced", with_stranger)
 
 
 def settings(servers: str, *, password: str = SECRET, **others: object) -> Mapping[str, object]:

@@ -22,11 +22,11 @@ import zstandard
 from crc32c import crc32c
 from fuzzing import Bounds, Target, spoiled
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.interfaces import Compressor
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.lz4_in_v0 import with_right_checksum
 from ottla.recordbatch.parse import parse_batches
 

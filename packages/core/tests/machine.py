@@ -6,25 +6,25 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from ottla.accumulator import RecordAccumulator
-from ottla.authentication import Authentication, Thinking, Thought
-from ottla.backoff import Backoff
-from ottla.batch_sizes import BatchSizes
-from ottla.buffer_pool import BufferPool
-from ottla.cluster import Broker, Cluster, Topic
-from ottla.delivery import Delivery
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.sealing import Sealer
+from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.splitting import Splitter
 from ottla.interfaces import Columns, ColumnsKind, Compressor, Mechanism, Step
-from ottla.metadata import Metadata
-from ottla.network_client import NetworkClient
-from ottla.node_delays import NodeDelays
-from ottla.produce import taken_by
+from ottla.network import NetworkClient
+from ottla.network.authentication import Authentication, Thinking, Thought
+from ottla.network.backoff import Backoff
+from ottla.network.cluster import Broker, Cluster, Topic
+from ottla.network.metadata import Metadata
+from ottla.producer.delivery import Delivery
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import ObjectEncoder
-from ottla.sealing import Sealer
-from ottla.sender import Sender
-from ottla.splitting import Splitter
-from ottla.transaction_manager.sequences import Sequences
+from ottla.sender.node_latency import NodeDelays
+from ottla.sender.produce_request import taken_by
+from ottla.sender.sender import Sender
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Target, Transport
-from ottla.selector import Selector
+from ottla.network.selector import Selector
 from ottla_transport_plaintext import PlaintextTransport
 
 HANG_GUARD = 20.0

@@ -15,15 +15,17 @@ from typing import Any
 import attrs
 import pytest
 
-from ottla import Producer, UndeliveredError, assembly, io_threads
+from ottla import Producer, UndeliveredError
+from ottla.concurrency import io_threads
 from ottla.config import ConfigDraft, ProducerConfig
-from ottla.io_thread import IoThread
-from ottla.partitioners import murmur2
-from ottla.partitioners.sticky import StickyChoice
-from ottla.plugin_choice import Plugins, choose
-from ottla.registry import Registry
-from ottla.transacting import Transactions
-from ottla.transaction_manager.pending import Pending
+from ottla.plugins.partitioners import murmur2
+from ottla.plugins.partitioners.sticky import StickyChoice
+from ottla.plugins.registry import Registry
+from ottla.plugins.selection import Plugins, choose
+from ottla.producer import build
+from ottla.producer.transactions import Transactions
+from ottla.sender.io_thread import IoThread
+from ottla.transactions.pending_result import Pending
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
@@ -80,12 +82,12 @@ class Simulated:
         self.clock = clock or ManualClock()
         self.network = network(self.cluster, self.clock)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(assembly, "_selector", lambda *_parts: self.network)
-            patch.setattr(assembly, "time", SimpleNamespace(monotonic=self.clock))
-            patch.setattr(assembly, "IoThread", ThreadOfTheTest)
-            patch.setattr(assembly, "choose", choosing(plugins or {}))
+            patch.setattr(build, "_selector", lambda *_parts: self.network)
+            patch.setattr(build, "time", SimpleNamespace(monotonic=self.clock))
+            patch.setattr(build, "IoThread", ThreadOfTheTest)
+            patch.setattr(build, "choose", choosing(plugins or {}))
             chance = self.network.chance.fork()  # what is drawn by one side does not shift the other's
-            patch.setattr(assembly, "_chance", chance)
+            patch.setattr(build, "_chance", chance)
             patch.setattr(murmur2, "Random", lambda: chance)
             patch.setattr(murmur2, "StickyChoice", partial(StickyChoice, clock=self.clock))
             self.producer = Producer({**DEFAULTS, **(config or {})})

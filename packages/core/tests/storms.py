@@ -16,8 +16,8 @@ from typing import Final
 
 import attrs
 
-from ottla.delivery import Delivery
 from ottla.errors import AbortableError, DeliveryFailed, ErrorCode, TransactionFailed, TransactionTimeout
+from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Chance, SimulatedCluster, StormyNetwork, Weather

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from machine import Queues, cluster_of
-from ottla.batch import ProducerBatch
-from ottla.cluster import NO_LEADER, Cluster
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.errors import BufferExhausted, DeliveryFailed, DeliveryTimeout, InvalidRecord, NetworkError, ProducerClosed
 from ottla.interfaces import TopicView
-from ottla.outcomes import Acknowledged
+from ottla.network.cluster import NO_LEADER, Cluster
 from ottla.recordbatch.objects import OBJECT_COST
 
 ONE = cluster_of(1)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ottla
-from ottla import allow_lists
-from ottla.allow_lists import NotAllowed, check_file, check_url, normal_url, options_of_others, read_file
+from ottla.config import allow_lists
+from ottla.config.allow_lists import NotAllowed, check_file, check_url, normal_url, options_of_others, read_file
 
 IDP = "https://idp.example.com/realms/x/token"
 

@@ -8,12 +8,13 @@ from importlib.metadata import EntryPoint, entry_points
 import pyarrow as pa
 import pytest
 
-from ottla import assembly, check_config
-from ottla.engine import Engine
+from ottla import check_config
 from ottla.errors import ConfigError, PluginMissing
-from ottla.partitioners.murmur2 import Murmur2Partitioner
-from ottla.partitioners.round_robin import RoundRobin
-from ottla.registry import Registry
+from ottla.plugins.partitioners.murmur2 import Murmur2Partitioner
+from ottla.plugins.partitioners.round_robin import RoundRobin
+from ottla.plugins.registry import Registry
+from ottla.producer import build as assembly
+from ottla.producer.components import Engine
 from ottla_accel.json_rows import objects
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:9"}

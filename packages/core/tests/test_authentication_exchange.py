@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.authentication import Ask, LoggedIn, Move, Think, Token
-from ottla.authentication.exchange import Exchange
 from ottla.errors import NetworkError, ProtocolError
 from ottla.interfaces import Step
+from ottla.network.authentication import Ask, LoggedIn, Move, Think, Token
+from ottla.network.authentication.exchange import Exchange
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeResponse
 from stranger_mechanism import Plain, Scripted

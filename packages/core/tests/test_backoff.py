@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.backoff import Backoff
 from ottla.errors import ErrorCode
+from ottla.network.backoff import Backoff
 from simulated_producer import simulated
 
 

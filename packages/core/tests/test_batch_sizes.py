@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machine import Queues, cluster_of, columns
-from ottla.batch import ProducerBatch
-from ottla.batch_sizes import BatchSizes
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.partition_queue import TopicQueues
+from ottla.accumulator.sealing import Sealer
 from ottla.config.value_types import INT_MAX
 from ottla.interfaces import Columns
-from ottla.queues import TopicQueues
 from ottla.recordbatch.v2 import HEADER_SIZE
-from ottla.sealing import Sealer
 
 NEARLY = 0.95
 """The last record of a batch has to find room for its objects too."""

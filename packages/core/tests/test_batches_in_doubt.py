@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.before_append import REFUSED_BEFORE_APPEND
-from ottla.delivery import Delivery
 from ottla.errors import (
     AbortableError,
     DeliveryFailed,
@@ -23,10 +21,12 @@ from ottla.errors import (
     TransactionFailed,
 )
 from ottla.interfaces import Encoded
+from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.objects import ObjectColumns
+from ottla.sender.before_append import REFUSED_BEFORE_APPEND
+from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
 from ottla.transactions import SharedTransaction
-from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
 from ottla_testkit.simulation import AfterAppend, SimulatedCluster
 from simulated_producer import Simulated, simulated
 

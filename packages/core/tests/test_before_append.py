@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ottla.before_append import ANSWERED, REFUSED_BEFORE_APPEND, Append
 from ottla.errors import ErrorCode
-from ottla.verdicts import ORDER_REFUSED, VERDICTS, Verdict
+from ottla.sender.before_append import ANSWERED, REFUSED_BEFORE_APPEND, Append
+from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
 
 
 def test_every_code_says_when_it_is_answered() -> None:

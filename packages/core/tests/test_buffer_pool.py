@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.buffer_pool import BufferPool
+from ottla.accumulator.buffer_pool import BufferPool
 from ottla.errors import BufferExhausted, ProducerClosed
 
 HANG_GUARD = 30.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import ConnectionFailed, ResponseTooLargeError, WrongProtocol
 from ottla.interfaces import Buffer, Interest
-from ottla.selector.channel import Channel
+from ottla.network.selector.channel import Channel
 
 
 class ScriptedLayer:

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from ottla.cli.commands import ottla
 from ottla.cli.plugin_commands import told_when_slow
-from ottla.registry import KINDS, KindName, Registry
+from ottla.plugins.registry import KINDS, KindName, Registry
 
 FINE, BROKEN, USAGE = 0, 1, 2
 SECRET = "hunter2-and-more"

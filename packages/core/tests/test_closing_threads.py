@@ -10,7 +10,7 @@ import pytest
 
 from machine import Queues
 from ottla import ProducerClosed
-from ottla.batch import NewRecord
+from ottla.accumulator.batch import NewRecord
 from simulated_producer import HANG_GUARD, Simulated, simulated
 
 RECORD: NewRecord = (None, b"value", (), 0, None)

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.compressors import gzip as gzip_plugin
-from ottla.compressors import lz4 as lz4_plugin
-from ottla.compressors import snappy as snappy_plugin
-from ottla.compressors import zstd as zstd_plugin
 from ottla.errors import PluginMissing, ProtocolError
 from ottla.interfaces import Buffer, Compressor, ConfigKey
+from ottla.plugins.compressors import gzip as gzip_plugin
+from ottla.plugins.compressors import lz4 as lz4_plugin
+from ottla.plugins.compressors import snappy as snappy_plugin
+from ottla.plugins.compressors import zstd as zstd_plugin
 
 PLUGINS: dict[str, ModuleType] = {
     "gzip": gzip_plugin,

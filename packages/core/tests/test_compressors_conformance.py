@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.interfaces import Compressor
-from ottla.registry import Registry, make_alone
+from ottla.plugins.registry import Registry, make_alone
 from ottla_testkit.conformance import CompressorConformance
 
 

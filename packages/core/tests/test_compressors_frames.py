@@ -14,14 +14,14 @@ import pytest
 import zstandard
 
 from ottla import check_config
-from ottla.compressors import lz4 as lz4_plugin
-from ottla.compressors import snappy as snappy_plugin
-from ottla.compressors import zstd as zstd_plugin
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.errors import CorruptBatch, PluginMissing
+from ottla.plugins.compressors import lz4 as lz4_plugin
+from ottla.plugins.compressors import snappy as snappy_plugin
+from ottla.plugins.compressors import zstd as zstd_plugin
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 
 TEXTS = [b"", b"a", b"some text " * 30_000, bytes(range(256)) * 1000]
 LIMIT = 1 << 20

@@ -16,12 +16,12 @@ import lz4.frame
 import pytest
 import zstandard
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.errors import CorruptBatch
 from ottla.interfaces import Compressor
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 
 CASES: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vectors" / "compressed.json").read_text())
 CODECS: Final[dict[str, Compressor]] = {

@@ -7,12 +7,12 @@ import threading
 import pytest
 
 from machine import columns
-from ottla import io_threads
-from ottla.batch import ProducerBatch
-from ottla.delivery import Delivery
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.concurrency import io_threads
 from ottla.errors import DeliveryFailed, OttlaError, WrongCall
-from ottla.outcomes import Acknowledged, Failed
-from ottla.records import RecordMetadata
+from ottla.producer.delivery import Delivery
+from ottla.results import RecordMetadata
 
 HANG_GUARD = 20.0
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.doctor import Examination, Finding, Step, Verdict, examine
-from ottla.registry.installed import announced
+from ottla.plugins.registry.installed import announced
 from wrong_peers import Conduct, hangs_up, says, serving, stays_silent
 
 TLS_ALERT = bytes.fromhex("15030300020246")
@@ -162,7 +162,7 @@ def test_without_a_usable_configuration_nothing_is_tried() -> None:
 
 def test_a_missing_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     others = [entry for entry in announced() if entry.group != "ottla.authenticators"]
-    monkeypatch.setattr("ottla.registry.lookup.announced", lambda: others)
+    monkeypatch.setattr("ottla.plugins.registry.lookup.announced", lambda: others)
 
     examination = examine(
         {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},

@@ -16,7 +16,7 @@ from ottla.doctor.greeting import Greeted, Greeting, NoHandshake, NotKafka, gree
 from ottla.doctor.names import Resolved, Server, look_up
 from ottla.doctor.tcp import Door, Open, Shut, connect
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
-from ottla.selectable import Address
+from ottla.network.selectable import Address
 from ottla_transport_plaintext import PlaintextLayer
 from wrong_peers import ScriptedBroker, serving
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.interfaces import RecordEncoder
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from ottla_testkit.conformance import RecordEncoderConformance
 
 

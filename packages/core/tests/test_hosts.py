@@ -13,12 +13,12 @@ from broker_on_a_socket import SocketBroker
 
 from ottla import Producer
 from ottla.config import ConfigDraft
+from ottla.config.hosts import LONGEST, illegal
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.names import Server, Unresolved, look_up
 from ottla.errors import BrokersUnreachable, ConfigError, NameResolutionFailed
-from ottla.hosts import LONGEST, illegal
 from ottla.interfaces import Target, TransportLayer
-from ottla.selector.resolver import Resolver
+from ottla.network.selector.resolver import Resolver
 from ottla_testkit.simulation import SimulatedCluster
 from real_selector import HANG_GUARD, Shutdown, make_selector
 

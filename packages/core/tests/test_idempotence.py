@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.sequences import LAST_EPOCH, Sequences
 from ottla.config import ConfigDraft, Idempotence
-from ottla.delivery import Delivery
 from ottla.errors import BrokerError, ConfigError, DeliveryFailed, DeliveryTimeout, ErrorCode, UnsupportedVersion
-from ottla.outcomes import Failed
+from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.stamp import SEQUENCES, ProducerId
-from ottla.transaction_manager.sequences import LAST_EPOCH, Sequences
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
 

@@ -22,10 +22,10 @@ from ottla import (
     RecordTooLarge,
     UndeliveredError,
 )
-from ottla.complaints import SILENCE_SECONDS
 from ottla.errors import WrongCall
+from ottla.errors.log_throttle import SILENCE_SECONDS
 from ottla.interfaces import Header
-from ottla_testkit.mock_producer import MockProducer, wiring
+from ottla_testkit.mock_producer import MockProducer, build
 from simulated_producer import Simulated, simulated
 
 
@@ -306,14 +306,14 @@ def test_a_mock_producer_has_them_too() -> None:
 
 
 def with_onlooker(kind: type[MockProducer], onlooker: Onlooker) -> Any:
-    choose = vars(wiring)["choose"]
+    choose = vars(build)["choose"]
 
     def chosen(*arguments: Any) -> Any:
         config, plugins = choose(*arguments)
         return config, attrs.evolve(plugins, interceptors={"onlooker": onlooker}, **TEXT)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "choose", chosen)
+        patch.setattr(build, "choose", chosen)
         return kind()
 
 

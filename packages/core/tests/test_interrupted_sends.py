@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.dealing import Dealer
+from ottla.accumulator.key_partitioning import Dealer
 from simulated_producer import simulated
 
 pytestmark = pytest.mark.unmeasured  # a signal inside coverage's own lock would leave it locked

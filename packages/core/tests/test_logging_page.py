@@ -16,7 +16,7 @@ PAGE: Final = ROOT / "docs" / "logging.md"
 LOGGERS: Final = ("logger", "_log", "_logger")
 RATE_LIMITED: Final = "_complaints"
 BEHIND_THE_LOCK: Final = "_lock"
-PASSED_ON: Final = ("ottla.complaints", "ottla.locks")
+PASSED_ON: Final = ("ottla.errors.log_throttle", "ottla.concurrency.locks")
 """Modules that log what others gave them."""
 LEVELS: Final = {
     "info": "INFO",

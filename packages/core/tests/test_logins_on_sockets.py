@@ -15,7 +15,7 @@ from ottla import Producer, check_config
 from ottla.errors import AuthenticationFailed, ConfigError, MechanismNotEnabled, OttlaError, PluginBroken
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Mechanism, PluginConfig, Step
-from ottla.network_client import logins
+from ottla.network import connection_logins
 from ottla_testkit.simulation import Session, SimulatedLogin
 
 __all__ = ["stranger_installed"]
@@ -122,7 +122,7 @@ def test_several_who_wait_are_all_told() -> None:
 
 @pytest.mark.rule("security.session.lossless")
 def test_sessions_end_and_begin_again_under_load_on_the_same_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logins, "SHORT_SESSION", 1.0)  # so that two seconds are a long one
+    monkeypatch.setattr(connection_logins, "SHORT_SESSION", 1.0)  # so that two seconds are a long one
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=2.0))
     values = [b"%d" % number for number in range(20_000)]
     with broker.serving() as servers, Producer(settings(servers)) as producer:

@@ -14,8 +14,8 @@ import pytest
 from another_thread import Meanwhile
 
 from ottla import UndeliveredError
+from ottla.accumulator.lost_records import FailedRecords, LostRecords
 from ottla.errors import DeliveryFailed, ErrorCode, ProducerClosed
-from ottla.lost_records import FailedRecords, LostRecords
 from simulated_producer import Simulated
 
 NOTHING_LEFT = "no delivery or callback is left to report the error"

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from machine import Machine, Queues, cluster_of, wait_until
-from ottla.accumulator import GROWING_IN_A_REQUEST
-from ottla.allowances import Allowances, Room
-from ottla.batch import ProducerBatch
-from ottla.delivery import Delivery
+from ottla.accumulator.accumulator import GROWING_IN_A_REQUEST
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_memory import Allowances, Room
+from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.partition_queue import TopicQueues
+from ottla.accumulator.sequences import Sequences
 from ottla.errors import BufferExhausted, InvalidRecord, NetworkError
 from ottla.interfaces import TopicView
-from ottla.outcomes import Acknowledged, Failed
-from ottla.queues import TopicQueues
+from ottla.producer.delivery import Delivery
 from ottla.recordbatch.objects import OBJECT_COST
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transaction_manager.sequences import Sequences
 from ottla_testkit.simulation import SimulatedCluster
 
 MANY = 1_000

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from ottla.backoff import Backoff
-from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.errors import BrokerError, ConnectionFailed, ErrorCode, ProducerClosed, TopicUnavailable
-from ottla.metadata import Metadata
+from ottla.network.backoff import Backoff
+from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
+from ottla.network.metadata import Metadata
 from ottla_testkit.manual_clock import ManualClock
 from simulated_producer import simulated
 

@@ -14,7 +14,7 @@ import pytest
 from ottla import DeliveryFailed, ErrorCode, MetricName, TopicUnavailable
 from ottla.interfaces import MetricDescription
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, NODE, PRODUCER, RECORD_SIZES, TOPIC, Reading
-from ottla.metrics.tallies import OfNode, OfProducer, OfTopic, Tallies
+from ottla.metrics.counters import OfNode, OfProducer, OfTopic, Tallies
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 
@@ -241,7 +241,7 @@ def test_memory_is_told_of_while_it_is_held_and_while_somebody_waits_for_it() ->
 
 @pytest.mark.rule("pool.metrics")
 def test_a_wait_for_memory_counts_its_time_and_one_in_vain_its_record() -> None:
-    from ottla.buffer_pool import BufferPool
+    from ottla.accumulator.buffer_pool import BufferPool
     from ottla.errors import BufferExhausted
     from ottla_testkit.manual_clock import ManualClock
 

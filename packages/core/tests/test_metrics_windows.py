@@ -9,7 +9,7 @@ import pytest
 
 from ottla.interfaces import MetricName
 from ottla.metrics import Figures, Tallies
-from ottla.metrics.tally import Span, Tally
+from ottla.metrics.counter import Span, Tally
 from ottla_testkit.manual_clock import ManualClock
 
 WINDOW = 30.0

@@ -18,8 +18,8 @@ from ottla.errors import (
     WrongProtocol,
 )
 from ottla.interfaces import Target
-from ottla.network_client import Completion, Request
-from ottla.network_client.negotiation import offered_versions
+from ottla.network import Completion, Request
+from ottla.network.api_versions import offered_versions
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, MetadataRequest, ProduceRequest
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 

@@ -12,8 +12,6 @@ import attrs
 import pytest
 
 from machine import Machine
-from ottla.backoff import Backoff
-from ottla.cluster import Broker
 from ottla.errors import (
     ConnectionFailed,
     ConnectionRetired,
@@ -23,10 +21,13 @@ from ottla.errors import (
     UnsupportedVersion,
 )
 from ottla.interfaces import Target
-from ottla.network_client import Completion, Request
-from ottla.network_client.connection import Connection, Stage
-from ottla.network_client.connections import Connections
-from ottla.network_client.metadata_wire import read_answer
+from ottla.network import Completion, Request
+from ottla.network.backoff import Backoff
+from ottla.network.cluster import Broker
+from ottla.network.connection import Connection, Stage
+from ottla.network.connections import Connections
+from ottla.network.metadata_messages import read_answer
+from ottla.network.selectable import Address
 from ottla.protocol import (
     METADATA,
     PRODUCE,
@@ -38,7 +39,6 @@ from ottla.protocol import (
     MetadataResponseTopic,
     ProduceRequest,
 )
-from ottla.selectable import Address
 from ottla_testkit.simulation import SimulatedCluster
 
 

@@ -11,11 +11,11 @@ from typing import cast
 
 import pytest
 
-from ottla.backoff import Backoff
 from ottla.errors import ConnectionFailed, RequestTimeout
 from ottla.interfaces import Buffer, Transport, TransportLayer
-from ottla.metadata import Metadata
-from ottla.network_client import Completion, NetworkClient, Request
+from ottla.network import Completion, NetworkClient, Request
+from ottla.network.backoff import Backoff
+from ottla.network.metadata import Metadata
 from ottla.protocol import METADATA, MetadataRequest, MetadataResponse, MetadataResponseBroker
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from real_selector import HANG_GUARD, make_selector, reset

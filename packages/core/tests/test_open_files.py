@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from ottla import PluginError
-from ottla.registry import installed
+from ottla.plugins.registry import installed
 
 
 def test_without_free_files_no_plugin_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ import pytest
 from another_thread import Meanwhile
 
 from machine import Machine
-from ottla.buffer_pool import BufferPool
-from ottla.cluster import Broker, Topic
+from ottla.accumulator.buffer_pool import BufferPool
 from ottla.errors import BufferExhausted, ConnectionFailed, ErrorCode
-from ottla.memory_log import MemoryLog
-from ottla.network_client.connection import Connection
-from ottla.network_client.connection_log import ConnectionLog
-from ottla.network_client.metadata_log import MetadataLog
+from ottla.network.cluster import Broker, Topic
+from ottla.network.connection import Connection
+from ottla.network.connection_log import ConnectionLog
+from ottla.network.metadata_log import MetadataLog
+from ottla.sender.memory_log import MemoryLog
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated

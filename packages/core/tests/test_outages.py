@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from ottla.outages import FORGET_AFTER, Failing, Outages, Over, one_line
+from ottla.errors.outages import FORGET_AFTER, Failing, Outages, Over, one_line
 
 Partitions: TypeAlias = Outages[tuple[str, int], str]
 

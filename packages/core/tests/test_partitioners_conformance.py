@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.interfaces import Partitioner
-from ottla.registry import Registry, make_alone
+from ottla.plugins.registry import Registry, make_alone
 from ottla_testkit.conformance import PartitionerConformance
 
 OF_JAVA: Mapping[tuple[bytes, int], int] = {

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.interfaces import TopicView
-from ottla.partitioners import murmur2 as plugin
-from ottla.partitioners.murmur2 import Murmur2Partitioner, partition_for_key, positive
-from ottla.partitioners.murmur2_arrow import murmur2_partitions
-from ottla.partitioners.murmur2_column import murmur2_column
-from ottla.partitioners.murmur2_hash import murmur2
-from ottla.partitioners.sticky import StickyChoice
+from ottla.plugins.partitioners import murmur2 as plugin
+from ottla.plugins.partitioners.murmur2 import Murmur2Partitioner, partition_for_key, positive
+from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
+from ottla.plugins.partitioners.murmur2_column import murmur2_column
+from ottla.plugins.partitioners.murmur2_hash import murmur2
+from ottla.plugins.partitioners.sticky import StickyChoice
 from ottla_testkit.manual_clock import ManualClock
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "murmur2.json").read_text())

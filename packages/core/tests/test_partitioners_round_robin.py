@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 
 from ottla.interfaces import TopicView
-from ottla.partitioners.round_robin import RoundRobin, ottla_partitioner
+from ottla.plugins.partitioners.round_robin import RoundRobin, ottla_partitioner
 
 
 def view(partitions: int, available: tuple[int, ...]) -> TopicView:

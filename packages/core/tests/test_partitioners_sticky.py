@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from ottla.interfaces import TopicView
-from ottla.partitioners.sticky import StickyChoice
+from ottla.plugins.partitioners.sticky import StickyChoice
 from ottla_testkit.manual_clock import ManualClock
 
 BATCH_SIZE = 1000

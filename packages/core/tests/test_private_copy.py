@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from ottla.tables.cutting import cut
 from ottla.tables.private_copy import private_copy
+from ottla.tables.slicing import cut
 
 ROWS: Final = 60
 PAIR: Final = pa.struct([("a", pa.int32()), ("b", pa.string())])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.compressors.gzip import Gzip
+from ottla.plugins.compressors.gzip import Gzip
 from ottla.recordbatch.compression_ratio import CompressionRatios
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.section import Section, finish

@@ -9,12 +9,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.errors import CorruptBatch, UnsupportedVersion
 from ottla.interfaces import Compressor, Header
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.down_conversion import down_converted, rewritten
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches

@@ -13,12 +13,12 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.errors import CorruptBatch
 from ottla.interfaces import Buffer, Compressor
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.compressors.lz4 import Lz4
 from ottla.errors import CorruptBatch
+from ottla.plugins.compressors.lz4 import Lz4
 from ottla.recordbatch.lz4_in_v0 import with_right_checksum, with_v0_checksum
 from ottla.recordbatch.messages import OVERHEADS, message_set, wrapper
 from ottla.recordbatch.parse import parse_batches

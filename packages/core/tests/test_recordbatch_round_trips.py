@@ -9,11 +9,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.interfaces import Compressor, Encoded, Header
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
 from ottla.recordbatch.section import finish

@@ -10,12 +10,12 @@ import lz4.frame
 import pytest
 import zstandard
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.errors import UnsupportedVersion
 from ottla.interfaces import Buffer, Compressor, Encoded
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.messages import OVERHEADS
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import parse_batches

@@ -7,11 +7,11 @@ import lz4.frame
 import pytest
 import zstandard
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.interfaces import Buffer, Compressor
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.parse import RecordBatch, parse_batches
 from ottla.recordbatch.v2 import HEADER_SIZE, batch_header

@@ -15,11 +15,11 @@ import lz4.frame
 import pytest
 import zstandard
 
-from ottla.compressors.gzip import Gzip
-from ottla.compressors.lz4 import Lz4
-from ottla.compressors.snappy import Snappy
-from ottla.compressors.zstd import Zstd
 from ottla.interfaces import Compressor, Encoded
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.plugins.compressors.lz4 import Lz4
+from ottla.plugins.compressors.snappy import Snappy
+from ottla.plugins.compressors.zstd import Zstd
 from ottla.recordbatch.lz4_in_v0 import with_right_checksum
 from ottla.recordbatch.messages import OVERHEADS
 from ottla.recordbatch.objects import ObjectColumns

@@ -18,8 +18,8 @@ import pytest
 from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, PluginBroken, PluginMissing
 from ottla.interfaces import ConfigKey, Partitioner, Serializer
-from ottla.registry import KINDS, Registry
-from ottla.registry.installed import announced
+from ottla.plugins.registry import KINDS, Registry
+from ottla.plugins.registry.installed import announced
 
 GROUPS = {kind: KINDS[kind].group for kind in KINDS}
 GOOD = """

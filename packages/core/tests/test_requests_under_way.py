@@ -10,13 +10,13 @@ import attrs
 import pytest
 
 from machine import Queues, cluster_of
-from ottla.accumulator import COMPANY
-from ottla.batch import ProducerBatch
-from ottla.delivery import Delivery
+from ottla.accumulator.accumulator import COMPANY
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.build import TO_SEAL
+from ottla.accumulator.partition_queue import FOREVER
 from ottla.errors import NetworkError
+from ottla.producer.delivery import Delivery
 from ottla.protocol import PRODUCE
-from ottla.queueing import TO_SEAL
-from ottla.queues import FOREVER
 from ottla.recordbatch.section import Section
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Link, SimulatedCluster, SimulatedNetwork

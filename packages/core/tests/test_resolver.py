@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ottla.errors import NameResolutionFailed
-from ottla.selectable import Address
-from ottla.selector.resolver import Resolver
+from ottla.network.selectable import Address
+from ottla.network.selector.resolver import Resolver
 
 HANG_GUARD = 20.0
 

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla import AbortableError, Delivery, OttlaError, RecordMetadata, io_threads
+from ottla import AbortableError, Delivery, OttlaError, RecordMetadata
+from ottla.concurrency import io_threads
 from ottla.errors import ErrorCode
 from ottla_testkit.simulation import SimulatedNetwork
 from simulated_producer import Simulated, simulated

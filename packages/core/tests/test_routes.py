@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import pytest
 
 from machine import CONSTANT, Queues
-from ottla import io_threads
-from ottla.cluster import NO_LEADER, Broker, Topic
+from ottla.accumulator.routes import Route, Routes
+from ottla.concurrency import io_threads
 from ottla.errors import TopicUnavailable
 from ottla.interfaces import TopicView
-from ottla.metadata import Metadata
-from ottla.routes import Route, Routes
+from ottla.network.cluster import NO_LEADER, Broker, Topic
+from ottla.network.metadata import Metadata
 
 
 class OneAfterTheOther:

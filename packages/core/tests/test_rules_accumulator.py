@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from machine import Queues, cluster_of, columns, wait_until
-from ottla.batch import ProducerBatch
-from ottla.compressors.gzip import ottla_compressor
-from ottla.delivery import Delivery
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Split
+from ottla.accumulator.partition_queue import TopicQueues
+from ottla.accumulator.sealing import Sealer
+from ottla.accumulator.splitting import Splitter
 from ottla.errors import BufferExhausted, DeliveryFailed, NetworkError, OttlaError, ProducerClosed
 from ottla.interfaces import TopicView
-from ottla.outcomes import Acknowledged, Failed, Split
-from ottla.queues import TopicQueues
+from ottla.plugins.compressors.gzip import ottla_compressor
+from ottla.producer.delivery import Delivery
 from ottla.recordbatch.section import Section
-from ottla.records import RecordMetadata
-from ottla.sealing import Sealer
-from ottla.splitting import Splitter
+from ottla.results import RecordMetadata
 
 HANG_GUARD = 20.0
 PLENTY = 1_000_000

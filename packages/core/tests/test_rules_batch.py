@@ -11,14 +11,14 @@ import pytest
 
 from edited_broker import Edit, edited_machine, run_until
 from machine import Machine, columns
-from ottla.batch import ProducerBatch
-from ottla.delivery import Delivery
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.errors import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, OttlaError, ProducerClosed
 from ottla.interfaces import Facts, Header
-from ottla.outcomes import Acknowledged, Failed
+from ottla.producer.delivery import Delivery
 from ottla.protocol import BatchIndexAndErrorMessage
 from ottla.recordbatch.callbacks import OnDelivery
-from ottla.records import RecordMetadata
+from ottla.results import RecordMetadata
 
 HANG_GUARD = 20.0
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla import BufferExhausted, Delivery, InvalidRecord, OttlaError, PluginBroken, RecordMetadata
-from ottla.dealing import Dealer, run_memory
+from ottla.accumulator.build import TO_SEAL
+from ottla.accumulator.key_partitioning import Dealer, run_memory
 from ottla.interfaces import Header, TopicView
-from ottla.partitioners.murmur2 import partition_for_key
-from ottla.queueing import TO_SEAL
+from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.objects import ObjectColumns
 from simulated_producer import HANG_GUARD, Calling, simulated
 

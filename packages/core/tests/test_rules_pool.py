@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.buffer_pool import BufferPool
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.concurrency.locks import Latch
 from ottla.errors import BufferExhausted, ProducerClosed
-from ottla.locks import Latch
 
 CAPACITY = 100
 HANG_GUARD = 30.0

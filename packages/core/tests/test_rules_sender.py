@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from edited_broker import edited_machine
 from machine import Machine
-from ottla.batch import ProducerBatch
-from ottla.compressors.gzip import ottla_compressor
+from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import (
     BrokerError,
     DeliveryFailed,
@@ -27,10 +26,11 @@ from ottla.errors import (
     UnsupportedVersion,
 )
 from ottla.interfaces import Buffer, Compressor
+from ottla.plugins.compressors.gzip import ottla_compressor
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import Record
 from ottla.recordbatch.section import Section
-from ottla.records import RecordMetadata
+from ottla.results import RecordMetadata
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from ottla.errors import ConnectionFailed, NameResolutionFailed, OttlaError, WrongProtocol
 from ottla.interfaces import Buffer, Target, TransportLayer
-from ottla.selector import Selector
-from ottla.selector.selector import _peer
+from ottla.network.selector import Selector
+from ottla.network.selector.selector import _peer
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, make_selector, reset
 

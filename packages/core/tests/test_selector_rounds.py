@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ottla.interfaces import Buffer, Interest, Target, TransportLayer
-from ottla.selector import Selector
+from ottla.network.selector import Selector
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from real_selector import HANG_GUARD, Events, Shutdown, Waits, connect, framed, make_selector
 

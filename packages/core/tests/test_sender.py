@@ -8,10 +8,6 @@ import pytest
 import zstandard
 
 from machine import Machine
-from ottla.before_append import REFUSED_BEFORE_APPEND
-from ottla.cluster import Broker, Topic
-from ottla.compressors.zstd import Zstd
-from ottla.delivery import Delivery
 from ottla.errors import (
     BrokerError,
     BrokersUnreachable,
@@ -24,9 +20,13 @@ from ottla.errors import (
     TopicUnavailable,
     UnsupportedVersion,
 )
+from ottla.network.cluster import Broker, Topic
+from ottla.plugins.compressors.zstd import Zstd
+from ottla.producer.delivery import Delivery
 from ottla.protocol import PRODUCE
-from ottla.records import RecordMetadata
-from ottla.verdicts import VERDICTS, Verdict
+from ottla.results import RecordMetadata
+from ottla.sender.before_append import REFUSED_BEFORE_APPEND
+from ottla.sender.error_actions import VERDICTS, Verdict
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 RETRIED = [code for code, verdict in VERDICTS.items() if verdict in (Verdict.RETRY, Verdict.REFRESH)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.interfaces import Serializer
-from ottla.serializers import bytes as bytes_plugin
-from ottla.serializers import string as string_plugin
+from ottla.plugins.serializers import bytes as bytes_plugin
+from ottla.plugins.serializers import string as string_plugin
 
 
 @pytest.fixture

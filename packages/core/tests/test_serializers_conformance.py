@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ottla.interfaces import Serializer
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from ottla_testkit.conformance import SerializerConformance
 
 

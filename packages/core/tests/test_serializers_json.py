@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import PluginMissing
-from ottla.serializers.json import JsonSerializer, ottla_serializer
+from ottla.plugins.serializers.json import JsonSerializer, ottla_serializer
 
 plain = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -66,7 +66,7 @@ def test_a_column_that_cannot_be_json_is_refused_even_when_it_is_empty(kind: Any
 
 
 def test_without_pyarrow_a_column_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "ottla.serializers.json_columns", raising=False)
+    monkeypatch.delitem(sys.modules, "ottla.plugins.serializers.json_columns", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     with pytest.raises(PluginMissing, match=r"pip install 'ottla\[arrow\]'"):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.serializers.json_columns import JsonRows, objects, texts
+from ottla.plugins.serializers.json_columns import JsonRows, objects, texts
 from ottla_accel.json_rows import objects as compiled
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)

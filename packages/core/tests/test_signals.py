@@ -16,9 +16,10 @@ import pytest
 from interrupted_anywhere import SOAK, Interruption, free
 from test_signals_anywhere import WAIT, is_whole, locks, world
 
-from ottla import AbortableError, OttlaError, Producer, ProducerClosed, interrupts
+from ottla import AbortableError, OttlaError, Producer, ProducerClosed
+from ottla.concurrency import signals
+from ottla.concurrency.locks import Latch, LoggingLock, SignalSafeLock
 from ottla.errors import WrongCall
-from ottla.locks import Latch, LoggingLock, SignalSafeLock
 from real_selector import make_selector
 from simulated_producer import simulated
 
@@ -62,7 +63,7 @@ def test_a_handler_in_a_deferred_block_runs_at_its_end() -> None:
     ran: list[str] = []
     signal.signal(signal.SIGTERM, lambda *_: ran.append("handler"))
 
-    with interrupts.Deferred(), interrupts.Deferred():
+    with signals.Deferred(), signals.Deferred():
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         ran.append("block")
@@ -82,7 +83,7 @@ def test_of_two_handlers_that_raise_behind_a_block_both_run() -> None:
     signal.signal(signal.SIGINT, handle)
 
     def interrupted() -> None:
-        with interrupts.Deferred():
+        with signals.Deferred():
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGINT)
 
@@ -97,7 +98,7 @@ def test_a_handler_that_a_block_installs_stays() -> None:
     def mine(_number: int, _frame: object) -> None:
         """Nothing."""
 
-    with interrupts.Deferred():
+    with signals.Deferred():
         signal.signal(signal.SIGTERM, mine)
 
     assert signal.getsignal(signal.SIGTERM) is mine
@@ -105,7 +106,7 @@ def test_a_handler_that_a_block_installs_stays() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_child_forked_in_a_block_has_the_program_s_handlers() -> None:
-    with interrupts.Deferred():
+    with signals.Deferred():
         child = os.fork()
         if not child:
             usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler

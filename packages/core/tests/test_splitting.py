@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machine import columns
-from ottla.batch import NewRecord, ProducerBatch
-from ottla.compressors.gzip import ottla_compressor
-from ottla.delivery import Delivery
+from ottla.accumulator.batch import NewRecord, ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Split
+from ottla.accumulator.sealing import Sealer
+from ottla.accumulator.splitting import Splitter
 from ottla.errors import DeliveryFailed
 from ottla.interfaces import Compressor
-from ottla.outcomes import Acknowledged, Failed, Split
-from ottla.records import RecordMetadata
-from ottla.sealing import Sealer
-from ottla.splitting import Splitter
+from ottla.plugins.compressors.gzip import ottla_compressor
+from ottla.producer.delivery import Delivery
+from ottla.results import RecordMetadata
 
 HANG_GUARD = 20.0
 UNLIMITED = 1 << 40

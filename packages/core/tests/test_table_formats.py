@@ -16,10 +16,10 @@ from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, InvalidRecord, PluginBroken, PluginMissing, SerializationFailed
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, Header
-from ottla.plugin_choice import choose
-from ottla.registry import Registry
-from ottla.serializers.json import JsonSerializer
-from ottla.value_formats import ValueFormats
+from ottla.plugins.registry import Registry
+from ottla.plugins.selection import choose
+from ottla.plugins.serializers.json import JsonSerializer
+from ottla.plugins.value_formats import ValueFormats
 from simulated_producer import Simulated, simulated
 
 TABLE = pa.table(

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from ottla import DeliveryFailed, ErrorCode, InvalidRecord, RecordTooLarge, TableUndelivered, TopicUnavailable
 from ottla.config import ConfigDraft
 from ottla.errors import WrongCall
-from ottla.plugin_choice import choose
+from ottla.plugins.registry import Registry
+from ottla.plugins.selection import choose
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.section import SealedBatch
-from ottla.registry import Registry
 from ottla.tables import sealed
 from ottla.tables.sealed import TableSealer
 from ottla_testkit.simulation import SimulatedCluster, brokers

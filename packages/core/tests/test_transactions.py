@@ -29,12 +29,12 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transaction_manager.manager import TransactionManager
-from ottla.transaction_manager.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from ottla.transaction_manager.prepared import PreparedTransaction
-from ottla.transaction_manager.rulings import RULINGS, ErrandKind, Ruling
-from ottla.transaction_manager.states import MOVES, NEXT_STEPS, State
-from ottla.transaction_manager.transaction_errands import add_partitions
+from ottla.transactions.error_actions import RULINGS, ErrandKind, Ruling
+from ottla.transactions.manager import TransactionManager
+from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.transactions.prepared import PreparedTransaction
+from ottla.transactions.states import MOVES, NEXT_STEPS, State
+from ottla.transactions.transactional_requests import add_partitions
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
 

@@ -8,8 +8,8 @@ import pytest
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError
 from ottla.transactions import Outcome, PreparedTransaction, complete
-from ottla.transactions.completion import outcome_of
-from ottla.transactions.descriptions import literal_pattern
+from ottla.transactions.admin.completion import outcome_of
+from ottla.transactions.admin.descriptions import literal_pattern
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from typing import Final
 import pyspark
 
 from ottla_testkit.errors import ClusterError, tail
-from ottla_testkit.free_ports import HOST, free_ports
-from ottla_testkit.java import java_command
-from ottla_testkit.process import Process
+from ottla_testkit.java.runtime import java_command
+from ottla_testkit.processes.free_ports import HOST, free_ports
+from ottla_testkit.processes.process import Process
 
 READY_WITHIN: Final = 180.0  # seconds; a busy machine may need two minutes
 LOOK_EVERY: Final = 0.05

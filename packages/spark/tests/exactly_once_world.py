@@ -16,13 +16,13 @@ import attrs
 
 from ottla.errors import TransactionTimeout
 from ottla.transactions import Outcome, PreparedTransaction
-from ottla_spark.exactly_once.cluster import Fate, Open, Standing
-from ottla_spark.exactly_once.committing import Attempt, commit, give_up
+from ottla_spark.exactly_once.driver.cluster import Fate, Open, Standing
+from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
+from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.errors import DataLoss, LeaseLost
-from ottla_spark.exactly_once.ids import IdPool, is_task_id
-from ottla_spark.exactly_once.lease import Lease, lease_id
-from ottla_spark.exactly_once.ledger import Entry, Ledger, Status, Step, next_step
-from ottla_spark.exactly_once.planning import Plan, plan
+from ottla_spark.exactly_once.ledger.entry import Entry, Ledger, Status, Step, next_step
+from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
+from ottla_spark.exactly_once.transactional_ids import IdPool, is_task_id
 
 NAME = "orders"
 QUERY = "query-1"

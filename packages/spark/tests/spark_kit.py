@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla_spark import producers
-from ottla_spark.producers import Shelf
+from ottla_spark.worker import producer_cache
+from ottla_spark.worker.producer_cache import Shelf
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 WITHIN = 60.0  # seconds
@@ -67,7 +67,7 @@ def without_producers() -> Iterator[None]:
     """Begin without producers that are kept for other tasks, and close those that are left at the end."""
     kept: dict[int, Shelf] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producers, "_shelves", kept)
+        patch.setattr(producer_cache, "_shelves", kept)
         yield
     for shelf in kept.values():
         shelf.empty()

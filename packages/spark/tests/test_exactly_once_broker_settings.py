@@ -15,7 +15,7 @@ from ottla.protocol.messages.describe_configs import (
 )
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
 from ottla_spark.exactly_once.errors import LedgerRefused
-from ottla_spark.exactly_once.ledger_topic import LedgerTopic
+from ottla_spark.exactly_once.ledger.topic import LedgerTopic
 
 HOSTILE = "\x1b[2J\nforged line\u202e" + "A" * 30_000
 

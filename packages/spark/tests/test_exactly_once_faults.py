@@ -17,7 +17,7 @@ from exactly_once_world import (
 )
 
 from ottla_spark.exactly_once.errors import DataLoss
-from ottla_spark.exactly_once.ledger import Status
+from ottla_spark.exactly_once.ledger.entry import Status
 
 LEVELS = pytest.mark.parametrize("level", [2, 1], ids=["epochs for each transaction", "epochs for each owner"])
 FAULTS = [fault for fault in Fault if fault is not Fault.NONE]

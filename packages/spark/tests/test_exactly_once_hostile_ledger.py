@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.compressors.gzip import Gzip
 from ottla.errors import CorruptBatch, InvalidRecord
+from ottla.plugins.compressors.gzip import Gzip
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.v2 import CHECKED, CHECKED_FROM, LENGTH_OFFSET, UNCHECKED, batch_header
 from ottla.transactions import PreparedTransaction
 from ottla_spark.errors import WriteRefused
 from ottla_spark.exactly_once.errors import LedgerRefused
-from ottla_spark.exactly_once.ids import task_id
-from ottla_spark.exactly_once.ledger import FORGOTTEN, Entry, Ledger, Listed, Status, read_value
-from ottla_spark.exactly_once.ledger_batches import GZIP, LARGEST_ENTRY, split
-from ottla_spark.exactly_once.ledger_scan import LedgerScan, Stranger
-from ottla_spark.exactly_once.ledger_topic import own_topic, partition_of
+from ottla_spark.exactly_once.ledger.batches import GZIP, LARGEST_ENTRY, split
+from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, Entry, Ledger, Listed, Status, read_value
+from ottla_spark.exactly_once.ledger.scan import LedgerScan, Stranger
+from ottla_spark.exactly_once.ledger.topic import own_topic, partition_of
 from ottla_spark.exactly_once.settings import read_settings
-from ottla_spark.options import read_options
+from ottla_spark.exactly_once.transactional_ids import task_id
+from ottla_spark.options.options import read_options
 
 NAME = "orders"
 LEASE, STRANGER = 7, 8

@@ -21,15 +21,15 @@ from exactly_once_world import (
 
 from ottla.errors import InvalidRecord
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.cluster import Open
-from ottla_spark.exactly_once.committing import Attempt, commit, give_up
+from ottla_spark.exactly_once.driver.cluster import Open
+from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
+from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.driver.recovery import settle
 from ottla_spark.exactly_once.errors import BatchNotCommitted, BatchUnsettled, DataLoss, LedgerRefused
-from ottla_spark.exactly_once.ids import IdPool, is_task_id, task_id
-from ottla_spark.exactly_once.lease import Lease
-from ottla_spark.exactly_once.ledger import Entry, Listed, Status, Step, next_step
-from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step, next_step
+from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.repair import erase, take_as_done
-from ottla_spark.exactly_once.settling import settle
+from ottla_spark.exactly_once.transactional_ids import IdPool, is_task_id, task_id
 
 LEASE = Lease(name=NAME, producer_id=1, epoch=5, level=2, after=10)
 

@@ -7,7 +7,7 @@ import pytest
 from ottla_spark.errors import WriteRefused
 from ottla_spark.exactly_once import __main__ as command
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.options import read_options
+from ottla_spark.options.options import read_options
 
 
 def settings(**options: str) -> Settings:

@@ -11,14 +11,14 @@ import pytest
 
 from ottla import Producer
 from ottla.protocol.messages.end_txn import END_TXN
-from ottla_spark.exactly_once.committing import Attempt
-from ottla_spark.exactly_once.lease import Lease
-from ottla_spark.exactly_once.ledger import Entry, Listed, Status
-from ottla_spark.exactly_once.planning import Plan
+from ottla_spark.exactly_once.driver.commit import Attempt
+from ottla_spark.exactly_once.driver.plan import Plan
+from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
+from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.settings import read_settings
 from ottla_spark.exactly_once.task import BatchName, Orders, write_task
-from ottla_spark.options import read_options
-from ottla_spark.producers import MOST
+from ottla_spark.options.options import read_options
+from ottla_spark.worker.producer_cache import MOST
 from ottla_testkit.mock_cluster import MockCluster
 from spark_kit import without_producers
 

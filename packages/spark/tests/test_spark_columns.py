@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla_spark.columns import ColumnPositions, ValueFormat, find_columns, other_columns
+from ottla_spark.write.columns import ColumnPositions, ValueFormat, find_columns, other_columns
 
 TEXT, BYTES, INT, LONG, DOUBLE, TIME = (
     StringType(),

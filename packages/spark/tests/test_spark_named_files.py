@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ottla.interfaces import ConfigKey
-from ottla.registry import Registry
-from ottla_spark import producer_settings
-from ottla_spark.named_files import names_a_file, names_a_url
-from ottla_spark.options import read_options
+from ottla.plugins.registry import Registry
+from ottla_spark.options import producer_settings
+from ottla_spark.options.named_files import names_a_file, names_a_url
+from ottla_spark.options.options import read_options
 
 OAUTH = {
     "kafka.security.protocol": "SASL_SSL",

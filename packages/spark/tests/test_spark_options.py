@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from ottla import OttlaError, PluginError
-from ottla_spark import OttlaDataSource, WriteRefused, producer_settings
-from ottla_spark.columns import ValueFormat
-from ottla_spark.options import Guarantee, WriteOptions, read_options
-from ottla_spark.writer import OttlaStreamWriter, OttlaWriter
+from ottla_spark import OttlaDataSource, WriteRefused
+from ottla_spark.options import producer_settings
+from ottla_spark.options.options import Guarantee, WriteOptions, read_options
+from ottla_spark.write.columns import ValueFormat
+from ottla_spark.write.writer import OttlaStreamWriter, OttlaWriter
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_spark.errors import WriteFailed
-from ottla_spark.records import RowPlace, by_topic, records_of, size
+from ottla_spark.write.records import RowPlace, by_topic, records_of, size
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 PLACE = RowPlace(task="Spark partition 3", rows_before=10)

@@ -8,9 +8,9 @@ import pytest
 from pyspark import SparkFiles
 
 from ottla import OttlaError
-from ottla_spark import report
-from ottla_spark.report import WriteReport, last_report
-from ottla_spark.task import TaskWritten
+from ottla_spark.write import report
+from ottla_spark.write.report import WriteReport, last_report
+from ottla_spark.write.task import TaskWritten
 
 TASKS = [
     TaskWritten(records=3, bytes=10, partitions={("t", 1): 2, ("t", 0): 1}, reading=0.5, sending=0.25, waiting=1.0),

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.security import Security
+from ottla_testkit.kafka_cluster.security import Security
 from spark_kit import WITHIN, arrived, local_spark, values
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]

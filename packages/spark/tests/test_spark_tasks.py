@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla import DeliveryFailed, ErrorCode, TopicUnavailable
-from ottla_spark import gathering
 from ottla_spark.errors import WriteFailed
-from ottla_spark.options import WriteOptions, read_options
-from ottla_spark.records import RowPlace, TopicRows
-from ottla_spark.task import TaskWritten, send_rows
+from ottla_spark.options.options import WriteOptions, read_options
+from ottla_spark.write import row_buffer
+from ottla_spark.write.records import RowPlace, TopicRows
+from ottla_spark.write.task import TaskWritten, send_rows
 from simulated_producer import Simulated, simulated
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -178,7 +178,7 @@ def test_a_task_without_rows_asks_for_no_producer() -> None:
 
 
 def test_rows_leave_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "TABLE_BYTES", 1000)
+    monkeypatch.setattr(row_buffer, "TABLE_BYTES", 1000)
     to_zero = pa.array([0] * 100, pa.int32())
     with cluster() as world:
 
@@ -196,7 +196,7 @@ def test_rows_leave_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "GATHERED_BYTES", 300)
+    monkeypatch.setattr(row_buffer, "GATHERED_BYTES", 300)
     topics = pa.array([TOPICS[number % 3] for number in range(100)])
     with cluster() as world:
 
@@ -208,15 +208,15 @@ def test_many_topics_do_not_gather_more_than_they_may(monkeypatch: pytest.Monkey
 
 
 def test_what_was_sent_does_not_count_as_gathered_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "GATHERED_BYTES", 300)
+    monkeypatch.setattr(row_buffer, "GATHERED_BYTES", 300)
     place = RowPlace(task="task", rows_before=0)
     sent: list[int] = []
 
-    def take(table: gathering.TopicTable) -> Mapping[int, DeliveryFailed]:
+    def take(table: row_buffer.TopicTable) -> Mapping[int, DeliveryFailed]:
         sent.append(table.table.num_rows)
         return {}
 
-    gathered, after = gathering.Gathering(take), []
+    gathered, after = row_buffer.Gathering(take), []
     for _ in range(6):
         gathered.put(TopicRows(topic="t", rows=numbered(0, 20), indexes=None), place)  # of 20 + 10 and 4 * 21 bytes
         after.append(sum(sent))
@@ -271,7 +271,7 @@ def test_what_a_broker_refuses_is_told_with_row_topic_partition_and_counts() -> 
 
 
 def test_a_failure_ends_the_task_before_its_rows_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "TABLE_BYTES", 1)
+    monkeypatch.setattr(row_buffer, "TABLE_BYTES", 1)
     read: list[int] = []
     with cluster() as world:
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit.class_archive import ClassArchive
-from ottla_testkit.jars import CACHE_VARIABLE, KAFKA_VERSION, kafka_jars
+from ottla_testkit.java.class_archive import ClassArchive
+from ottla_testkit.java.jars import CACHE_VARIABLE, KAFKA_VERSION, kafka_jars
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 WHOLE = bytes(1_000_000)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from ottla_testkit.delaying_proxy import DelayingProxy, Traffic
 from ottla_testkit.errors import ProxyError
-from ottla_testkit.free_ports import HOST
+from ottla_testkit.processes.free_ports import HOST
+from ottla_testkit.proxy.delaying_proxy import DelayingProxy, Traffic
 
 WITHIN = 20.0
 SLOW = 3.0  # a machine under load may add so much to a round trip of 0.1 s, in seconds

@@ -2,10 +2,10 @@ import time
 
 import pytest
 
-from ottla_testkit.distant_listeners import DistantListeners
 from ottla_testkit.errors import ClusterError
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.node_settings import Setting
+from ottla_testkit.kafka_cluster.distant_listeners import DistantListeners
+from ottla_testkit.kafka_cluster.node_settings import Setting
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 import pytest
 
 from ottla_testkit.errors import ClusterError
-from ottla_testkit.features import TRANSACTION_VERSION, feature_level, set_feature
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.wire import Address, transaction_coordinator
+from ottla_testkit.kafka_cluster.admin_requests import Address, transaction_coordinator
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level, set_feature
 
 pytestmark = pytest.mark.kafka
 

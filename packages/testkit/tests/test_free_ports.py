@@ -1,7 +1,7 @@
 import random
 import socket
 
-from ottla_testkit.free_ports import HOST, free_ports
+from ottla_testkit.processes.free_ports import HOST, free_ports
 
 
 def test_the_ports_are_different_and_free() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla_testkit.interrupts import interrupts_deferred
+from ottla_testkit.processes.interrupts import interrupts_deferred
 
 
 @pytest.fixture(autouse=True)

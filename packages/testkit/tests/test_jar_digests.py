@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit import jar_digests, pin_jars
+from ottla_testkit import pin_jars
 from ottla_testkit.errors import JarDigestError, KafkaUnavailable
-from ottla_testkit.identity_server import SERVER
-from ottla_testkit.jar_digests import VARIABLE, all_digests, digest_of, parse, pinned, verify
-from ottla_testkit.jar_routes import Artifact, Route
-from ottla_testkit.jars import broker_artifacts, fetched_jars, kafka_jars
-from ottla_testkit.spark_sink import ARTIFACTS
+from ottla_testkit.java import jar_digests
+from ottla_testkit.java.download import Artifact, Route
+from ottla_testkit.java.jar_digests import VARIABLE, all_digests, digest_of, parse, pinned, verify
+from ottla_testkit.java.jars import broker_artifacts, fetched_jars, kafka_jars
+from ottla_testkit.java.spark_sink import ARTIFACTS
+from ottla_testkit.kafka_cluster.identity_server import SERVER
 
 RIGHT, WRONG = b"the jar that is pinned", b"another jar"
 BROKER = broker_artifacts("9.9.9")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ottla_testkit.errors import KafkaUnavailable
-from ottla_testkit.jar_routes import Artifact
-from ottla_testkit.jars import broker_artifacts, cache_folder, kafka_jars
+from ottla_testkit.java.download import Artifact
+from ottla_testkit.java.jars import broker_artifacts, cache_folder, kafka_jars
 
 VERSION = "9.9.9"
 JARS = ["kafka-tools-9.9.9.jar", "kafka_2.13-9.9.9.jar", "slf4j-simple-1.7.36.jar", "theirs.jar"]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ottla_testkit.errors import KafkaUnavailable
-from ottla_testkit.java import java_command
+from ottla_testkit.java.runtime import java_command
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 

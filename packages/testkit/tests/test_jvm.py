@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from ottla_testkit.jvm import jvm_command
+from ottla_testkit.java.jvm import jvm_command
 
 JARS = Path("/jars")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit import kafka_cluster, wire
 from ottla_testkit.errors import ClusterError
-from ottla_testkit.free_ports import HOST, free_ports
-from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster import KafkaCluster, admin_requests
+from ottla_testkit.kafka_cluster import cluster as kafka_cluster
+from ottla_testkit.processes.free_ports import HOST, free_ports
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -195,8 +195,8 @@ def test_another_node_leads_after_the_leader_was_killed() -> None:
         cluster.start(first)
         assert cluster.running == [1, 2, 3]
         cluster.wait_in_sync("t")
-        seen = [wire.metadata(cluster.address(node), topic="t").partitions[0] for node in cluster.nodes]
-        assert seen == [wire.Partition(leader=seen[0].leader, replicas=ALL, in_sync=ALL)] * 3
+        seen = [admin_requests.metadata(cluster.address(node), topic="t").partitions[0] for node in cluster.nodes]
+        assert seen == [admin_requests.Partition(leader=seen[0].leader, replicas=ALL, in_sync=ALL)] * 3
 
 
 def test_two_clusters_run_side_by_side(kafka: KafkaCluster, own_kafka: KafkaCluster) -> None:

@@ -3,7 +3,8 @@ import time
 import pytest
 
 from ottla_testkit.errors import MockError
-from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
+from ottla_testkit.mock_cluster import MockCluster
+from ottla_testkit.mock_cluster.cluster import DISCONNECT
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

@@ -34,10 +34,10 @@ from ottla import (
     UndeliveredError,
 )
 from ottla.errors import WrongCall
-from ottla.partitioners.murmur2 import partition_for_key
+from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.section import SealedBatch
 from ottla.tables.sealed import TableSealer
-from ottla.transaction_manager import SharedTransaction
+from ottla.transactions.shared import SharedTransaction
 from ottla_testkit.mock_producer import MockProducer, SentRecord
 
 METHODS = [name for name, _method in inspect.getmembers(Producer, inspect.isfunction) if not name.startswith("_")]

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit.node import Node
+from ottla_testkit.kafka_cluster.node import Node
 
 
 @pytest.fixture

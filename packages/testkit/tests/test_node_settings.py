@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit.node_settings import (
+from ottla_testkit.kafka_cluster.node_settings import (
     Setting,
     beside_zookeeper,
     kraft_settings,

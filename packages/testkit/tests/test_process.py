@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from ottla_testkit.errors import ClusterError
-from ottla_testkit.guard import Guard
-from ottla_testkit.process import Process
+from ottla_testkit.processes.orphan_guard import Guard
+from ottla_testkit.processes.process import Process
 
 HANG_GUARD = 20.0
 OWNER = """
 import sys, time
 from pathlib import Path
-from ottla_testkit.process import Process
+from ottla_testkit.processes.process import Process
 
 fifo = sys.argv[1]
 command = ["sh", "-c", f"exec > {fifo}; echo begun; exec sleep 600"]

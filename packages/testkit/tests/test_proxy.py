@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla_testkit.free_ports import HOST
-from ottla_testkit.proxy import Cut, CuttingProxy, Way
+from ottla_testkit.processes.free_ports import HOST
+from ottla_testkit.proxy import CuttingProxy
+from ottla_testkit.proxy.cutting_proxy import Cut, Way
 
 WITHIN = 10.0
 

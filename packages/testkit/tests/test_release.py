@@ -1,8 +1,8 @@
 import pytest
 
 from ottla_testkit.errors import ClusterError
+from ottla_testkit.java.release import needs_zookeeper, release
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.release import needs_zookeeper, release
 
 
 def test_releases_compare_by_number() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ottla_testkit.errors import ClusterError
-from ottla_testkit.free_ports import HOST
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.security import LISTENERS, Security
+from ottla_testkit.kafka_cluster.security import LISTENERS, Security
+from ottla_testkit.processes.free_ports import HOST
 
 PASSWORD = "secret-of-alice"
 

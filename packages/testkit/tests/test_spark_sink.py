@@ -2,8 +2,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from ottla_testkit.jar_routes import Artifact
-from ottla_testkit.spark_sink import ARTIFACTS, spark_sink_jars
+from ottla_testkit.java.download import Artifact
+from ottla_testkit.java.spark_sink import ARTIFACTS, spark_sink_jars
 
 
 def test_the_jars_are_fetched_once_and_alone(tmp_path: Path) -> None:

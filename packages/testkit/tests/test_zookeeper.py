@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit import wire
-from ottla_testkit.free_ports import HOST
-from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.zookeeper import ZooKeeper
+from ottla_testkit.kafka_cluster import KafkaCluster, admin_requests
+from ottla_testkit.kafka_cluster.zookeeper import ZooKeeper
+from ottla_testkit.processes.free_ports import HOST
 
 Serve = Callable[[bytes], ZooKeeper]
 DUMP = b"""\
@@ -86,7 +85,7 @@ def test_the_oldest_broker_runs_with_its_zookeeper_and_keeps_its_data() -> None:
 def test_topics_are_created_through_another_node_when_the_controller_is_gone() -> None:
     with KafkaCluster(version="2.8.2", nodes=2) as cluster:
         cluster.create_topic("before", replication=2)
-        controller = wire.metadata(cluster.address(1)).controller
+        controller = admin_requests.metadata(cluster.address(1)).controller
         cluster.kill(controller)
 
         cluster.create_topic("after")

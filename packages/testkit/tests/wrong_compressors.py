@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.compressors.gzip import Gzip
 from ottla.errors import CorruptBatch
 from ottla.interfaces import Buffer
+from ottla.plugins.compressors.gzip import Gzip
 
 
 class Right(Gzip):

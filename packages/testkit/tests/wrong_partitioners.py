@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla.interfaces import TopicView
-from ottla.partitioners.murmur2_hash import murmur2
+from ottla.plugins.partitioners.murmur2_hash import murmur2
 
 
 class Right:

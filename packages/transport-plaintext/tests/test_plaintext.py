@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.interfaces import Interest, Transport, TransportLayer
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from ottla_transport_plaintext.plugin import MAX_CHUNKS
 

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.config import ConfigDraft
 from ottla.errors import ConfigError, TlsFailed
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from ottla_transport_ssl.keys import KEYS, TlsSettings, read
 from ottla_transport_ssl.stores import StoreType
 from tls_peers import transport

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.config import ConfigDraft
-from ottla.registry import Registry
+from ottla.plugins.registry import Registry
 from ottla_transport_ssl import TlsLayer, TlsTransport
 
 HANG_GUARD = 20.0

@@ -23,7 +23,7 @@ from ottla_accel.varints cimport read_varint, varint_size, write_varint
 from ottla.errors import InvalidRecord
 from ottla.interfaces import Encoded, Facts
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, encode_headers
-from ottla.records import RecordMetadata
+from ottla.results import RecordMetadata
 
 cdef type METADATA = RecordMetadata
 

@@ -17,12 +17,12 @@ from ottla_accel.murmur2 cimport hash_of
 from ottla_accel.slots cimport new_object, read_slot, slot_of, write_slot
 from ottla_accel.varints cimport varint_size, write_varint
 
-from ottla.batch import ProducerBatch
-from ottla.delivery import Delivery
+from ottla.accumulator.batch import ProducerBatch
+from ottla.producer.delivery import Delivery
 from ottla.errors import ProducerClosed
 from ottla.interfaces import TopicView
-from ottla.queues import PartitionQueue
-from ottla.routes import Route
+from ottla.accumulator.partition_queue import PartitionQueue
+from ottla.accumulator.routes import Route
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(PyObject* text, Py_ssize_t* size) except NULL

@@ -16,7 +16,7 @@ from ottla_accel.columns cimport Bytes
 from ottla_accel.murmur2 cimport hash_of
 from ottla_accel.varints cimport varint_size, write_varint
 
-from ottla.batch import UNDECIDED
+from ottla.accumulator.batch import UNDECIDED
 from ottla.interfaces import Facts
 from ottla.recordbatch.number_columns import Constant
 from ottla.recordbatch.table_rows import Cut, FinishedColumns

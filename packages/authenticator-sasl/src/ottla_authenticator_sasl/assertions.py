@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from ottla.allow_lists import NotAllowed, check_file, read_file
+from ottla.config.allow_lists import NotAllowed, check_file, read_file
 from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing, quoted
 from ottla.interfaces import PluginConfig, Secret
 from ottla_authenticator_sasl.assertion_keys import (

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.allow_lists import NotAllowed, check_file, from_others
+from ottla.config.allow_lists import NotAllowed, check_file, from_others
 from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from ottla.allow_lists import NotAllowed, check_file, from_others
+from ottla.config.allow_lists import NotAllowed, check_file, from_others
 from ottla.errors import ConfigError, TlsFailed
 from ottla.interfaces import ConfigKey, PluginConfig, Secret
 from ottla_authenticator_sasl.login import JAAS, a_secret, a_string

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from ottla.allow_lists import NotAllowed, check_file, check_url
+from ottla.config.allow_lists import NotAllowed, check_file, check_url
 from ottla.errors import AuthenticationFailed, ConfigError
 from ottla.interfaces import PluginConfig, Secret
 from ottla_authenticator_sasl.assertion_grants import ClientAssertion, JwtBearer

@@ -22,8 +22,8 @@ from typing import Any, Final, Protocol
 import attrs
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed, printable
+from ottla.errors.secret import without_frames
 from ottla.interfaces import Secret
-from ottla.secret import without_frames
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, token_of
 from ottla_authenticator_sasl.deadline_http import (
     MAX_ANSWER,

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ottla.allow_lists import read_file
+from ottla.config.allow_lists import read_file
 from ottla.errors import AuthenticationFailed, ConnectionFailed, OttlaError
 from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, Token, expired, token_of
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from ottla.allow_lists import normal_url
+from ottla.config.allow_lists import normal_url
 
 DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 

@@ -1,9 +1,6 @@
 """Ottla: a Kafka producer made of plugins."""
 
-from ottla.allow_lists import allow
-from ottla.assembly import check_config
-from ottla.cluster import Broker, PartitionInfo
-from ottla.delivery import Delivery
+from ottla.config.allow_lists import allow
 from ottla.errors import (
     AbortableError,
     BrokerError,
@@ -34,11 +31,15 @@ from ottla.errors import (
     UndeliveredError,
 )
 from ottla.interfaces import MetricName
+from ottla.network.cluster import Broker, PartitionInfo
 from ottla.producer import Producer
-from ottla.records import RecordMetadata
+from ottla.producer.build import check_config
+from ottla.producer.delivery import Delivery
 from ottla.reports import DeliveryReport, TopicReport
-from ottla.table_delivery import PartitionResult, TableDelivery, TableResult
-from ottla.transaction_manager import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction
+from ottla.results import RecordMetadata
+from ottla.tables.delivery import PartitionResult, TableDelivery, TableResult
+from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.transactions.prepared import PreparedTransaction
 from ottla.version import __version__
 
 __all__ = [

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkabl
 
 import attrs
 
-from ottla.records import RecordMetadata
-from ottla.secret import Secret as Secret
+from ottla.errors.secret import Secret as Secret
+from ottla.results import RecordMetadata
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Header: TypeAlias = tuple[str, bytes | None]

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from ottla_spark.errors import WriteFailed, WriteRefused
-from ottla_spark.report import WriteReport, last_report
 from ottla_spark.source import OttlaDataSource, register
+from ottla_spark.write.report import WriteReport, last_report
 
 if TYPE_CHECKING:
     from ottla_spark.exactly_once import write_once

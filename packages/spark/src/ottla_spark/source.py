@@ -9,11 +9,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
 from ottla import OttlaError
-from ottla_spark.columns import ColumnPositions, find_columns
 from ottla_spark.errors import WriteRefused
-from ottla_spark.options import Guarantee, WriteOptions, read_options
-from ottla_spark.worker_memory import settle_in
-from ottla_spark.writer import OttlaStreamWriter, OttlaWriter
+from ottla_spark.options.options import Guarantee, WriteOptions, read_options
+from ottla_spark.worker.garbage_collection import settle_in
+from ottla_spark.write.columns import ColumnPositions, find_columns
+from ottla_spark.write.writer import OttlaStreamWriter, OttlaWriter
 
 _WRITES_ONLY: Final = (
     'format("ottla") writes to Kafka and reads nothing; read with Spark\'s own format("kafka"), which may be in the '

@@ -16,10 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from ottla_testkit import identity_server, spark_sink
-from ottla_testkit.jar_digests import digest_of
-from ottla_testkit.jar_routes import Artifact, Route, fetch_by_ivy, fetch_by_maven
-from ottla_testkit.jars import KAFKA_VERSION, broker_artifacts
+from ottla_testkit.java import spark_sink
+from ottla_testkit.java.download import Artifact, Route, fetch_by_ivy, fetch_by_maven
+from ottla_testkit.java.jar_digests import digest_of
+from ottla_testkit.java.jars import KAFKA_VERSION, broker_artifacts
+from ottla_testkit.kafka_cluster import identity_server
 
 VERSIONS: Final = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2", "3.9.1", KAFKA_VERSION)
 """Brokers whose jars the package pins."""

@@ -18,10 +18,10 @@ import pytest
 
 if TYPE_CHECKING:
     from ottla_testkit.kafka_cluster import KafkaCluster
+    from ottla_testkit.kafka_cluster.node_settings import Setting
     from ottla_testkit.manual_clock import ManualClock
     from ottla_testkit.mock_cluster import MockCluster
     from ottla_testkit.mock_producer import MockProducer
-    from ottla_testkit.node_settings import Setting
 
 
 ROUND_TRIP = 0.03

@@ -13,7 +13,7 @@ from typing import Final, NoReturn, TypeAlias
 import attrs
 
 from ottla.errors import ConfigError
-from ottla.open_files import none_left, remedy
+from ottla.errors.open_files import none_left, remedy
 from ottla_transport_ssl.certificate import Certificate
 from ottla_transport_ssl.keys import TlsSettings
 from ottla_transport_ssl.pem import Block

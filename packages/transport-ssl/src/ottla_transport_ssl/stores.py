@@ -14,8 +14,8 @@ from typing import Final, NoReturn
 import attrs
 
 from ottla.errors import ConfigError
+from ottla.errors.open_files import remedy
 from ottla.interfaces import Secret
-from ottla.open_files import remedy
 from ottla_transport_ssl.passwords import Password, current
 from ottla_transport_ssl.pem import Block, blocks
 from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Refused, read_pkcs12

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ottla.interfaces import Mechanism
-from ottla.registry import Registry, make_alone
+from ottla.plugins.registry import Registry, make_alone
 from ottla_authenticator_sasl.conformance.kerberos_library import library_of_kerberos
 from ottla_authenticator_sasl.gssapi import NAME, SERVICE
 from ottla_testkit.conformance import AuthenticatorConformance, SaslBroker

@@ -13,8 +13,8 @@ from ottla.cli.table import show
 from ottla.cli.transactions import show_transactions, transactions_document
 from ottla.doctor import DEFAULT_TIMEOUT, examine
 from ottla.errors import OttlaError
-from ottla.transactions.asking import asking
-from ottla.transactions.survey import surveyed
+from ottla.transactions.admin.blocking_client import asking
+from ottla.transactions.admin.listing import surveyed
 from ottla.version import __version__
 
 _SOMETHING_IS_WRONG = 1

@@ -18,8 +18,8 @@ import click
 from ottla.cli.plugin_table import document, show
 from ottla.cli.properties import read_properties
 from ottla.errors import OttlaError
-from ottla.registry import KINDS, EntryInfo, KindName, Plugin, Registry, standing
-from ottla.registry.installed import misplaced
+from ottla.plugins.registry import KINDS, EntryInfo, KindName, Plugin, Registry, standing
+from ottla.plugins.registry.installed import misplaced
 
 _PROMISE_BROKEN: Final = 1
 _WITHOUT_TEMPLATE: Final = ("encoder", "config_provider")
@@ -108,7 +108,7 @@ def new(kind: KindName, name: str, directory: Path | None) -> None:
     """Write a package with a plugin that works and passes its suite: what is left is to make it yours.
 
     There is no template for an encoder; begin with ottla.recordbatch.objects, which is one in Python. Nor is there one
-    for a config_provider; begin with ottla.config_providers.env.
+    for a config_provider; begin with ottla.plugins.config_providers.env.
     """
     template = _testkit("template", wanted="the template")
     for info in Registry().installed(kind):

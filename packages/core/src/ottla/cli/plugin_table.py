@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ottla.cli.table import console
 from ottla.errors import printable
-from ottla.registry import KINDS, Standing
+from ottla.plugins.registry import KINDS, Standing
 
 _FINE: Final = "loaded"
 _TITLES: Final = ("kind", "name", "distribution", "version")

@@ -6,9 +6,9 @@ import ipaddress
 import re
 from typing import Final, TypeAlias
 
+from ottla.config.hosts import illegal
 from ottla.config.value_types import ValueType, items
 from ottla.config.values import HIDDEN, brief
-from ottla.hosts import illegal
 
 Address: TypeAlias = tuple[str, int]
 

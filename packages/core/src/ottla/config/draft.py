@@ -21,7 +21,7 @@ from ottla.config.sections import ProducerConfig
 from ottla.config.spelling import merge, unknown
 from ottla.config.values import HIDDEN, PluginValues, brief, is_secret
 from ottla.errors import ConfigError
-from ottla.secret import hide_settings, revealed
+from ottla.errors.secret import hide_settings, revealed
 
 if TYPE_CHECKING:
     from ottla.interfaces import ConfigKey

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ottla.secret import Secret, revealed
+from ottla.errors.secret import Secret, revealed
 
 
 @attrs.frozen(kw_only=True, repr=False)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.secret import revealed
+from ottla.errors.secret import revealed
 
 _OTHER_CLIENTS: Final = {
     "compression.codec": "compression.type",

@@ -7,7 +7,7 @@ from collections.abc import Collection, ItemsView, Iterator, Mapping, ValuesView
 from typing import Any, Final
 
 from ottla.errors import Secrets
-from ottla.secret import Secret, revealed
+from ottla.errors.secret import Secret, revealed
 
 HIDDEN: Final = "[hidden]"
 

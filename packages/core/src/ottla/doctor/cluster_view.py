@@ -12,7 +12,7 @@ from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble, listed
 from ottla.doctor.greeting import Greeted, unanswered
 from ottla.errors import BrokerError, ErrorCode, UnsupportedVersion, error_code, printable
-from ottla.network_client import Request
+from ottla.network import Request
 from ottla.protocol import (
     METADATA,
     MetadataRequest,

@@ -12,9 +12,9 @@ from ottla.config import ConnectionConfig
 from ottla.doctor.findings import Finding, Step, Trouble, Verdict
 from ottla.errors import ConfigError, PluginError
 from ottla.interfaces import Mechanism, Transport
-from ottla.plugin_choice import choose
-from ottla.references import read_draft
-from ottla.registry import KindName, Registry
+from ottla.plugins.config_references import read_draft
+from ottla.plugins.registry import KindName, Registry
+from ottla.plugins.selection import choose
 
 _REMEDY: Final = "correct the configuration"
 

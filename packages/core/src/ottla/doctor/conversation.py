@@ -13,9 +13,9 @@ from typing import Final
 from ottla.doctor.bounds import Bounds
 from ottla.errors import ConnectionFailed, ProtocolError, RequestTimeout
 from ottla.interfaces import Buffer, Interest, Transport
-from ottla.network_client import Request
+from ottla.network import Request
+from ottla.network.selector.channel import SIZE_PREFIX, Channel
 from ottla.protocol import read_response_header, request_header
-from ottla.selector.channel import SIZE_PREFIX, Channel
 
 CLIENT_ID: Final = "ottla-doctor"
 PEER: Final = "the server"

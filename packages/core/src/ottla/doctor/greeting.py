@@ -25,7 +25,7 @@ from ottla.errors import (
     printable,
 )
 from ottla.interfaces import Transport
-from ottla.network_client.negotiation import Offer, api_versions_request, offered_versions
+from ottla.network.api_versions import Offer, api_versions_request, offered_versions
 from ottla.protocol import API_VERSIONS
 
 _SECURITY: Final = "check security.protocol, and the port"

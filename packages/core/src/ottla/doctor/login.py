@@ -8,15 +8,15 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from ottla.authentication import Ask, LoggedIn, Think, Token, refusals
-from ottla.authentication.exchange import Exchange
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
 from ottla.doctor.greeting import Greeted, unanswered
 from ottla.doctor.workers import side_by_side
 from ottla.errors import ConnectionFailed, SecurityRefused
 from ottla.interfaces import Mechanism
-from ottla.network_client import Request
+from ottla.network import Request
+from ottla.network.authentication import Ask, LoggedIn, Think, Token, login_errors
+from ottla.network.authentication.exchange import Exchange
 
 _REMEDY: Final = "look into the broker's log"
 
@@ -86,7 +86,7 @@ def _converse(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
                     assert_never(move)
     except ConnectionFailed as error:
         if exchange.bare and type(error) is ConnectionFailed:
-            raise refusals.wordless(mechanism, "the server", error) from error
+            raise login_errors.wordless(mechanism, "the server", error) from error
         raise
 
 

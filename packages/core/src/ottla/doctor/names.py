@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 import attrs
 
+from ottla.config.hosts import illegal, with_port
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
 from ottla.errors import NameResolutionFailed, printable, quoted
-from ottla.hosts import illegal, with_port
 from ottla.interfaces import Transport
-from ottla.selectable import Address
-from ottla.selector.resolver import Resolver
+from ottla.network.selectable import Address
+from ottla.network.selector.resolver import Resolver
 
 
 @attrs.frozen

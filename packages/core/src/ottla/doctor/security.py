@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
-from ottla.authentication import refusals
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Finding, Step, Verdict
@@ -13,6 +12,7 @@ from ottla.doctor.greeting import Greeted, Greeting, NoHandshake
 from ottla.doctor.login import Admitted, log_in
 from ottla.errors import printable
 from ottla.interfaces import Mechanism
+from ottla.network.authentication import login_errors
 
 _WARNING: Final = "warning"
 """The label of what a transport tells to warn."""
@@ -69,4 +69,4 @@ def _told(mechanism: Mechanism, answer: Admitted) -> str:
     identity = getattr(mechanism, "identity", None)
     who = f"logged in as {identity!r}" if identity else "logged in"
     ends = f"ends after {answer.session:g} s" if answer.session else "has no end"
-    return f"{who} by {mechanism.name}; the broker offers {refusals.names(answer.offers)}; the session {ends}"
+    return f"{who} by {mechanism.name}; the broker offers {login_errors.names(answer.offers)}; the session {ends}"

@@ -13,7 +13,7 @@ import attrs
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
 from ottla.doctor.names import Server
-from ottla.selectable import Address
+from ottla.network.selectable import Address
 
 _PENDING: Final = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 

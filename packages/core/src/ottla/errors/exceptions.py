@@ -18,7 +18,7 @@ from ottla.errors.quoting import printable
 
 if TYPE_CHECKING:
     from ottla.reports import DeliveryReport
-    from ottla.table_delivery import TableDelivery, TableResult
+    from ottla.tables.delivery import TableDelivery, TableResult
 
 
 class OttlaError(Exception):

@@ -1,6 +1,6 @@
 """How a producer fares, in figures with the names that Java's producer has for them."""
 
-from ottla.metrics.figures import Figures
-from ottla.metrics.tallies import Tallies
+from ottla.metrics.counters import Tallies
+from ottla.metrics.values import Figures
 
 __all__ = ["Figures", "Tallies"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
 from ottla.errors import InvalidRecord, OttlaError
-from ottla.records import RecordMetadata
+from ottla.results import RecordMetadata
 
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
 

@@ -17,7 +17,7 @@ from threading import RLock
 from time import time_ns
 from typing import Any, Final, TypeVar
 
-from ottla import interrupts
+from ottla.concurrency import signals
 from ottla.errors import InvalidRecord
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
@@ -440,7 +440,7 @@ class ObjectColumns:
                 raise no_headers(magic, index=index)
 
 
-interrupts.may_be_broken_off(ObjectColumns.put, lambda names: names["self"].break_off())
+signals.may_be_broken_off(ObjectColumns.put, lambda names: names["self"].break_off())
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:

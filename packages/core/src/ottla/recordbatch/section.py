@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from ottla.answers import compressed
+from ottla.accumulator.partitioner_calls import compressed
 from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.recordbatch.codecs import NONE, ZSTD
 from ottla.recordbatch.messages import OVERHEADS, wrapper

@@ -9,10 +9,10 @@ import attrs
 import pyarrow as pa
 
 from ottla.errors import InvalidRecord, PluginBroken, SerializationFailed
-from ottla.tables.choice import is_bytes
-from ottla.tables.cutting import cut
+from ottla.plugins.value_formats import SerializeColumn
+from ottla.tables.columns import is_bytes
 from ottla.tables.private_copy import private_copy
-from ottla.value_formats import SerializeColumn
+from ottla.tables.slicing import cut
 
 MADE: Final = "value as {}"
 """The name of the column that is added."""

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.answers import ask_partitioner, partition_of, partitions_of
+from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of, partitions_of
 from ottla.interfaces import Partitioner, RecordEncoder, TopicView
-from ottla.partitioners.murmur2_arrow import murmur2_partitions
+from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
 
 
 class RowPartitions:

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from ottla.errors import InvalidRecord
 from ottla.recordbatch.objects import TIMESTAMP_MAX
-from ottla.tables.choice import Choice
-from ottla.tables.cutting import cut
+from ottla.tables.columns import Choice
 from ottla.tables.headers import header_sections
 from ottla.tables.private_copy import private_copy
+from ottla.tables.slicing import cut
 
 _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
 """Milliseconds in a second, or of smaller units in a millisecond."""

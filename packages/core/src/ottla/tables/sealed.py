@@ -11,19 +11,19 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.partition_queue import TopicQueues
+from ottla.accumulator.routes import Route
+from ottla.accumulator.sealing import Sealer
 from ottla.errors import DeliveryFailed, TopicUnavailable, WrongCall
+from ottla.errors.secret import hide_settings
 from ottla.interfaces import Columns, TopicView
-from ottla.outcomes import Failed
-from ottla.plugin_choice import choose
-from ottla.queues import TopicQueues
+from ottla.plugins.config_references import read_draft
+from ottla.plugins.registry import Registry
+from ottla.plugins.selection import choose
 from ottla.recordbatch.section import SealedBatch, Section
-from ottla.references import read_draft
-from ottla.registry import Registry
-from ottla.routes import Route
-from ottla.sealing import Sealer
-from ottla.secret import hide_settings
-from ottla.tables.choice import choose as choose_columns
+from ottla.tables.columns import choose as choose_columns
 from ottla.tables.reading import open_stream
 from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSizes
 

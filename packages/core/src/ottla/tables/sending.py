@@ -13,7 +13,9 @@ from typing import Any, Final, Protocol, Self
 import attrs
 import pyarrow.compute as pc
 
-from ottla.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.routes import Route
 from ottla.config import BatchingConfig
 from ottla.errors import (
     DeliveryFailed,
@@ -26,16 +28,14 @@ from ottla.errors import (
     TopicUnavailable,
 )
 from ottla.interfaces import Columns, Partitioner, RecordEncoder
-from ottla.outcomes import Failed
 from ottla.recordbatch.arrow import FRAME, cut_rows, sums
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import Section
 from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
-from ottla.routes import Route
-from ottla.table_delivery import TableDelivery
-from ottla.tables.ahead import Ahead, Piece, Sealed, threads
-from ottla.tables.choice import Choice
+from ottla.tables.columns import Choice
+from ottla.tables.compression_pool import Ahead, Piece, Sealed, threads
+from ottla.tables.delivery import TableDelivery
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
 

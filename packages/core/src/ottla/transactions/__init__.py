@@ -5,17 +5,14 @@
 tell where a group and the partitions stand, and `survey` what is known of the ids with one beginning.
 """
 
-from ottla.transaction_manager import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    PreparedTransaction,
-    SharedTransaction,
-)
-from ottla.transactions.completion import Outcome, complete
-from ottla.transactions.leftovers import Leftover, abort, leftovers
-from ottla.transactions.positions import GroupOffset, committed_offset, end_offsets, partition_counts
-from ottla.transactions.sharing import Ended, Sharing, sharing
-from ottla.transactions.survey import TransactionalId, survey
+from ottla.transactions.admin.completion import Outcome, complete
+from ottla.transactions.admin.group_offsets import GroupOffset, committed_offset, end_offsets, partition_counts
+from ottla.transactions.admin.listing import TransactionalId, survey
+from ottla.transactions.admin.open_transactions import Leftover, abort, leftovers
+from ottla.transactions.admin.sharing import Ended, Sharing, sharing
+from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.transactions.prepared import PreparedTransaction
+from ottla.transactions.shared import SharedTransaction
 
 __all__ = [
     "ConsumerGroupMetadata",

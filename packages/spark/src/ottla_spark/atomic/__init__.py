@@ -1,6 +1,6 @@
 """Micro-batches that are in Kafka once, each as a whole: one transaction for each, shared by all its tasks."""
 
-from ottla_spark.atomic.course import BatchWritten
+from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.atomic.errors import BatchFailed, BatchRefused, TaskRefused
 from ottla_spark.atomic.sink import AtomicSink, atomically
 

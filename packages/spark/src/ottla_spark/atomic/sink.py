@@ -15,17 +15,17 @@ from pyspark import SparkStageInfo
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from ottla.secret import hide_settings
+from ottla.errors.secret import hide_settings
 from ottla.transactions import SharedTransaction
-from ottla_spark.atomic.course import BatchWritten, Course
+from ottla_spark.atomic.driver import BatchWritten, Course
 from ottla_spark.atomic.errors import BatchRefused, TaskRefused
-from ottla_spark.atomic.ownership import Ownership
-from ottla_spark.atomic.owning import TransactionOwner
-from ottla_spark.atomic.parcels import PARCEL_BYTES, PARCELS, Packing
+from ottla_spark.atomic.partition_assignment import Ownership
+from ottla_spark.atomic.sealed_rows import PARCEL_BYTES, PARCELS, Packing
 from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
-from ottla_spark.columns import COLUMNS, ColumnPositions, find_columns
+from ottla_spark.atomic.transaction_owner import TransactionOwner
 from ottla_spark.errors import WriteRefused
-from ottla_spark.options import Guarantee, WriteOptions, read_hidden
+from ottla_spark.options.options import Guarantee, WriteOptions, read_hidden
+from ottla_spark.write.columns import COLUMNS, ColumnPositions, find_columns
 
 logger = logging.getLogger(__name__)
 

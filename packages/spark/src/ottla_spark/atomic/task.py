@@ -18,16 +18,16 @@ from ottla import OttlaError, Producer, TableDelivery
 from ottla.config import as_written
 from ottla.recordbatch.section import SealedBatch
 from ottla.transactions import SharedTransaction, end_offsets
-from ottla_spark import producers
 from ottla_spark.atomic.errors import TaskRefused
-from ottla_spark.atomic.ownership import Ownership
-from ottla_spark.atomic.parcels import unpacked
+from ottla_spark.atomic.partition_assignment import Ownership
+from ottla_spark.atomic.sealed_rows import unpacked
 from ottla_spark.errors import WriteFailed
-from ottla_spark.options import WriteOptions
-from ottla_spark.outbox import Outbox
-from ottla_spark.prompt_rows import promptly
-from ottla_spark.shipped_files import with_shipped_files
-from ottla_spark.worker_memory import settle_in
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.worker import producer_cache
+from ottla_spark.worker.garbage_collection import settle_in
+from ottla_spark.worker.tcp_quickack import promptly
+from ottla_spark.write.in_flight import Outbox
 
 TRANSACTIONAL_ID: Final = "transactional.id"
 
@@ -61,10 +61,10 @@ class TaskWrite:
                 "aborted and run again"
             )
         settings = as_written({**self.options.producer, TRANSACTIONAL_ID: self.shared.transactional_id})
-        with producers.Borrowed(settings, idle=self.options.idle) as borrowed:
+        with producer_cache.Borrowed(settings, idle=self.options.idle) as borrowed:
             return self._write(parcels, borrowed, owner=owner)
 
-    def _write(self, parcels: Iterator[pa.RecordBatch], borrowed: producers.Borrowed, *, owner: int) -> int:
+    def _write(self, parcels: Iterator[pa.RecordBatch], borrowed: producer_cache.Borrowed, *, owner: int) -> int:
         task = f"owner {owner} of {self.ownership.owners}"
         outbox = Outbox(task=task)
         ends: Mapping[tuple[str, int], int] | None = None

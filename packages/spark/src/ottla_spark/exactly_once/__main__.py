@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ottla.cli.properties import read_properties
 from ottla.errors import OttlaError
-from ottla_spark.exactly_once.outlook import DEFAULT_TIMEOUT, outlook
 from ottla_spark.exactly_once.settings import EARLIER, SHARED, TOPIC
+from ottla_spark.exactly_once.status import DEFAULT_TIMEOUT, outlook
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

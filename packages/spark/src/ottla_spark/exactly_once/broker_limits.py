@@ -12,7 +12,7 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from ottla.transactions.asking import Asking
+from ottla.transactions.admin.blocking_client import Asking
 
 _log = logging.getLogger(__name__)
 

@@ -12,16 +12,16 @@ from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ottla.secret import hide_settings, revealed
-from ottla_spark.columns import find_columns
+from ottla.errors.secret import hide_settings, revealed
 from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.kept_brokers import connected
-from ottla_spark.exactly_once.ledger import Entry, Status
-from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.kafka.client_cache import connected
+from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.stream import PlannedWriter, TaskPrepared
 from ottla_spark.exactly_once.task import BatchName
-from ottla_spark.options import WriteOptions, read_hidden
+from ottla_spark.options.options import WriteOptions, read_hidden
+from ottla_spark.write.columns import find_columns
 
 _log = logging.getLogger(__name__)
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import attrs
 
-from ottla.secret import hide_settings
+from ottla.errors.secret import hide_settings
 from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.cluster import Cluster
+from ottla_spark.exactly_once.driver.cluster import Cluster
 from ottla_spark.exactly_once.errors import LedgerRefused
-from ottla_spark.exactly_once.kept_brokers import connected
-from ottla_spark.exactly_once.ledger import Entry, Status
+from ottla_spark.exactly_once.kafka.client_cache import connected
+from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.options import read_hidden
+from ottla_spark.options.options import read_hidden
 
 
 def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:

@@ -9,9 +9,9 @@ import attrs
 
 from ottla.config import PluginValues, as_written
 from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.ledger_topic import LedgerTopic, own_topic
-from ottla_spark.options import WriteOptions, truth
-from ottla_spark.producer_settings import problems_of
+from ottla_spark.exactly_once.ledger.topic import LedgerTopic, own_topic
+from ottla_spark.options.options import WriteOptions, truth
+from ottla_spark.options.producer_settings import problems_of
 
 PREFIX: Final = "transactional.id.prefix"
 TOPIC: Final = "ledger.topic"

@@ -10,16 +10,16 @@ import attrs
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ottla_spark.columns import ColumnPositions
-from ottla_spark.exactly_once.brokers import Brokers
-from ottla_spark.exactly_once.committing import Attempt, commit, give_up
-from ottla_spark.exactly_once.kept_brokers import connected
-from ottla_spark.exactly_once.planning import plan
+from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
+from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.kafka.client_cache import connected
+from ottla_spark.exactly_once.kafka.cluster_client import Brokers
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import BatchName, Orders, batch_of_stream, write_task
-from ottla_spark.options import WriteOptions
-from ottla_spark.report import tell
-from ottla_spark.task import TaskWritten
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.write.columns import ColumnPositions
+from ottla_spark.write.report import tell
+from ottla_spark.write.task import TaskWritten
 
 
 @attrs.frozen(kw_only=True)

@@ -19,16 +19,16 @@ from pyspark import TaskContext
 
 from ottla import OttlaError, Producer
 from ottla.transactions import PreparedTransaction
-from ottla_spark.columns import ColumnPositions
-from ottla_spark.exactly_once.committing import Attempt
+from ottla_spark.exactly_once.driver.commit import Attempt
+from ottla_spark.exactly_once.driver.plan import Plan
 from ottla_spark.exactly_once.errors import LedgerRefused
-from ottla_spark.exactly_once.ids import IdPool
-from ottla_spark.exactly_once.ledger import Status, Step, next_step
-from ottla_spark.exactly_once.planning import Plan
+from ottla_spark.exactly_once.ledger.entry import Status, Step, next_step
 from ottla_spark.exactly_once.settings import Settings
-from ottla_spark.options import WriteOptions
-from ottla_spark.producers import Borrowed
-from ottla_spark.task import TaskWritten, send_rows, task_name
+from ottla_spark.exactly_once.transactional_ids import IdPool
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.worker.producer_cache import Borrowed
+from ottla_spark.write.columns import ColumnPositions
+from ottla_spark.write.task import TaskWritten, send_rows, task_name
 
 _log = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ from ottla_testkit.conformance.authenticator import AuthenticatorConformance
 from ottla_testkit.conformance.compressor import CompressorConformance
 from ottla_testkit.conformance.config_provider import ConfigProviderConformance
 from ottla_testkit.conformance.encoder import RecordEncoderConformance
-from ottla_testkit.conformance.far_end import FarEnd, PlainFarEnd
+from ottla_testkit.conformance.harness.peer import FarEnd, PlainFarEnd
+from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
 from ottla_testkit.conformance.interceptor import InterceptorConformance
 from ottla_testkit.conformance.partitioner import PartitionerConformance
 from ottla_testkit.conformance.reporter import FiguresOfTheTest, MetricsReporterConformance
-from ottla_testkit.conformance.sasl_broker import SaslBroker
 from ottla_testkit.conformance.serializer import SerializerConformance
 from ottla_testkit.conformance.transport import TransportConformance
 

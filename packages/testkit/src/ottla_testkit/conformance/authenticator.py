@@ -30,14 +30,14 @@ from typing import ClassVar, Final, TypeAlias
 
 import pytest
 
-from ottla.authentication.exchange import MAX_TOKEN, MAX_TURNS
 from ottla.errors import OttlaError
 from ottla.interfaces import Authenticator, Mechanism
-from ottla_testkit.conformance.crew import within
-from ottla_testkit.conformance.login import Login, MechanismCalls, kind, shown
-from ottla_testkit.conformance.sasl_broker import SaslBroker
-from ottla_testkit.conformance.secrets_seen import Secrets
-from ottla_testkit.conformance.witness import check, fail
+from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import within
+from ottla_testkit.conformance.harness.login import Login, MechanismCalls, kind, shown
+from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
+from ottla_testkit.conformance.harness.secret_leaks import Secrets
 
 HOSTS: Final = ("localhost", "127.0.0.1", "::1", "b-1.a-rather-long-name.of.some.cluster.example.com", "KAFKA")
 

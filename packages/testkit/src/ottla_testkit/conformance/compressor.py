@@ -24,9 +24,9 @@ import pytest
 
 from ottla.errors import PluginMissing, ProtocolError
 from ottla.interfaces import Buffer, Compressor
-from ottla.registry import Registry
-from ottla_testkit.conformance.crew import together, within
-from ottla_testkit.conformance.witness import check, fail
+from ottla.plugins.registry import Registry
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
 CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 SNAPPY: Final = 2

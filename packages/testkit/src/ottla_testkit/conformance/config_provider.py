@@ -20,8 +20,8 @@ import pytest
 
 from ottla.errors import OttlaError
 from ottla.interfaces import ConfigProvider
-from ottla_testkit.conformance.crew import together, within
-from ottla_testkit.conformance.witness import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
 _NOWHERE: Final = "ottla-conformance-no-such-key"
 _ODD: Final = ("", "..", "../..", "a/b", "\0", "\ud800", "é" * 300, "%00", "$", "{}")

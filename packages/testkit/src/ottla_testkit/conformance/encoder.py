@@ -22,10 +22,18 @@ import pytest
 from ottla.errors import InvalidRecord, UnsupportedVersion
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder
 from ottla.recordbatch.objects import TIMESTAMP_MAX
-from ottla_testkit.conformance.columns import PLENTY, append, check_bytes, check_facts, columns_of, encode, filled
-from ottla_testkit.conformance.crew import together
-from ottla_testkit.conformance.rows import NOW, Row, drawn
-from ottla_testkit.conformance.witness import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.columns import (
+    PLENTY,
+    append,
+    check_bytes,
+    check_facts,
+    columns_of,
+    encode,
+    filled,
+)
+from ottla_testkit.conformance.harness.concurrent_calls import together
+from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
 
 _ROUNDS: Final = 60
 _WIRE_COST: Final = 20

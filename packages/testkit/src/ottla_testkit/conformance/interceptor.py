@@ -18,9 +18,9 @@ import pytest
 
 from ottla import BrokerError, DeliveryFailed, ErrorCode, InvalidRecord, RecordMetadata
 from ottla.interfaces import Header, Interceptor
-from ottla_testkit.conformance.crew import together, within
-from ottla_testkit.conformance.threads import Begun, unheard
-from ottla_testkit.conformance.witness import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.thread_leaks import Begun, unheard
 
 Made: TypeAlias = tuple[Any, Any, tuple[Header, ...]]
 

@@ -22,9 +22,9 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from ottla.interfaces import Partitioner, TopicView
-from ottla.partitioners.murmur2 import partition_for_key
-from ottla_testkit.conformance.crew import together, within
-from ottla_testkit.conformance.witness import check, fail
+from ottla.plugins.partitioners.murmur2 import partition_for_key
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
 COUNTS: Final = (1, 2, 3, 7, 12, 100, 5000)
 TOPIC: Final = "conformance"

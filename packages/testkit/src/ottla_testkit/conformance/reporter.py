@@ -24,9 +24,9 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from ottla.interfaces import MetricDescription, MetricName, MetricsReporter
-from ottla_testkit.conformance.crew import within
-from ottla_testkit.conformance.threads import Begun, unheard
-from ottla_testkit.conformance.witness import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import within
+from ottla_testkit.conformance.harness.thread_leaks import Begun, unheard
 
 _LATE: Final = "the program waits for it"
 _ODD: Final[Sequence[tuple[MetricName, float]]] = (

@@ -20,9 +20,9 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from ottla.interfaces import Header, Serializer
-from ottla.value_formats import ABILITY
-from ottla_testkit.conformance.crew import together, within
-from ottla_testkit.conformance.witness import check, fail
+from ottla.plugins.value_formats import ABILITY
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import together, within
 
 TOPICS: Final = ("orders", "x", "a.b-c_d" * 30)
 HEADERS: Final[Sequence[tuple[Header, ...]]] = (

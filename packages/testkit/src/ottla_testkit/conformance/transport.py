@@ -26,10 +26,10 @@ import pytest
 
 from ottla.errors import OttlaError
 from ottla.interfaces import Interest, Target, Transport, TransportLayer
-from ottla_testkit.conformance.conversation import Conversation, compare
-from ottla_testkit.conformance.far_end import FarEnd
-from ottla_testkit.conformance.line import PIECE, Line, Pair, tcp_pair
-from ottla_testkit.conformance.witness import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.peer import FarEnd
+from ottla_testkit.conformance.harness.session import Conversation, compare
+from ottla_testkit.conformance.harness.wire import PIECE, Line, Pair, tcp_pair
 
 AHEAD: Final = 256 * 1024
 _ABOUT: Final = 16 * 1024

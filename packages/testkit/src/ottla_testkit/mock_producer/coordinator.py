@@ -6,11 +6,12 @@ from typing import Any, cast
 
 import attrs
 
+from ottla.accumulator.sequences import Sequences
 from ottla.errors import ErrorCode
-from ottla.transaction_manager import Errand, Sequences
-from ottla.transaction_manager.manager import TransactionManager
+from ottla.transactions.manager import TransactionManager
+from ottla.transactions.requests import Errand
 from ottla_testkit.simulation.brokers import SimulatedCluster
-from ottla_testkit.simulation.coordinating import coordinate
+from ottla_testkit.simulation.coordinator_requests import coordinate
 from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 _NODE = 0

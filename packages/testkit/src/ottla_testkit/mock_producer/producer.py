@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Final
 
-from ottla import io_threads
-from ottla.batch import ProducerBatch
-from ottla.cluster import Broker, Topic
-from ottla.delivery import Delivery
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.routes import Route
+from ottla.concurrency import io_threads
 from ottla.errors import DeliveryFailed, ErrorCode, WrongCall
 from ottla.interfaces import Headers
+from ottla.network.cluster import Broker, Topic
 from ottla.producer import Producer
+from ottla.producer.delivery import Delivery
+from ottla.producer.transactions import Transactions
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.section import SealedBatch
 from ottla.reports import DeliveryReport
-from ottla.routes import Route
-from ottla.table_delivery import TableDelivery
-from ottla.transacting import Transactions
-from ottla.transaction_manager import OffsetsToSend
-from ottla.transaction_manager.states import State
-from ottla_testkit.mock_producer.outbox import NODE, SentRecord
-from ottla_testkit.mock_producer.wiring import Workings, wire
+from ottla.tables.delivery import TableDelivery
+from ottla.transactions.offsets import OffsetsToSend
+from ottla.transactions.states import State
+from ottla_testkit.mock_producer.build import Workings, wire
+from ottla_testkit.mock_producer.sent_batches import NODE, SentRecord
 
 _OPEN: Final = (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.PREPARED, State.COMMITTING, State.ABORTING)
 _ABORTED_BY_CLOSE: Final = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)

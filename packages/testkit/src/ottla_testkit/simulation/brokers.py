@@ -37,7 +37,7 @@ from ottla.protocol import (
 )
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
-from ottla_testkit.simulation.coordinating import COORDINATING, coordinate
+from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.producers import PartitionProducers
 from ottla_testkit.simulation.transactions import TransactionCoordinator

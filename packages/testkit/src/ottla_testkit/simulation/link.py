@@ -14,7 +14,7 @@ import attrs
 
 from ottla.errors import ConnectionFailed, OttlaError
 from ottla.interfaces import Buffer, Interest
-from ottla.selector.channel import Channel
+from ottla.network.selector.channel import Channel
 from ottla_testkit.simulation.brokers import SimulatedBroker
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.login import HangUp, Session

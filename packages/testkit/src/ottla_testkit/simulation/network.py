@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError, WrongProtocol
 from ottla.interfaces import Buffer, Target
-from ottla.selectable import Address
+from ottla.network.selectable import Address
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance

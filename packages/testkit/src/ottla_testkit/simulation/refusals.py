@@ -1,6 +1,6 @@
 """What brokers answer to Produce instead of taking it: every code before the append, and most of them after it, too.
 
-A second opinion on `ottla.before_append`, by which the producer goes.
+A second opinion on `ottla.sender.before_append`, by which the producer goes.
 """
 
 from __future__ import annotations

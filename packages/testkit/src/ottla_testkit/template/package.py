@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from ottla.registry import KINDS, KindName
+from ottla.plugins.registry import KINDS, KindName
 from ottla.version import __version__
 
 _EVERY: Final = "every"
@@ -24,7 +24,7 @@ _LONGEST: Final = 24
 _LONGEST_MECHANISM: Final = 20
 _INSTEAD: Final[Mapping[str, str]] = {
     "encoder": " (begin with ottla.recordbatch.objects, which is one in Python)",
-    "config_provider": " (begin with ottla.config_providers.env, which is a small one)",
+    "config_provider": " (begin with ottla.plugins.config_providers.env, which is a small one)",
 }
 _WORD: Final = re.compile(r"@[A-Z]+@")
 

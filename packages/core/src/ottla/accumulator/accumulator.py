@@ -1,0 +1,492 @@
+"""Which batches exist, and which may leave now.
+
+Holds records until a batch is full or has lingered; knows nothing of requests or connections.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.accumulator.appender import Intake
+from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch_memory import Allowances
+from ottla.accumulator.batch_outcome import Acknowledged, Dealt, Failed, Split
+from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.completion import Settlement
+from ottla.accumulator.delivery_errors import dropped, expired, given_up
+from ottla.accumulator.incomplete_batches import Backlog
+from ottla.accumulator.key_partitioning import Dealer
+from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue
+from ottla.accumulator.sequences import Sequences
+from ottla.errors import DeliveryFailed, OttlaError
+from ottla.interfaces import Columns
+from ottla.metrics import Tallies
+from ottla.network.backoff import Backoff
+from ottla.network.cluster import Cluster
+from ottla.recordbatch.refusals import no_producer_ids
+from ottla.recordbatch.section import Section
+from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
+from ottla.reports import DeliveryReport
+from ottla.sender.io_handoff import Helm
+
+logger = logging.getLogger(__name__)
+
+GROWING_IN_A_REQUEST: Final = 128
+"""How many batches of a request may be such as would still grow: what waits for its turn gets more records.
+
+Full and closed ones, those of a flush for instance, leave in any number.
+
+Thousands of partitions would leave with a record each as soon as they have lingered, at what a full batch costs here
+and at the broker; and where their files are slow to write, a request of thousands does not end in `request.timeout.ms`.
+"""
+
+
+COMPANY: Final = 32
+"""A request of fewer batches, of which one has lingered, takes along such as still do, up to so many: it leaves anyhow.
+
+Each of them would else take a request of its own a moment later, and only five may be under way to a broker far away.
+"""
+
+
+def _none(_batch: ProducerBatch) -> None:
+    """Nothing is known to be in the way."""
+
+
+@attrs.frozen(kw_only=True)
+class Ready:
+    """Brokers with something to take now, topics that lack a leader, and when to look again.
+
+    Once each broker has something to take, no more is looked for.
+
+    `soon`: brokers with something to take once it has a producer id, or is part of its transaction.
+    """
+
+    nodes: frozenset[int]
+    soon: frozenset[int]
+    leaderless: frozenset[str]
+    look_again_at: float
+
+
+class RecordAccumulator:
+    """The queues of a producer. The I/O thread's, but for `intake`, `close_open`, and all from `flush` on.
+
+    *sequences* numbers batches, and says which may leave; *admit* raises when no record may be queued.
+    """
+
+    def __init__(
+        self,
+        *,
+        sizes: BatchSizes,
+        linger: float,
+        delivery_timeout: float,
+        max_block: float,
+        retry_backoff: Backoff,
+        pool: BufferPool,
+        columns: Callable[[int], Columns],
+        seal: Callable[[ProducerBatch, int], Section],
+        dealer: Dealer | None,
+        sequences: Sequences | None = None,
+        admit: Callable[[], object] | None = None,
+        tallies: Tallies | None = None,
+        wake: Callable[[], object],
+        helm: Helm | None = None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._backlog = Backlog()
+        self._lock, self._guard = self._backlog.lock, self._backlog.guard
+        self._settlement = Settlement(
+            backlog=self._backlog, pool=pool, sequences=sequences, tallies=tallies, helm=helm, clock=clock, wake=wake
+        )
+        self.lost = self._settlement.lost
+        """Failed records whose error nothing can retrieve any more, to be logged."""
+        self.intake = Intake(
+            backlog=self._backlog,
+            settlement=self._settlement,
+            allowances=Allowances(sizes=sizes, pool=pool),
+            pool=pool,
+            columns=columns,
+            dealer=dealer,
+            linger=linger,
+            max_block=max_block,
+            admit=admit,
+            wake=wake,
+            helm=helm,
+            clock=clock,
+        )
+        """Where records come in. For any thread."""
+        self._linger = linger
+        self._delivery_timeout = delivery_timeout
+        self._retry_backoff = retry_backoff
+        self._pool = pool
+        self._seal = seal
+        self._sequences = sequences
+        self._in_transaction = sequences is not None and sequences.transactional
+        self._wake = wake
+        self._clock = clock
+
+    @property
+    def pool(self) -> BufferPool:
+        """The memory of what is queued."""
+        return self._pool
+
+    def on_failure(self, let_go: Callable[[], object]) -> None:
+        """Have *let_go* called when a batch has failed; nothing but deliveries may keep such a batch."""
+        self._settlement.on_failure = let_go
+
+    @property
+    def incomplete(self) -> int:
+        """How many batches are not settled."""
+        return len(self._backlog.incomplete)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether batches may wait behind those that left, which `ready` has not looked at."""
+        return bool(self._backlog.waiting) or self._backlog.look_again_at == NEVER
+
+    def ready(self, cluster: Cluster, now: float) -> Ready:
+        """Who has something to take, and when that may change without a new record."""
+        nodes: set[int] = set()
+        soon: set[int] = set()
+        leaderless: set[str] = set()
+        urgent = self._urgent()
+        self.intake.fail_undealt()
+        with self._lock:
+            look_again_at = self.intake.deal_lingered(now, urgent=urgent)
+            oldest = FOREVER
+            all_wanted = False
+            for queue in self._backlog.waiting:  # often thousands, so without min and max
+                if nodes and len(nodes) == len(cluster.brokers) and not self._in_transaction:
+                    # Each of them is served, and looked at again behind that (`unseen`), or can take nothing more now.
+                    oldest = min(oldest, self._backlog.oldest)
+                    all_wanted = True
+                    break
+                head = queue.batches[0]
+                if head.created_at < oldest:
+                    oldest = head.created_at
+                leader = cluster.leader(queue.topic.name, queue.partition)
+                if leader is None:
+                    leaderless.add(queue.topic.name)
+                    continue
+                due = self._due(queue, head, cluster, urgent=urgent)
+                if due > now:
+                    if due < look_again_at:
+                        look_again_at = due
+                elif leader not in nodes or self._in_transaction:
+                    (nodes if self._may_leave(head) else soon).add(leader)
+            self._backlog.oldest = oldest
+            look_again_at = min(look_again_at, oldest + self._delivery_timeout)
+            self._backlog.look_again_at = NEVER if all_wanted else look_again_at
+        return Ready(
+            nodes=frozenset(nodes),
+            soon=frozenset(soon),
+            leaderless=frozenset(leaderless),
+            look_again_at=look_again_at,
+        )
+
+    def drain(
+        self, cluster: Cluster, nodes: Collection[int], *, max_size: int, now: float
+    ) -> dict[int, list[ProducerBatch]]:
+        """Take the ready batches of these brokers, sealed, at most *max_size* bytes each; one always fits.
+
+        A partition that was served goes to the end of the line, so that none starves.
+        """
+        drained: dict[int, list[ProducerBatch]] = {}
+        room = dict.fromkeys(nodes, max_size)
+        for queue, batch in self._take_ready(cluster, room, now):
+            node = cluster.leader(queue.topic.name, queue.partition)
+            assert node is not None
+            sealed = self._seal_or_fail(batch, node)
+            if sealed is None:
+                continue
+            batches = drained.setdefault(node, [])
+            if batches and (sealed.wire_size > room[node] or not _alike(batches[0], batch)):
+                with self._lock:
+                    self._backlog.put_first(batch)
+                room[node] = 0
+                continue
+            if self._sequences is not None and not self._stamp_or_fail(batch, sealed):
+                continue
+            room[node] -= sealed.wire_size
+            batch.leader_epoch = cluster.leader_epoch(batch.topic, batch.partition)
+            batches.append(batch)
+        return drained
+
+    def put_back(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
+        """Queue a batch for another try, first in its partition, after a backoff that a new leader ends."""
+        batch.last_error = error
+        batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
+        with self._lock:
+            self._backlog.put_first(batch)
+
+    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch], *, most: int) -> None:
+        """Queue the *parts* of a batch in its place; from now on batches of its topic have at most *most* bytes."""
+        with self._lock:
+            topic = self._backlog.queue_of(batch).topic
+            topic.most = min(most, topic.most or most)
+            _share_memory(batch, parts)
+            if self._sequences is not None:
+                self._sequences.split(batch, parts)
+            self._backlog.replace(batch, parts)
+            self._backlog.settled([batch])
+
+    def mute(self, batch: ProducerBatch) -> None:
+        """Let nothing more of the batch's partition leave until `unmute`."""
+        self._backlog.queue_of(batch).muted_until = FOREVER
+
+    def unmute(self, batch: ProducerBatch, at: float = NEVER) -> None:
+        """Undo `mute`, as soon as it is *at*."""
+        self._backlog.queue_of(batch).muted_until = at
+
+    def expire(self, now: float, *, obstacle: Callable[[ProducerBatch], OttlaError | None] = _none) -> bool:
+        """Fail the queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some.
+
+        *obstacle* says what keeps a batch from its broker, if anything does.
+        """
+        with self._lock:
+            if self._backlog.oldest + self._delivery_timeout > now:
+                return False
+            late = self._backlog.take_while(lambda batch: batch.created_at + self._delivery_timeout <= now)
+            self._backlog.look_for_oldest()
+        for batch in late:
+            batch.last_error = obstacle(batch) or batch.last_error
+            if batch.last_error is None and self._sequences is not None:
+                batch.last_error = self._sequences.obstacle
+            self._settlement.settle(batch, Failed(error=expired(batch, now)))
+        return bool(late)
+
+    def fail_queued(self, cause: OttlaError) -> None:
+        """Fail every batch that is queued: nothing that waits can help it."""
+        with self._lock:
+            queued = self._backlog.take_while(lambda _batch: True)
+        for batch in queued:
+            self._settlement.give_up(batch, cause)
+
+    def drop_queued(self, cause: OttlaError) -> None:
+        """Fail every batch that is queued, for its transaction cannot be committed; what is in flight goes on."""
+        with self._lock:
+            self.intake.close_open()
+            queued = self._backlog.take_while(lambda _batch: True)
+        for batch in queued:
+            self._settlement.settle(batch, Failed(error=dropped(batch, cause, self._clock())))
+
+    def close_open(self) -> None:
+        """Let every queued batch leave; whatever is queued from now on comes after it."""
+        with self._guard:
+            self.intake.close_open()
+        self._wake()
+
+    def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
+        """Give a batch its outcome; False: it had one."""
+        return self._settlement.settle(batch, outcome)
+
+    def settle_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
+        """Give batches, one after the other, their outcomes."""
+        self._settlement.settle_all(outcomes)
+
+    def _urgent(self) -> bool:
+        return self.intake.refusal is not None or self._pool.waiting > 0
+
+    def _due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
+        """When the head of a queue may leave; one that is tried again is closed."""
+        if head.attempts and has_new_leader(cluster, head):
+            # KIP-951: a backoff spares the leader that refused the batch, and this one has not been asked yet. The
+            # next drain notes its epoch, so that each leader is asked at once only once.
+            return queue.muted_until
+        due = head.retry_at if urgent or head.full or head.closed else head.created_at + self._linger
+        return due if due > queue.muted_until else queue.muted_until
+
+    def _take_ready(
+        self, cluster: Cluster, room: dict[int, int], now: float
+    ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
+        """Remove and yield the ready heads, one per partition, while their broker's *room* lasts.
+
+        Then, where these are few and one has lingered, heads that still do.
+        """
+        if not room:
+            return
+        growing = dict.fromkeys(room, GROWING_IN_A_REQUEST)
+        taken = dict.fromkeys(room, 0)
+        lingering: list[tuple[PartitionQueue, int]] = []
+        with self._lock:
+            line = list(self._backlog.waiting)
+        urgent = self._urgent()
+        for queue in line:
+            leader = cluster.leader(queue.topic.name, queue.partition)
+            if leader is None or room.get(leader, 0) <= 0:
+                if max(room.values()) <= 0:
+                    return
+                continue
+            with self._lock:
+                if not queue.batches:
+                    continue
+                head = queue.batches[0]
+                if self._due(queue, head, cluster, urgent=urgent) > now:
+                    if len(lingering) < COMPANY * len(room) and _only_lingers(queue, head, now):
+                        lingering.append((queue, leader))
+                    continue
+                if not self._may_leave(head):
+                    continue
+                grows = not (head.closed or head.full)
+                batch = self._backlog.take(queue)
+            yield queue, batch
+            taken[leader] += 1
+            if grows:
+                growing[leader] -= 1
+                if not growing[leader]:
+                    room[leader] = 0
+        for queue, leader in lingering:
+            if room[leader] <= 0 or growing[leader] == GROWING_IN_A_REQUEST or taken[leader] >= COMPANY:
+                continue
+            with self._lock:
+                if not (queue.batches and self._may_leave(queue.batches[0])):
+                    continue
+                batch = self._backlog.take(queue)
+            yield queue, batch
+            taken[leader] += 1
+
+    def _seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
+        try:
+            sealed = batch.sealed = self._seal(batch, node)
+        except Exception as cause:  # a codec or encoder, perhaps somebody else's, must not stop the others
+            logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
+            # Without its traceback: the frames there hold the batch, whose end tells that its records are lost.
+            self._settlement.give_up(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
+            return None
+        surplus = batch.held_bytes - sealed.size
+        if surplus > 0:
+            self._pool.release(surplus)
+            batch.held_bytes -= surplus
+        return sealed
+
+    def _may_leave(self, batch: ProducerBatch) -> bool:
+        return self._sequences is None or self._sequences.may_leave(batch)
+
+    def _stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
+        """Number a batch for its partition; False: its format has no place for that, and it may not go without."""
+        sequences = self._sequences
+        assert sequences is not None
+        if sealed.magic >= FIRST_WITH_STAMP:
+            sequences.stamp(batch)
+        elif batch.stamp is not None or (sequences.required and not sequences.off):
+            self._settlement.give_up(batch, no_producer_ids(sealed.magic))
+            return False
+        return True
+
+    # A round that failed
+
+    def recover(self) -> Sequence[ProducerBatch]:
+        """Put queues and ends in order that a round left half done; returns what is in no queue and has no outcome.
+
+        Oldest first and closed. For the I/O thread, when nothing is in flight.
+        """
+        with self._lock:
+            lost = self._backlog.recover()
+        for batch in lost:
+            match batch.outcome:
+                case None if batch.partition == UNDECIDED:
+                    self.intake.lose_run(batch)
+                case None:
+                    batch.close()
+                case Split(parts=parts):
+                    batch.hand_on_callbacks()
+                    self.replace(batch, parts, most=max(part.columns.size_estimate() for part in parts))
+                case Dealt():
+                    batch.hand_on_callbacks()
+                    with self._lock:
+                        self._backlog.settled([batch])
+                case _:
+                    self._settlement.go_on(batch)
+        self.intake.fail_undealt()
+        return sorted((batch for batch in lost if batch.outcome is None), key=lambda batch: batch.created_at)
+
+    # Ending
+
+    def flush(self, *, timeout: float | None) -> bool:
+        """Make every queued batch leave, and wait for those of this moment; False: time ran out."""
+        deadline = None if timeout is None else self._clock() + timeout
+        with self._guard:
+            self.intake.close_open()
+            pending = list(self._backlog.incomplete)
+        self._wake()
+        with self._guard:
+            while pending:
+                batch = pending.pop()
+                while batch in self._backlog.incomplete:
+                    left = None if deadline is None else deadline - self._clock()
+                    if left is not None and left <= 0:
+                        return False
+                    self._guard.wait(left)
+                if isinstance(batch.outcome, Split | Dealt):
+                    pending += batch.outcome.parts
+        return True
+
+    def close(self, refusal: OttlaError) -> None:
+        """Refuse new records with *refusal*, also those that wait for memory; let everything queued leave at once."""
+        self.lost.hold()
+        with self._guard:
+            self.intake.refusal = refusal
+            self.intake.close_open()
+        self._pool.close(refusal)
+
+    def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
+        """Fail every batch that is not settled; those in flight as possibly persisted.
+
+        *aside*: for another thread than the I/O thread, which is held up; callbacks run on threads of their own, and
+        what the I/O thread has taken out of its queue counts as in flight.
+        """
+        self.intake.fail_undealt()
+        with self._guard:
+            left, queued = self._backlog.take_all()
+        for batch in left:
+            # The I/O thread may be held up between taking a batch and sending it, by a codec for instance.
+            batch.undecided |= aside and batch.partition != UNDECIDED
+        for batch in (*left, *queued):
+            self._settlement.give_up(batch, cause, aside=aside)
+
+    def forget(self, cause: OttlaError) -> None:
+        """In a forked child every batch that is not settled has failed; no callback runs."""
+        now = self._clock()
+        self.lost.ignore()
+        for batch in tuple(self._backlog.incomplete):
+            batch.forget(Failed(error=given_up(batch, cause, now)))
+
+    def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
+        """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
+        return self._settlement.report()
+
+
+def has_new_leader(cluster: Cluster, batch: ProducerBatch) -> bool:
+    """Whether a batch that was sent before would go to another leader now, or to the same in a later term."""
+    return cluster.has_new_leader(
+        batch.topic, batch.partition, since_epoch=batch.leader_epoch, since_node=batch.last_node
+    )
+
+
+def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+    """Hand what a batch holds of the pool on to its parts, in proportion to what they occupy."""
+    occupied = [part.columns.memory() for part in parts]
+    held, whole = batch.held_bytes, sum(occupied)
+    batch.held_bytes = 0  # nothing from here on can fail
+    left = held
+    for part, memory in zip(parts[1:], occupied[1:], strict=True):
+        share = held * memory // whole
+        part.held_bytes += share
+        left -= share
+    parts[0].held_bytes += left
+
+
+def _only_lingers(queue: PartitionQueue, head: ProducerBatch, now: float) -> bool:
+    """Whether nothing keeps a batch back but that it may take more records."""
+    return not (head.closed or head.full) and queue.muted_until <= now
+
+
+def _alike(one: ProducerBatch, other: ProducerBatch) -> bool:
+    """Whether two batches fit into one request, which carries one record format."""
+    assert one.sealed is not None
+    assert other.sealed is not None
+    return one.sealed.magic == other.sealed.magic

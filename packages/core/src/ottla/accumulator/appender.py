@@ -1,0 +1,328 @@
+"""Where records come in: to the open batch of their partition, or a new one, once there is memory for it.
+
+Whoever sends may also append to `PartitionQueue.open` directly; it comes here when that has no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import attrs
+
+from ottla.accumulator.batch import UNDECIDED, NewRecord, ProducerBatch
+from ottla.accumulator.batch_memory import Allowances, Room
+from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.buffer_pool import BufferPool, Claim
+from ottla.accumulator.completion import Settlement
+from ottla.accumulator.incomplete_batches import Backlog
+from ottla.accumulator.key_partitioning import Dealer
+from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueues
+from ottla.concurrency import io_threads, signals
+from ottla.errors import BufferExhausted, OttlaError, WrongCall
+from ottla.interfaces import Columns, TopicView
+from ottla.recordbatch.section import Section
+from ottla.sender.io_handoff import Helm
+
+
+class Intake:
+    """Queues records. For any thread, but for the last three methods, which are the accumulator's.
+
+    *admit* raises when no record may be queued. The lock is not held while waiting for memory, or settling.
+    """
+
+    def __init__(
+        self,
+        *,
+        backlog: Backlog,
+        settlement: Settlement,
+        allowances: Allowances,
+        pool: BufferPool,
+        columns: Callable[[int], Columns],
+        dealer: Dealer | None,
+        linger: float,
+        max_block: float,
+        admit: Callable[[], object] | None,
+        wake: Callable[[], object],
+        helm: Helm | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._backlog = backlog
+        self._lock = backlog.guard
+        self._settlement = settlement
+        self._allowances = allowances
+        self._pool = pool
+        self._columns = columns
+        self._dealer = dealer
+        self._linger = linger
+        self._max_block = max_block
+        self._admit = admit
+        self._wake = wake
+        self._helm = helm
+        self._awaited = helm.lead if helm is not None else None
+        self._clock = clock
+        self._undealt: list[tuple[ProducerBatch, Exception]] = []
+        self.refusal: OttlaError | None = None
+        """Why there are to be no new records, once that is so."""
+
+    def queues(self, topic: str, view: TopicView) -> TopicQueues:
+        """The queues of a topic, as many as it has partitions now."""
+        with self._lock:
+            queues = self._backlog.topic(topic, view.partitions)
+            queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
+            return queues
+
+    def append(
+        self, topic: str, partition: int, record: NewRecord, size: int, *, waited: float = 0.0
+    ) -> tuple[ProducerBatch, int]:
+        """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; its batch, and its index there.
+
+        The seconds that the same call has *waited* already, for metadata, are part of `max.block.ms`. With UNDECIDED as
+        the partition the record joins the topic's run. Raises BufferExhausted, or the `refusal`; then nothing was
+        queued.
+        """
+        charge = self._allowances.charge(size)
+        while True:
+            with self._lock:
+                self._check_open()
+                queue = self._backlog.queue(topic, partition)
+                placed = self._append_to_open(queue, record, charge)
+                if placed is not None:
+                    return placed
+                reserved = self._allowances.first(charge, self._backlog.partitions)
+                # Mostly there is memory, and one look is saved: 10 us of a lone record's latency.
+                if queue.open is None and self._pool.try_reserve(reserved):
+                    return self._append_to_new(queue, record, reserved)
+            try:
+                with self._claim() as claim:
+                    waited += self._reserve(reserved, claim, waited=waited)
+                    placed = self._append_with(claim, queue, record, charge)
+            except BufferExhausted:
+                with self._lock:
+                    self._close_or_deal(queue)  # so that it leaves at once, and its memory comes back
+                self._wake()
+                raise
+            if placed is not None:
+                return placed
+
+    def append_to_open(
+        self, topic: str, partition: int, record: NewRecord, size: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """The same, but never into a new batch: None when the record needs one."""
+        with self._lock:
+            self._check_open()
+            return self._append_to_open(self._backlog.queue(topic, partition), record, self._allowances.charge(size))
+
+    def enqueue(
+        self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
+    ) -> ProducerBatch:
+        """Queue records that were encoded elsewhere as a batch of their own, behind what their partition has so far.
+
+        *sealed* is what they were sealed as, if they were. Waits for memory and raises as `append` does.
+        """
+        # A codec may make a record a little larger than it was let in for.
+        memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
+        with self._claim() as claim:
+            self._reserve(memory, claim, waited=waited)
+            with self._lock:
+                self._check_open()
+                batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
+                batch.close()
+                batch.sealed, batch.full = sealed, True
+                queue = self._backlog.queue(topic, partition)
+                self._deal(queue.topic)
+                batch.held_bytes, claim.held = claim.held, 0
+                self._begin(queue, batch)
+                queue.close()
+                queue.topic.count(batch, memory)
+        return batch
+
+    def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
+        """Count records that could not be queued as failed; they hold no memory."""
+        batch = ProducerBatch(topic=topic, partition=UNDECIDED, columns=columns, now=self._clock())
+        with signals.Deferred():
+            self._settlement.settle(batch, failed)
+        return batch
+
+    def deal(self, topic: TopicQueues) -> None:
+        """Have the topic's run, if there is one, find its partitions: what is queued now comes before what follows."""
+        with self._lock:
+            self._deal(topic)
+
+    def _check_open(self) -> None:
+        """Raise when no record may be queued: the producer is closed, or no transaction is open."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self._admit is not None:
+            self._admit()
+
+    def _reserve(self, memory: int, claim: Claim, *, waited: float) -> float:
+        """Take memory, waiting for what is left of `max.block.ms`; returns the seconds that this took."""
+        # On an I/O thread nothing could free any.
+        patience = 0.0 if io_threads.here() else max(self._max_block - waited, 0.0)
+        began = self._clock()
+        self._pool.reserve(memory, timeout=patience, waited=waited, on_wait=self._wake, claim=claim)
+        return self._clock() - began
+
+    @contextmanager
+    def _claim(self) -> Iterator[Claim]:
+        """What is held at the end of the block, which may be broken off anywhere, goes back to the pool."""
+        claim = Claim()
+        try:
+            try:
+                yield claim
+            finally:
+                self._give_back(claim)
+        finally:
+            self._give_back(claim)  # again: a handler may have raised as the first one began
+
+    def _give_back(self, claim: Claim) -> None:
+        if claim.held:
+            with signals.Deferred():
+                held, claim.held = claim.held, 0
+                self._pool.release(held)
+
+    def _append_with(
+        self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """Put a record, for which memory was waited for, where it belongs by now; None: others have used it up."""
+        with self._lock:
+            self._check_open()
+            placed = self._append_to_open(queue, record, charge)  # another thread has begun it, or made it room
+            if placed is not None:
+                return placed
+            reserved, claim.held = claim.held, 0
+            if queue.open is None:
+                return self._append_to_new(queue, record, reserved)
+            queue.open.held_bytes += reserved  # it is what there was no memory for
+            return self._append_to_open(queue, record, charge)
+
+    def _append_to_open(
+        self, queue: PartitionQueue, record: NewRecord, charge: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """Put a record on the open batch, with more memory if need be and may be.
+
+        None: there is no open batch any more, or it stays open and there is no memory.
+        """
+        batch = queue.open
+        if batch is None:
+            return None
+        index = batch.append(*record)
+        if index is not None:
+            return batch, index
+        was_full = batch.full
+        room = self._allowances.extend(batch, queue.topic, charge)
+        if batch.full and not was_full:
+            self._wake()
+        if room is Room.GIVEN:
+            index = batch.append(*record)
+            if index is not None:
+                return batch, index
+        if room is not Room.SHORT or queue.partition == UNDECIDED:
+            self._close_or_deal(queue)
+        return None
+
+    def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
+        """Begin a batch, which takes any record as its first; what is *reserved* for it is free again if it fails."""
+        topic, partition = queue.topic.name, queue.partition
+        batch: ProducerBatch | None = None
+        try:
+            batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
+            index = batch.append(*record)
+            assert index is not None, "an empty batch takes any record"
+            batch.awaited = self._awaited
+            self._allowances.begin(batch, queue.topic, reserved)
+            self._begin(queue, batch)
+        except BaseException:  # a record that the format cannot hold; Ctrl-C, after which it may be queued all the same
+            if batch is None or batch not in self._backlog.incomplete:
+                self._pool.release(reserved)
+            raise
+        return batch, index
+
+    def _begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        self._backlog.begin(queue, batch)
+        if batch.full or len(queue.batches) > 1:
+            self._wake()
+        elif batch.created_at + self._linger < self._backlog.look_again_at:  # else the I/O thread looks in time anyhow
+            if self._helm is None:
+                self._wake()
+            else:
+                self._helm.begun(alone=len(self._backlog.incomplete) == 1)
+
+    def _begin_looking(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        batch.awaited = self._awaited
+        self._backlog.begin(queue, batch)
+
+    def _close_or_deal(self, queue: PartitionQueue) -> None:
+        if queue.partition == UNDECIDED:
+            self._deal(queue.topic)
+        else:
+            queue.close()
+
+    def _deal(self, topic: TopicQueues, *, looking: bool = False) -> None:
+        """Deal the topic's run; nobody need be told of new batches who is *looking* for them anyhow."""
+        if topic.run.open is not None:
+            with signals.Deferred():  # half of a run must not be lost, nor told as failed and written
+                self._deal_run(topic, looking=looking)
+
+    def _deal_run(self, topic: TopicQueues, *, looking: bool) -> None:
+        assert self._dealer is not None, "runs are begun for partitioners that look at whole columns"
+        run = self._backlog.take_run(topic)
+        try:
+            dealt = self._dealer.deal(topic, run, self._begin_looking if looking else self._begin)
+        except BaseException as cause:  # a partitioner, perhaps somebody else's, must not stop the others
+            self._undealt.append(
+                (run, cause if isinstance(cause, Exception) else WrongCall(f"broken off by {cause!r}"))
+            )
+            self._wake()
+            if not isinstance(cause, Exception):
+                raise
+            return
+        finally:
+            topic.run.open = None  # not before: what is sent to a partition meanwhile has to wait for its records
+        surplus, run.held_bytes = run.held_bytes, 0
+        self._pool.release(surplus)
+        run.hand_over(dealt)
+        run.columns.release()
+        self._backlog.settled([run])
+        if not looking and any(batch.full for batch in dealt.parts):
+            self._wake()
+
+    # The accumulator's, the first two under the lock
+
+    def deal_lingered(self, now: float, *, urgent: bool) -> float:
+        """Deal the runs that have lingered, or all of them if it is *urgent*; when the next one will have."""
+        next_at = FOREVER
+        for topic in list(self._backlog.running):
+            due = now if urgent else topic.run.batches[0].created_at + self._linger
+            if due <= now:
+                self._deal(topic, looking=True)
+            elif due < next_at:
+                next_at = due
+        return next_at
+
+    def close_open(self) -> None:
+        """Let every batch that is queued leave without more records."""
+        for topic in list(self._backlog.running):
+            self._deal(topic)
+        for queue in self._backlog.waiting:
+            queue.close()
+
+    def lose_run(self, run: ProducerBatch) -> None:
+        """Have `fail_undealt` fail a run that a failed round has left in no queue."""
+        with self._lock:
+            if not any(other is run for other, _cause in self._undealt):
+                self._undealt.append((run, WrongCall("the round of the I/O thread that looked for them failed")))
+            topic = self._backlog.topic(run.topic, 0)
+            if topic.run.open is run:
+                topic.run.open = None
+        run.close()
+
+    def fail_undealt(self) -> None:
+        """Fail the runs that could not be dealt."""
+        with self._lock:
+            undealt, self._undealt = self._undealt, []
+        for run, cause in undealt:
+            short = isinstance(cause, MemoryError | BufferExhausted)
+            why = "there was no memory to queue them" if short else f"no partition could be chosen: {cause}"
+            self._settlement.give_up(run, cause, why=why)

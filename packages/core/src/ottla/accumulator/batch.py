@@ -1,0 +1,483 @@
+"""One batch of records on its way to one partition: open, then sealed, then settled once.
+
+Open, it collects records as columns; sealed, it is the bytes of a request; settled, it is an outcome that its
+deliveries read. It knows nothing of queues, memory or connections.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import count, repeat
+from operator import itemgetter, length_hint
+from time import time_ns
+from typing import Any, Final, TypeAlias
+
+from ottla.accumulator.batch_outcome import Acknowledged, Dealt, Failed, Outcome, Split
+from ottla.accumulator.lost_records import DropNotice, FailedRecords
+from ottla.concurrency import io_threads, signals
+from ottla.concurrency.locks import Latch
+from ottla.errors import DeliveryFailed, OttlaError, WrongCall
+from ottla.interfaces import Columns, Facts, Header
+from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
+from ottla.recordbatch.section import Section
+from ottla.recordbatch.stamp import Stamp
+from ottla.results import RecordMetadata
+
+logger = logging.getLogger(__name__)
+
+UNDECIDED: Final = -1
+"""The partition of a run: records with keys that have not been dealt to the partitions yet."""
+
+_first: Final = itemgetter(0)
+_new_metadata: Final = tuple.__new__
+
+Append: TypeAlias = Callable[[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None], int | None]
+"""Puts a record on a batch: its index there, or None: there is no room, or the batch takes no more."""
+
+NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None]
+"""Key, value, headers, timestamp in ms or None for now, callback: what `ProducerBatch.append` takes."""
+
+Awaited: TypeAlias = "Callable[[ProducerBatch, float | None], object]"
+"""What a thread does that waits for a batch, for so many seconds at most, before it sleeps."""
+
+
+def nobody_to_tell() -> None:
+    """There are no callbacks."""
+
+
+def size_of(record: NewRecord) -> int:
+    """An upper bound of the bytes of a record's key, value and headers."""
+    key, value, headers, _timestamp_ms, _on_delivery = record
+    size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
+    # A name that UTF-8 cannot hold has a size, too: the columns refuse it.
+    return size + sum(len(name.encode(errors="surrogatepass")) + len(content or b"") + 10 for name, content in headers)
+
+
+class ProducerBatch:
+    """The records of one partition that travel together.
+
+    `append`, `close`, `settle`, `wait` and what reads the outcome are for any thread; the rest belongs to the
+    lock of the backlog while the batch is queued, and to the I/O thread once it has left.
+
+    Columns with a `put` guard themselves: that is the batch's `append`, and their `lock` is the batch's.
+
+    There may be tens of thousands, and the garbage collector looks at each object that one holds: so these are few.
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_columns",
+        "_drop_notice",
+        "_flown",
+        "_lock",
+        "_looked_at",
+        "_queued",
+        "_settled",
+        "_since",
+        "_untold",
+        "accounted",
+        "append",
+        "attempts",
+        "awaited",
+        "closed",
+        "created_at",
+        "full",
+        "held_bytes",
+        "in_flight",
+        "last_error",
+        "last_node",
+        "leader_epoch",
+        "outcome",
+        "partition",
+        "queued_bytes",
+        "retry_at",
+        "sealed",
+        "stamp",
+        "topic",
+        "unanswered",
+        "undecided",
+    )
+
+    def __init__(self, *, topic: str, partition: int, columns: Columns, now: float) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.created_at = now
+        self.held_bytes = 0  # of the buffer pool
+        self.queued_bytes = 0  # as last told to the partitioner
+        self.full = False
+        self.closed = False
+        self.attempts = 0
+        self.retry_at = now
+        self.in_flight = False
+        self._queued = 0.0
+        self._flown = 0.0
+        self.unanswered = False  # an attempt ended without an answer
+        self.undecided = False  # an attempt did not end before the append for certain; later ones do not change that
+        self.last_node: int | None = None
+        self.leader_epoch = -1  # of its partition, as we knew it when the batch was last drained
+        self.last_error: OttlaError | None = None
+        self.sealed: Section | None = None
+        self.stamp: Stamp | None = None  # for all its tries, unless its broker misses what came before it
+        self.outcome: Outcome | None = None
+        self.awaited: Awaited | None = None  # is told when a thread comes to wait for it
+        self._columns = columns
+        self._settled: tuple[Latch, ...] = ()  # of each who waits one
+        self._callbacks: list[tuple[int, OnDelivery]] | None = None
+        self._lock: AbstractContextManager[Any]  # where handlers of signals may run it is an RLock, or code in C
+        self.append: Append
+        if hasattr(type(columns), "put"):  # not what only passes everything on to such columns
+            guarded: Any = columns
+            self._lock, self.append = guarded.lock, guarded.put
+        else:
+            self._lock, self._callbacks = threading.RLock(), []
+            self.append = partial(_append, columns, self._lock, self._callbacks)
+        self._since = now  # it is queued, or in flight
+        self._looked_at: set[int] | None = None
+        self._untold: Any = None  # the callbacks that have not run, since it has its outcome
+        self.accounted = False  # it is part of a delivery report
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return len(self._columns)
+
+    def __str__(self) -> str:
+        where = f", partition {self.partition}" if self.partition != UNDECIDED else ""
+        return f"topic {self.topic!r}{where}"
+
+    @property
+    def possibly_persisted(self) -> bool:
+        """Whether a broker may hold the batch although none acknowledged it.
+
+        False only where each attempt ended before the append for certain: never written to a socket, or refused with a
+        code of `REFUSED_BEFORE_APPEND`.
+        """
+        return self.in_flight or self.undecided
+
+    @property
+    def columns(self) -> Columns:
+        """The records, until they are encoded; their sizes and timestamps, for good."""
+        return self._columns
+
+    def allow(self, memory: int) -> None:
+        """Let the records occupy so many bytes."""
+        with self._lock:
+            self._columns.allow(memory)
+
+    def close(self) -> None:
+        """Take no more records, for good. What `append` returned before stays true."""
+        with self._lock:
+            self.closed = True
+            self._columns.close()
+
+    def leave(self, node: int, now: float) -> None:
+        """It goes out in a request."""
+        self._pass_time(now)
+        self.attempts += 1
+        self.in_flight = True
+        self.last_node = node
+
+    def come_back(self, now: float) -> None:
+        """Its request is answered, or lost."""
+        self._pass_time(now)
+        self.in_flight = False
+
+    def inherit(self, batch: ProducerBatch) -> None:
+        """Take over what another batch, whose records these were, has been through."""
+        self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
+        self.unanswered, self.undecided = batch.unanswered, batch.undecided
+        self.leader_epoch = batch.leader_epoch
+        self._queued, self._flown, self._since = batch._queued, batch._flown, batch._since
+
+    def times(self, now: float) -> tuple[float, float]:
+        """The seconds that it has spent in the queue, and in flight, so far."""
+        passed = 0.0 if self.outcome is not None else max(now - self._since, 0.0)
+        if self.in_flight:
+            return self._queued, self._flown + passed
+        return self._queued + passed, self._flown
+
+    def settle(self, outcome: Acknowledged | Failed) -> bool:
+        """Give the batch its outcome and run the callbacks; False: it had one already."""
+        tell = self.end(outcome)
+        if tell is None:
+            return False
+        tell()
+        return True
+
+    def end(self, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
+        """The same, but for the callbacks: returns what runs them, `nobody_to_tell`, or None: it had an outcome."""
+        callbacks = self._end(outcome)
+        if callbacks is None:
+            return None
+        return self.tell if callbacks else nobody_to_tell
+
+    def tell(self) -> None:
+        """Run the callbacks that have not run yet; called again after an interruption, it goes on where it was."""
+        callbacks, outcome = self._untold, self.outcome
+        if callbacks is None:
+            return
+        assert isinstance(outcome, Acknowledged | Failed), "callbacks run when it is settled"
+        tell = getattr(self._columns, "tell", None)
+        if tell is not None and isinstance(outcome, Acknowledged):
+            self._untold = None
+            tell(
+                callbacks,
+                self.topic,
+                self.partition,
+                outcome.base_offset,
+                outcome.log_append_time_ms,
+                self._callback_raised,
+            )
+            return
+        if isinstance(callbacks, CallbackColumn) and isinstance(outcome, Acknowledged):
+            self._run_column(callbacks, outcome)
+        else:
+            if not isinstance(callbacks, deque):
+                callbacks = self._untold = deque(callbacks)
+            self._run_each(callbacks, outcome)
+        self._untold = None
+
+    def retrieve_for_callbacks(self) -> None:
+        """Count the errors as retrieved that callbacks are about to be given."""
+        for index, callback in self._untold or ():
+            if getattr(callback, "looks", True):
+                self.look_at(index)
+
+    def forget(self, outcome: Failed) -> None:
+        """Give it this outcome in a forked child, where it is nobody's, and whoever holds its lock does not exist."""
+        self._lock = threading.Lock()
+        self._callbacks, self._settled = None, ()
+        self.sealed = self.awaited = None
+        self.outcome = outcome
+
+    def hand_over(self, outcome: Split | Dealt) -> bool:
+        """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""
+        if self._end(outcome) is None:
+            return False
+        self.hand_on_callbacks()
+        return True
+
+    def hand_on_callbacks(self) -> None:
+        """Give the callbacks to the batches that answer for the records; goes on where it was interrupted."""
+        outcome, callbacks = self.outcome, self._untold
+        if callbacks is None:
+            return
+        assert isinstance(outcome, Split | Dealt), "other batches answer for it"
+        if not isinstance(callbacks, deque):
+            callbacks = self._untold = deque(callbacks)
+        while callbacks:
+            index, callback = callbacks[0]
+            batch, place = outcome.place(index)
+            batch.call_when_settled(place, callback)
+            callbacks.popleft()
+        self._untold = None
+
+    def take_from(self, run: ProducerBatch, indexes: Sequence[int], *, memory: int) -> tuple[int, int]:
+        """Take over the first of these records of a closed run, as many as *memory* bytes have room for.
+
+        Returns the index that the first one has here, and how many there are. Nobody else gets room by it.
+        """
+        with self._lock:
+            columns = self._columns
+            start = len(columns)
+            if self.closed:
+                return start, 0
+            columns.allow(memory)
+            taken = columns.extend(run.columns, indexes)
+            columns.allow(max(columns.memory(), self.held_bytes))
+            return start, taken
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until the batch has an outcome; False: time ran out."""
+        if self.outcome is not None:
+            return True
+        if io_threads.here():
+            raise WrongCall("waiting for a delivery inside a delivery callback would never end; use a callback")
+        settled = Latch()
+        with signals.Deferred(), self._lock:
+            if self.outcome is not None:
+                return True
+            self._settled = (*self._settled, settled)
+        in_time = settled.wait(timeout)
+        if not in_time:
+            with signals.Deferred(), self._lock:
+                self._settled = tuple(other for other in self._settled if other is not settled)
+        return in_time
+
+    def call_when_settled(self, index: int, callback: OnDelivery) -> None:
+        """Run *callback* for a record once it is settled; at once, on this thread, when it is."""
+        with signals.Deferred(), self._lock:
+            outcome = self.outcome
+            if outcome is None:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append((index, callback))
+                return
+        if isinstance(outcome, Split | Dealt):
+            batch, place = outcome.place(index)
+            batch.call_when_settled(place, callback)
+        else:
+            self._run_each(deque([(index, callback)]), outcome)
+
+    def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
+        """What an acknowledged record's caller is told."""
+        return _metadata(self, self._columns.facts(), index, outcome)
+
+    def look_at(self, index: int) -> None:
+        """Note that somebody has seen why this record failed."""
+        with signals.Deferred(), self._lock:
+            if self._looked_at is None:
+                self._looked_at = set()
+            self._looked_at.add(index)
+
+    def unseen(self) -> int:
+        """How many records' failures nobody has looked at."""
+        return self.count - len(self._looked_at or ())
+
+    def watch(self, error: DeliveryFailed, dropped: Callable[[FailedRecords], object]) -> FailedRecords:
+        """The batch has failed: what a report needs of it, and *dropped* is called with once the batch is gone."""
+        with self._lock:
+            if self._looked_at is None:
+                self._looked_at = set()
+            failed = FailedRecords(
+                topic=self.topic, partition=self.partition, count=self.count, retrieved=self._looked_at, error=error
+            )
+        self._drop_notice = DropNotice(failed, dropped)  # unset in all others: only failures pay for it
+        return failed
+
+    def _pass_time(self, now: float) -> None:
+        passed = max(now - self._since, 0.0)
+        if self.in_flight:
+            self._flown += passed
+        else:
+            self._queued += passed
+        self._since = now
+
+    def _end(self, outcome: Outcome) -> Collection[tuple[int, OnDelivery]] | None:
+        """Take the outcome and wake who waits; the callbacks to run, in order, or None if there was one already."""
+        take_callbacks = getattr(self._columns, "take_callbacks", None)
+        with self._lock:
+            if self.outcome is not None:
+                return None
+            given: list[tuple[int, OnDelivery]] = []
+            if self._callbacks:
+                given = sorted(self._callbacks, key=_first)  # those that were handed over may have come late
+            callbacks: Collection[tuple[int, OnDelivery]]
+            callbacks = given if take_callbacks is None else take_callbacks(given)
+            # From here on nothing is called that could fail: the outcome comes with its callbacks, or not at all.
+            self._untold, self._callbacks = callbacks, None
+            self.outcome = outcome
+            settled, self._settled = self._settled, ()
+        self.sealed = self.awaited = None  # a delivery that is kept does not keep the producer
+        for waiting in settled:
+            waiting.set()
+        return callbacks
+
+    def _run_each(self, callbacks: deque[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
+        """Run callbacks; each leaves the queue when everything is ready for it."""
+        facts = _in_lists(self._columns.facts()) if isinstance(outcome, Acknowledged) else None
+        while callbacks:
+            index, callback = callbacks[0]
+            metadata = error = None
+            if isinstance(outcome, Failed):
+                error = outcome.error_of(index)
+                if getattr(callback, "looks", True):
+                    self.look_at(index)
+            else:
+                assert facts is not None
+                metadata = _metadata(self, facts, index, outcome)
+            callbacks.popleft()
+            try:
+                callback(metadata, error)
+            except BaseException:  # SystemExit too: in a callback it must not end the thread of all others
+                self._callback_raised()
+
+    def _run_column(self, callbacks: CallbackColumn, outcome: Acknowledged) -> None:
+        column = iter(callbacks.column)
+        told = zip(column, self._all_metadata(outcome), strict=False)  # which asks the column first, and no more then
+        try:
+            for callback, metadata in told:
+                if callback is not None:
+                    try:
+                        callback(metadata, None)
+                    except BaseException:  # as above
+                        self._callback_raised()
+        except BaseException:  # the metadata of this record could not be made: it and what follows are yet to be told
+            first = len(callbacks.column) - length_hint(column) - 1
+            self._untold = deque(pair for pair in callbacks if pair[0] >= first)
+            raise
+
+    def _all_metadata(self, outcome: Acknowledged) -> Iterator[RecordMetadata]:
+        """Of every record, without a loop in Python: half of what it takes one by one."""
+        facts, base_offset, log_append_time_ms = self._columns.facts(), outcome.base_offset, outcome.log_append_time_ms
+        fields = zip(
+            repeat(self.topic),
+            repeat(self.partition),
+            count(base_offset) if base_offset >= 0 else repeat(-1),
+            facts.timestamps_ms if log_append_time_ms < 0 else repeat(log_append_time_ms),
+            repeat(-1) if facts.key_sizes is None else facts.key_sizes,
+            facts.value_sizes,
+            strict=False,
+        )
+        return map(_new_metadata, repeat(RecordMetadata), fields)
+
+    def _callback_raised(self) -> None:
+        logger.exception("a delivery callback for %s raised; the producer goes on", self)
+
+
+def _in_lists(facts: Facts) -> Facts:
+    """The same, for one look after the other."""
+    timestamps_ms, key_sizes, value_sizes = facts
+    return Facts(list(timestamps_ms), None if key_sizes is None else list(key_sizes), list(value_sizes))
+
+
+def _append(
+    columns: Columns,
+    lock: Any,
+    callbacks: list[tuple[int, OnDelivery]],
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+    timestamp_ms: int | None,
+    on_delivery: OnDelivery | None,
+) -> int | None:
+    """`ProducerBatch.append` to columns that do not guard themselves."""
+    if timestamp_ms is None:
+        timestamp_ms = time_ns() // 1_000_000
+    if lock._is_owned():
+        _refuse_inside(lock)
+    with lock:
+        index = columns.append(key, value, headers, timestamp_ms)
+        if on_delivery is not None and index is not None:
+            callbacks.append((index, on_delivery))
+        return index
+
+
+def _refuse_inside(lock: Any) -> None:
+    """A handler, or __del__, waits for what an append to these columns holds: nothing is known of their insides."""
+    if lock._is_owned():
+        raise WrongCall(
+            "the producer was called in the middle of a send of the same thread, by a signal handler or __del__: set a "
+            "flag there, and call it from the main program"
+        )
+
+
+signals.may_be_broken_off(_append, lambda names: _refuse_inside(names["lock"]))
+
+
+def _metadata(batch: ProducerBatch, facts: Facts, index: int, outcome: Acknowledged) -> RecordMetadata:
+    timestamps_ms, key_sizes, value_sizes = facts
+    base_offset, log_append_time_ms = outcome.base_offset, outcome.log_append_time_ms
+    return RecordMetadata(
+        batch.topic,
+        batch.partition,
+        base_offset + index if base_offset >= 0 else -1,
+        timestamps_ms[index] if log_append_time_ms < 0 else log_append_time_ms,
+        -1 if key_sizes is None else key_sizes[index],
+        value_sizes[index],
+    )

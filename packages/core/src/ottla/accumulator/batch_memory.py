@@ -1,0 +1,86 @@
+"""How much memory an open batch may use: given in steps, until the batch is as large as it should be."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.key_partitioning import run_memory
+from ottla.accumulator.partition_queue import TopicQueues
+
+
+class Room(enum.Enum):
+    """What became of the wish for more."""
+
+    GIVEN = "the batch may use more"
+    FULL = "the batch has its size"
+    SHORT = "there is no memory"
+
+
+@attrs.frozen(kw_only=True)
+class Allowances:
+    """Nothing here waits. Under the backlog's lock."""
+
+    sizes: BatchSizes
+    pool: BufferPool
+
+    def charge(self, size: int) -> int:
+        """The memory that a record of *size* bytes takes."""
+        return self.sizes.charge(size)
+
+    def first(self, charge: int, partitions: int) -> int:
+        """What to reserve for a new batch whose first record costs *charge*, where so many *partitions* have queues.
+
+        A batch of each shall have its place in half of the memory: with less, batches leave with a record or two.
+        """
+        share = self.pool.capacity // (2 * max(partitions, 1))
+        return min(max(charge, min(share, self.sizes.target)), self.pool.capacity)
+
+    def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
+        """Let a batch, which has its first record, use what was reserved for it."""
+        memory, comfortable = batch.columns.memory(), self._comfortable(batch, topic, 0)
+        batch.held_bytes = reserved
+        batch.full = comfortable <= memory
+        batch.allow(min(reserved, comfortable))
+        topic.count(batch, memory)
+
+    def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> Room:
+        """Let the open batch take a record that costs *charge*, and some more.
+
+        A batch that has reached its target is `full`: it may leave, and until it does it may grow, in larger steps.
+        """
+        memory = batch.columns.memory()
+        topic.count(batch, memory)
+        allowed = self._comfortable(batch, topic, charge)
+        if memory + charge > allowed:
+            if batch.partition == UNDECIDED:
+                return Room.FULL
+            batch.full = True
+            allowed = self.sizes.grown(batch.columns, topic, charge)
+            if memory + charge > allowed:
+                return Room.FULL
+        # A run is soon dealt, and what it has not used is free again.
+        run = batch.partition == UNDECIDED
+        step = max(charge, 3 * memory if run else max(min(memory, self.sizes.target), memory // 4))
+        if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
+            allowed = max(memory + step, batch.held_bytes)
+        if not self._hold(batch, least=memory + charge, most=allowed):
+            return Room.SHORT
+        batch.allow(min(allowed, batch.held_bytes))
+        return Room.GIVEN
+
+    def _hold(self, batch: ProducerBatch, *, least: int, most: int) -> bool:
+        """Let a batch hold *most* bytes of the pool, or what it can have of them; whether that is *least*."""
+        held = batch.held_bytes
+        if held < most:
+            batch.held_bytes += self.pool.reserve_some(least=max(least - held, 0), most=most - held)
+        return batch.held_bytes >= least
+
+    def _comfortable(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> int:
+        if batch.partition == UNDECIDED:
+            return max(run_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())
+        return self.sizes.comfortable(batch.columns, topic, charge)

@@ -1,0 +1,72 @@
+"""How large batches are to be: what they aim at, and how far they may grow while they wait for their turn.
+
+Sizes of batches are of the wire, before compression; limits are of the memory that records occupy until they are
+encoded, which is more: a batch never grows past its size on the wire, whatever its records are like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from ottla.accumulator.partition_queue import TopicQueues
+from ottla.interfaces import Columns
+from ottla.recordbatch.objects import OBJECT_COST
+from ottla.recordbatch.v2 import HEADER_SIZE
+
+RECORD_FRAME: Final = 20
+"""What a record takes on the wire beside its parts: more only if it is very large, or its time far from the others'."""
+
+
+def _no_compression(_topic: str) -> float:
+    return 1.0
+
+
+@attrs.frozen(kw_only=True)
+class BatchSizes:
+    """`target` is `batch.size`, `most` what one request may carry; `ratio` estimates how far a topic compresses.
+
+    `record_cost` is the encoder's: what a record occupies in memory beside its own bytes.
+
+    `growing`: a batch that has its target size and still waits goes on taking records.
+    """
+
+    target: int
+    most: int
+    growing: bool = True
+    ratio: Callable[[str], float] = _no_compression
+    record_cost: int = OBJECT_COST
+
+    def charge(self, size: int) -> int:
+        """The memory that a record of *size* bytes takes."""
+        return size + self.record_cost
+
+    def comfortable(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
+        """The memory that the records may occupy until the batch has its target size, if all are alike.
+
+        *charge* is what the next one costs: it is let in when it fits on the wire. A batch that must not grow keeps
+        to its target whatever its records are like, at the price of more looks at it.
+        """
+        most = self._most(topic)
+        target = min(int((self.target - HEADER_SIZE) / self.ratio(topic.name)), most)
+        size, memory = columns.size_estimate(), columns.memory()
+        left = target - size
+        if left <= 0:
+            return memory
+        surely = self._surely((most if self.growing else target) - size, charge)
+        return memory + max(min(left * memory // size, surely), self._surely(left, charge))
+
+    def grown(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
+        """The memory that the records may occupy at the very most."""
+        if not self.growing:
+            return columns.memory()
+        return columns.memory() + self._surely(max(self._most(topic) - columns.size_estimate(), 0), charge)
+
+    def _most(self, topic: TopicQueues) -> int:
+        return self.most - HEADER_SIZE if topic.most is None else topic.most
+
+    def _surely(self, wire: int, charge: int) -> int:
+        """Memory that certainly takes no more than so much on the wire: a byte there is a byte in memory or more."""
+        return max(wire, charge) if charge - self.record_cost + RECORD_FRAME <= wire else wire

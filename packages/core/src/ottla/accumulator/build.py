@@ -1,0 +1,128 @@
+"""What records go through until they are sealed, wired together; who takes them from there is decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Self
+
+import attrs
+
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.key_partitioning import Dealer
+from ottla.accumulator.routes import Routes
+from ottla.accumulator.sealing import Sealer
+from ottla.accumulator.sequences import Sequences
+from ottla.config import ProducerConfig
+from ottla.metrics import Tallies
+from ottla.network.backoff import Backoff
+from ottla.network.metadata import Metadata
+from ottla.plugins.selection import Plugins
+from ottla.sender.io_handoff import Helm
+
+TO_SEAL: Final = 0.000_5
+"""Seconds before the end of its linger in which a batch is sealed and put into a request, which takes about as long.
+
+`linger.ms` is the most that a batch waits, so that its request leaves by then; of a short one, a tenth is kept for it.
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Queueing:
+    """A producer's parts from the name of a topic to a sealed batch.
+
+    `deals`: records with keys wait in runs until many of them find their partitions at once.
+    """
+
+    routes: Routes
+    accumulator: RecordAccumulator
+    pool: BufferPool
+    sealer: Sealer
+    tallies: Tallies
+    deals: bool
+
+    @classmethod
+    def of(
+        cls,
+        config: ProducerConfig,
+        plugins: Plugins,
+        *,
+        metadata: Metadata,
+        sealer: Sealer,
+        backoff: Backoff,
+        slow: Callable[[], frozenset[int]] = frozenset,
+        may_deal: bool = True,
+        sequences: Sequences | None = None,
+        admit: Callable[[], object] | None = None,
+        wake: Callable[[], object],
+        helm: Helm | None = None,
+        clock: Callable[[], float],
+    ) -> Self:
+        """What a configuration asks for; *metadata* tells the routes of every change."""
+        batching = config.batching
+        tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
+        pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
+        sizes = BatchSizes(
+            target=min(batching.batch_size, batching.max_request_size),
+            most=batching.max_request_size,
+            growing=batching.growth,
+            ratio=sealer.ratio,
+            record_cost=plugins.encoder.record_cost,
+        )
+        dealer = _dealer(plugins, sizes) if may_deal else None
+        accumulator = RecordAccumulator(
+            sizes=sizes,
+            linger=batching.linger - min(TO_SEAL, batching.linger / 10),
+            delivery_timeout=config.delivery.delivery_timeout,
+            max_block=batching.max_block,
+            retry_backoff=backoff,
+            pool=pool,
+            columns=plugins.columns,
+            seal=sealer.seal,
+            dealer=dealer,
+            sequences=sequences,
+            admit=admit,
+            tallies=tallies,
+            wake=wake,
+            helm=helm,
+            clock=clock,
+        )
+        routes = Routes(
+            metadata=metadata,
+            intake=accumulator.intake,
+            partitioner=plugins.partitioner,
+            slow=slow,
+            max_block=batching.max_block,
+        )
+        metadata.on_change = routes.forget
+        accumulator.on_failure(routes.let_go_of_failed)
+        return cls(
+            routes=routes,
+            accumulator=accumulator,
+            pool=pool,
+            sealer=sealer,
+            tallies=tallies,
+            deals=dealer is not None,
+        )
+
+
+def _dealer(plugins: Plugins, sizes: BatchSizes) -> Dealer | None:
+    """Who partitions many keys at once; None: the partitioner looks at one after the other."""
+    partitioner = plugins.partitioner
+    partition_column = getattr(partitioner, "partition_column", None)
+    one_by_one = getattr(partitioner, "ignores_keys", False) or hasattr(partitioner, "on_new_batch")
+    if partition_column is None or one_by_one or _hashes_quickly(plugins):
+        return None
+    return Dealer(
+        partition=partitioner.partition,
+        partition_column=partition_column,
+        appended=getattr(partitioner, "appended", None),
+        sizes=sizes,
+        columns=plugins.columns,
+    )
+
+
+def _hashes_quickly(plugins: Plugins) -> bool:
+    """Whether keys find their partitions one by one at no cost, as records are sent."""
+    return hasattr(plugins.encoder, "quick_send") and getattr(plugins.partitioner, "hashes", None) == "murmur2"

@@ -1,0 +1,144 @@
+"""The end of a batch: its outcome, its memory back to the pool, its records to the report.
+
+Never under the queues' lock: callbacks run here, and may send.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from ottla.accumulator.batch import ProducerBatch, nobody_to_tell
+from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.delivery_counts import DeliveryLedger
+from ottla.accumulator.delivery_errors import given_up
+from ottla.accumulator.incomplete_batches import Backlog
+from ottla.accumulator.lost_records import LostRecords
+from ottla.accumulator.sequences import Sequences
+from ottla.errors import DeliveryFailed
+from ottla.metrics import Tallies
+from ottla.reports import DeliveryReport
+from ottla.sender.io_handoff import Helm
+
+
+class Settlement:
+    """Ends batches, each of them once. For any thread.
+
+    Callbacks are left to the I/O thread where the thread that settles only leads for a while (*helm*).
+    """
+
+    def __init__(
+        self,
+        *,
+        backlog: Backlog,
+        pool: BufferPool,
+        sequences: Sequences | None,
+        tallies: Tallies | None,
+        helm: Helm | None,
+        clock: Callable[[], float],
+        wake: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._backlog = backlog
+        self._pool = pool
+        self._sequences = sequences
+        self.lost = LostRecords(wake=wake)
+        """Failed records whose error nothing can retrieve any more."""
+        if sequences is not None and sequences.transactional:
+            self.lost.ignore()
+        self.on_failure: Callable[[], object] = lambda: None
+        """Called when a batch has failed, with no lock held, so that nothing but deliveries keeps it."""
+        self._ledger = DeliveryLedger(tallies=tallies, lost=self.lost)
+        self._helm = helm
+        self._clock = clock
+
+    def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
+        """Give a batch its outcome, and tell whom it concerns; False: it had one.
+
+        *aside*: callbacks run on a thread of their own.
+        """
+        tell = self._end(batch, outcome)
+        if tell is None:
+            return False
+        if tell is nobody_to_tell:
+            self._account_for([batch])
+        elif aside:
+            batch.retrieve_for_callbacks()  # now: the caller reports what was not retrieved before that thread runs
+            threading.Thread(target=tell, daemon=True).start()
+            self._account_for([batch])
+        else:
+            self._tell(batch, tell)
+        return True
+
+    def go_on(self, batch: ProducerBatch) -> None:
+        """Go on with a batch that was given its outcome in a round that failed: whatever was done is not done again."""
+        outcome = batch.outcome
+        assert isinstance(outcome, Acknowledged | Failed), "of the others, other batches are settled"
+        self._note(batch, outcome)
+        self._tell(batch, batch.tell)
+
+    def settle_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
+        """`settle` for each as it comes; those that nobody has to be told of are accounted for together.
+
+        A request may have brought thousands, and each account takes three locks.
+        """
+        quiet: list[ProducerBatch] = []
+        try:
+            for batch, outcome in outcomes:
+                tell = self._end(batch, outcome)
+                if tell is nobody_to_tell:
+                    quiet.append(batch)
+                elif tell is not None:
+                    before, quiet = quiet, []
+                    self._account_for(before)  # first, for a callback may send, and need the memory
+                    self._tell(batch, tell)
+        finally:
+            self._account_for(quiet)
+
+    def give_up(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
+        """Fail a batch for another reason than time; *why* says more of it than its *cause* does."""
+        self.settle(batch, Failed(error=given_up(batch, cause, self._clock(), why=why)), aside=aside)
+
+    def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
+        """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
+        with self._backlog.guard:
+            pending = list(self._backlog.incomplete)
+        return self._ledger.close_account(pending)
+
+    def _end(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
+        """What runs the batch's callbacks; None: it had an outcome."""
+        tell = batch.end(outcome)
+        if tell is not None:
+            self._note(batch, outcome)
+        return tell
+
+    def _note(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> None:
+        if self._sequences is None:
+            return
+        if isinstance(outcome, Acknowledged):
+            self._sequences.acknowledge(batch)
+        else:
+            self._sequences.give_up(batch, outcome.error)
+
+    def _tell(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
+        def told() -> None:
+            tell()  # what a callback raises is logged in there; should this fail, `go_on` goes on with it
+            self._account_for([batch])
+
+        if self._helm is None or not self._helm.put_off(told):
+            told()
+
+    def _account_for(self, batches: Sequence[ProducerBatch]) -> None:
+        if not batches:
+            return
+        failed = self._ledger.enter(batches)
+        held = 0
+        for batch in batches:
+            held += batch.held_bytes
+        self._pool.release(held)
+        for batch in batches:  # only now: where giving it back has failed, it is given back later
+            batch.held_bytes = 0
+        with self._backlog.lock:
+            self._backlog.settled(batches)
+        if failed:
+            self.on_failure()

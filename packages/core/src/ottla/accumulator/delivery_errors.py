@@ -1,0 +1,74 @@
+"""How a record that is given up says so: what happened, to what, after how many tries, and what the broker may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.accumulator.batch import ProducerBatch
+from ottla.errors import DeliveryFailed, DeliveryTimeout, OttlaError, TransactionAborted, printable
+
+
+def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryFailed:
+    """The error of a batch that is given up for another reason than time; *why* says more of it than its *cause*."""
+    error = DeliveryFailed(
+        f"{batch.count} record(s) for {batch} were not delivered: {why or cause}" + _history(batch, now),
+        topic=batch.topic,
+        partition=batch.partition,
+        attempts=batch.attempts,
+        possibly_persisted=batch.possibly_persisted,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionAborted:
+    """The error of a batch whose transaction cannot be committed."""
+    error = TransactionAborted(
+        f"{batch.count} record(s) for {batch} were dropped: {cause}" + _history(batch, now),
+        topic=batch.topic,
+        partition=batch.partition,
+        attempts=batch.attempts,
+        possibly_persisted=batch.possibly_persisted,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
+    """The error of a batch whose `delivery.timeout.ms` has passed."""
+    error = DeliveryTimeout(
+        f"{batch.count} record(s) for {batch} were not delivered within "
+        f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened" + _history(batch, now),
+        topic=batch.topic,
+        partition=batch.partition,
+        attempts=batch.attempts,
+        possibly_persisted=batch.possibly_persisted,
+    )
+    error.__cause__ = batch.last_error
+    return error
+
+
+def _history(batch: ProducerBatch, now: float) -> str:
+    queued, in_flight = batch.times(now)
+    tries = f"{batch.attempts} attempt(s)" if batch.attempts else "never sent"
+    spent = f", {queued:.3f} s in the queue"
+    if batch.attempts:
+        spent += f" and {in_flight:.3f} s in flight"
+    last = f", last to broker {batch.last_node}" if batch.last_node is not None else ""
+    why = f", last error: {batch.last_error}" if batch.last_error is not None else ""
+    perhaps = "; the broker may hold them all the same" if batch.possibly_persisted else ""
+    return f" ({tries}{spent}{last}{why}){perhaps}"
+
+
+def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) -> Mapping[int, DeliveryFailed]:
+    """An error of its own for each record that the broker names; the others failed because of them (KIP-467)."""
+    return {
+        index: DeliveryFailed(
+            f"the broker refused the record for {batch}: " + (printable(message or "") or "it gave no reason"),
+            topic=batch.topic,
+            partition=batch.partition,
+            attempts=batch.attempts,
+            possibly_persisted=batch.possibly_persisted,  # by an earlier attempt
+        )
+        for index, message in messages.items()
+    }

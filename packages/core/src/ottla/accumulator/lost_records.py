@@ -1,0 +1,159 @@
+"""Failed records whose error nothing can retrieve any more: found when their batch is dropped, logged at ERROR.
+
+As asyncio does for a Future whose exception was never retrieved. A batch lives as long as one of its deliveries, so its
+end is the moment: at once where no delivery was kept and no callback given.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from ottla.errors import DeliveryFailed
+from ottla.errors.outages import LONGEST_GAP, SHORTEST_GAP, SHOWN, one_line
+
+logger = logging.getLogger(__name__)
+
+
+class FailedRecords:
+    """What is left to say of a failed batch without holding it; `retrieved` is the batch's own set of indexes."""
+
+    __slots__ = ("count", "error", "partition", "reports", "retrieved", "topic")
+
+    def __init__(
+        self, *, topic: str, partition: int, count: int, retrieved: Collection[int], error: DeliveryFailed
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.count = count
+        self.retrieved = retrieved
+        self.error = error
+        self.reports = 0  # how many delivery reports there were before: the next one counts it
+
+    @property
+    def unretrieved(self) -> int:
+        """How many of the records failed without anybody retrieving the error."""
+        return self.count - len(self.retrieved)
+
+
+class DropNotice:
+    """Held by a failed batch alone, so that its end is that of the batch.
+
+    Its finalizer runs on any thread, in the middle of anything: it takes no lock and writes no log line.
+    """
+
+    __slots__ = ("_dropped", "_failed")
+
+    def __init__(self, failed: FailedRecords, dropped: Callable[[FailedRecords], object]) -> None:
+        self._failed = failed
+        self._dropped = dropped
+
+    def __del__(self) -> None:
+        if len(self._failed.retrieved) < self._failed.count:
+            self._dropped(self._failed)
+
+
+class LostRecords:
+    """Collects what finalizers hand over, and logs it. `drop` is for any thread, `write` for the I/O thread.
+
+    What a `flush` or `close` that is under way will report is not logged.
+    """
+
+    def __init__(self, *, wake: Callable[[], object]) -> None:
+        self.reports: int | None = 0
+        """How many delivery reports there were; what came before the last one was reported. None: log nothing."""
+        self.active = False
+        """Whether something was dropped that is not logged yet."""
+        self._wake = wake
+        self._dropped: deque[FailedRecords] = deque()
+        self._reporting: set[object] = set()
+        self._records = 0
+        self._batches = 0
+        self._partitions: dict[tuple[str, int], None] = {}
+        self._error = ""
+        self._gap = SHORTEST_GAP
+        self._logged_at = float("-inf")
+        self._next_at = float("-inf")
+
+    def drop(self, failed: FailedRecords) -> None:
+        """Take what a finalizer found. No lock, no log line."""
+        if failed.reports == self.reports:
+            self._dropped.append(failed)
+            self.active = True
+            self._wake()
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """A delivery report is being waited for: what fails meanwhile is its business."""
+        token = object()
+        self._reporting.add(token)
+        try:
+            yield
+        finally:
+            self._reporting.discard(token)
+            if self._dropped:
+                self._wake()
+
+    def hold(self) -> None:
+        """The producer closes: what is not logged by now is reported by `close`."""
+        self._reporting.add(self)
+
+    def ignore(self) -> None:
+        """Log nothing: in a forked child the records are the parent's, and a transaction reports its records itself."""
+        self.reports = None
+        self._dropped.clear()
+        self._records = 0
+
+    def due_at(self) -> float:
+        """When to write what was dropped or counted since the last line."""
+        held = self._reporting or not self._dropped
+        return float("inf") if held and not self._records else self._next_at
+
+    def write(self, client_id: str, now: float, *, final: bool = False) -> None:
+        """Log what was dropped: at once, then, while it goes on, with counts and ever longer gaps."""
+        self.active = False  # before the look: a finalizer may run at any moment
+        self._count_dropped()
+        if self._dropped or self._records:
+            self.active = True
+        if not self._records or (now < self._next_at and not final):
+            return
+        if now >= self._logged_at + 2 * LONGEST_GAP:
+            self._gap = SHORTEST_GAP
+        if self._batches == 1:
+            logger.error(
+                "%s: %d record(s) failed, and no delivery or callback is left to report the error: %s",
+                client_id,
+                self._records,
+                self._error,
+            )
+        else:
+            shown = ", ".join(f"{topic}-{partition}" for topic, partition in list(self._partitions)[:SHOWN])
+            logger.error(
+                "%s: %d records of %d batches for %d partition(s) (%s%s) failed, and no delivery or callback is left "
+                "to report the errors; the last one: %s",
+                client_id,
+                self._records,
+                self._batches,
+                len(self._partitions),
+                shown,
+                ", ..." if len(self._partitions) > SHOWN else "",
+                self._error,
+            )
+        self._records = self._batches = 0
+        self.active = False  # before the look, as above
+        if self._dropped:
+            self.active = True
+        self._partitions.clear()
+        self._logged_at, self._next_at = now, now + self._gap
+        self._gap = min(2 * self._gap, LONGEST_GAP)
+
+    def _count_dropped(self) -> None:
+        while self._dropped and not self._reporting:
+            failed = self._dropped.popleft()
+            if failed.reports == self.reports:
+                self._records += failed.unretrieved
+                self._batches += 1
+                self._partitions[failed.topic, failed.partition] = None
+                self._error = one_line(failed.error)

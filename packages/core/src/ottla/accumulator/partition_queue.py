@@ -1,0 +1,93 @@
+"""The queues of batches by topic and partition: plain state under the lock of the backlog."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.interfaces import TopicView
+
+FOREVER = float("inf")
+NEVER = float("-inf")
+
+
+class PartitionQueue:
+    """The batches of one partition in order; `open` is the last one while it still takes records."""
+
+    __slots__ = ("batches", "muted_until", "open", "partition", "topic")
+
+    def __init__(self, topic: TopicQueues, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.open: ProducerBatch | None = None  # read without a lock by whoever sends: `append` says if it is closed
+        self.muted_until = NEVER
+
+    def close(self) -> None:
+        """Let the open batch, if there is one, take no more records."""
+        if self.open is not None:
+            self.open.close()
+            self.open = None
+
+    def begin(self, batch: ProducerBatch) -> None:
+        """Put a new batch behind the others; it is the open one from now on."""
+        self.close()
+        self.batches.append(batch)
+        self.open = batch
+
+    def take(self) -> ProducerBatch:
+        """Remove the first batch, which takes no more records."""
+        batch = self.batches.popleft()
+        if batch is self.open:
+            self.close()
+        self.topic.count(batch, 0)
+        return batch
+
+    def put_first(self, batch: ProducerBatch) -> None:
+        """Put a batch that had left before all others, but for those that come before it.
+
+        Those are what has a stamp that does; without stamps what is older, so that the head is the first to expire.
+        """
+        place = 0
+        for other in self.batches:
+            if batch.stamp is None:
+                before = other.stamp is None and other.created_at < batch.created_at
+            else:
+                before = other.stamp is not None and not other.stamp.follows(batch.stamp)
+            if not before:
+                break
+            place += 1
+        self.batches.insert(place, batch)
+        self.topic.count(batch, batch.columns.memory())
+
+
+class TopicQueues:
+    """The queues of one topic. `queued_bytes` is read by partitioners without a lock, as a hint.
+
+    `most` is the largest batch that the topic is known to take, once it has refused one.
+    """
+
+    __slots__ = ("most", "name", "queued_bytes", "queues", "run", "view")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.view: TopicView | None = None
+        self.run = PartitionQueue(self, UNDECIDED)  # records whose keys nobody has looked at yet
+        self.queues: list[PartitionQueue] = []
+        self.queued_bytes: list[int] = []
+        self.most: int | None = None
+
+    def reach(self, partitions: int) -> int:
+        """Have queues for so many partitions, which are more than there are; how many of them are new."""
+        before = len(self.queues)
+        for partition in range(before, partitions):
+            self.queued_bytes.append(0)
+            self.queues.append(PartitionQueue(self, partition))
+        return len(self.queues) - before
+
+    def count(self, batch: ProducerBatch, queued: int) -> None:
+        """Note how many bytes a batch has in its queue."""
+        if batch.partition == UNDECIDED:
+            return
+        self.queued_bytes[batch.partition] += queued - batch.queued_bytes
+        batch.queued_bytes = queued

@@ -1,0 +1,63 @@
+"""Several batches out of one that its topic found too large; its records keep their order and their deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.accumulator.batch import ProducerBatch
+from ottla.interfaces import Columns
+from ottla.recordbatch.parse import Record
+
+_FRAME: Final = 31
+"""The most that a record takes beside its key, value and headers: six varints and a byte."""
+
+_HEADER_FRAME: Final = 10
+
+_NO_LIMIT: Final = 1 << 62
+
+
+@attrs.frozen(kw_only=True)
+class Splitter:
+    """Splits down to `target` bytes, or to half of a batch that was no larger. For the I/O thread."""
+
+    target: int
+    columns: Callable[[int], Columns]
+    records: Callable[[ProducerBatch], Iterable[Record]]
+
+    def split(self, batch: ProducerBatch, now: float) -> tuple[Sequence[ProducerBatch], int]:
+        """Closed parts, of at most so many bytes before compression or of one record each.
+
+        They are as old as the batch and were tried as often, but for the attempt that told its size.
+        """
+        sealed = batch.sealed
+        assert sealed is not None, "only what was sent can be too large"
+        most = min(self.target, sealed.plain_size // 2)
+        parts: list[ProducerBatch] = []
+        room = 0
+        for record in self.records(batch):
+            size = _size(record)
+            if size > room:
+                parts.append(self._part(batch, now))
+                room = most
+            room -= size
+            index = parts[-1].append(record.key, record.value, record.headers, record.timestamp_ms, None)
+            assert index is not None, "what fits is decided here"
+        for part in parts:
+            part.close()
+        return parts, most
+
+    def _part(self, batch: ProducerBatch, now: float) -> ProducerBatch:
+        columns = self.columns(_NO_LIMIT)
+        part = ProducerBatch(topic=batch.topic, partition=batch.partition, columns=columns, now=batch.created_at)
+        part.inherit(batch)
+        part.attempts -= 1
+        part.retry_at = now
+        return part
+
+
+def _size(record: Record) -> int:
+    headers = sum(len(name.encode()) + len(content or b"") + _HEADER_FRAME for name, content in record.headers)
+    return _FRAME + len(record.key or b"") + len(record.value or b"") + headers

@@ -1,0 +1,143 @@
+"""Locks and waits that stay whole whatever a signal handler does, for those that callers of the producer use.
+
+Python's own Condition and Event are Python code: a handler that raises in them leaves their lock taken, or has it
+released while another thread holds it. And a handler that calls the producer waits for ever for what the code that it
+interrupted holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from types import TracebackType
+from typing import Any
+
+from ottla.concurrency import signals
+from ottla.errors import WrongCall
+
+
+class Latch:
+    """A moment that any number of threads wait for. It has no lock, so nothing can be left half done."""
+
+    __slots__ = ("_gates", "is_set")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        """Whether it has come."""
+        self._gates: list[threading.Lock] = []
+
+    def set(self) -> None:
+        """It has come."""
+        self.is_set = True
+        gates = self._gates
+        while gates:
+            try:
+                gate = gates.pop()
+            except IndexError:  # taken by another thread that says so, or by one whose time ran out
+                return
+            gate.release()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait for it, at most *timeout* seconds; False: time ran out."""
+        if self.is_set:
+            return True
+        signals.make_way()
+        gate = threading.Lock()
+        gate.acquire()
+        try:
+            self._gates.append(gate)
+            if not self.is_set:  # else `set` may have gone through the gates before
+                gate.acquire(timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX)))
+        finally:
+            with contextlib.suppress(ValueError):
+                self._gates.remove(gate)
+        return self.is_set
+
+
+class SignalSafeLock:
+    """A lock whose blocks no signal handler interrupts; `raw` is for threads on which no handler runs.
+
+    Where code of the same thread asks for it in such a block nevertheless, by `__del__` for instance, it raises
+    WrongCall instead of waiting for itself.
+    """
+
+    def __init__(self) -> None:
+        self.raw: Any = threading.RLock()
+        self._waiting: list[Latch] = []
+
+    def __enter__(self) -> None:
+        signals.begin()
+        try:
+            raw = self.raw
+            if raw._is_owned():
+                raise WrongCall(
+                    "the producer was called in the middle of another call on the same thread, by __del__ or a signal "
+                    "handler: set a flag there, and call it from the main program"
+                )
+            if not raw.acquire(False):
+                signals.make_way()
+                raw.acquire()
+        except BaseException:
+            signals.end()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.raw._is_owned():  # not after a wait that broke off twice
+            self.raw.release()
+            signals.end()
+
+    def wait(self, timeout: float | None) -> bool:
+        """In a block: let go of the lock until `notify_all`, for *timeout* seconds at most; False: time ran out.
+
+        Handlers run while it waits. If one raises, the block ends by that, with the lock in its hands.
+        """
+        latch = Latch()
+        self._waiting.append(latch)
+        try:
+            try:
+                self.__exit__(None, None, None)
+                return latch.wait(timeout)
+            finally:
+                self.__enter__()
+        except BaseException:
+            if not self.raw._is_owned():
+                self.__enter__()
+            raise
+        finally:
+            if latch in self._waiting:
+                self._waiting.remove(latch)
+
+    def notify_all(self) -> None:
+        """In a block, or with `raw` held: wake whoever waits."""
+        waiting, self._waiting = self._waiting, []
+        for latch in waiting:
+            latch.set()
+
+
+class LoggingLock(SignalSafeLock):
+    """One in whose blocks lines may be logged: they are written behind the block, for a handler of them may send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: deque[tuple[logging.Logger, int, str, tuple[object, ...]]] = deque()
+
+    def log(self, logger: logging.Logger, level: int, line: str, *parts: object) -> None:
+        """In a block: have this line written behind it."""
+        self._lines.append((logger, level, line, parts))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            super().__exit__(kind, error, traceback)
+        finally:
+            while self._lines:
+                try:
+                    logger, level, line, parts = self._lines.popleft()
+                except IndexError:  # another thread has written it
+                    return
+                logger.log(level, line, *parts)

@@ -1,0 +1,148 @@
+"""Names and values out of what was counted: `Producer.metrics()`, and what reporters read.
+
+Whoever asks pays for it, and nobody waits: if a window ends in the same moment, the figures are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+from ottla.interfaces import MetricDescription, MetricName
+from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, Reading
+from ottla.metrics.counter import Mark
+from ottla.metrics.counters import Tallies
+
+NAN: Final = float("nan")
+
+_TRIES: Final = 5
+"""With windows shorter than it takes to read them, a rate may be a little off."""
+
+_BY_GROUP: Final[Mapping[str, Sequence[Metric]]] = {
+    group: [metric for metric in METRICS if metric.group == group and metric.reading is not Reading.GAUGE]
+    for group in LABELS
+}
+
+
+@attrs.frozen(kw_only=True)
+class _Horizon:
+    """The windows that count now: how many before the open one, -1: none at all, and the seconds they stand for."""
+
+    windows: int
+    seconds: float
+
+
+class Figures:
+    """The `MetricsRegistry` of one producer. For any thread."""
+
+    def __init__(
+        self,
+        *,
+        tallies: Tallies,
+        client_id: str,
+        gauges: Mapping[str, Callable[[], float]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._tallies = tallies
+        self._client = ("client-id", client_id)
+        self._gauges = {MetricName(PRODUCER, name, (self._client,)): read for name, read in gauges.items()}
+        self._count = MetricName(COUNT, "count", (self._client,))
+        self._clock = clock
+        self._names: dict[tuple[str, str], Sequence[tuple[Metric, MetricName]]] = {}
+
+    def snapshot(self) -> Mapping[MetricName, float]:
+        """Every metric's value now. An average or a maximum of nothing is NaN."""
+        for _ in range(_TRIES):
+            turns = self._tallies.turns
+            values = self._counted()
+            if turns == self._tallies.turns and not turns % 2:
+                break  # no window has ended meanwhile
+        values.update((name, float(read())) for name, read in self._gauges.items())
+        values[self._count] = len(values) + 1.0
+        return values
+
+    def describe(self) -> Sequence[MetricDescription]:
+        """What the metrics mean that a snapshot may have."""
+        return [
+            MetricDescription(
+                group=metric.group,
+                name=metric.name,
+                labels=LABELS[metric.group],
+                cumulative=metric.reading.cumulative,
+                meaning=metric.meaning,
+            )
+            for metric in METRICS
+        ]
+
+    def _counted(self) -> dict[MetricName, float]:
+        values: dict[MetricName, float] = {}
+        tallies = self._tallies
+        horizon = _horizon(tallies, self._clock())
+        values.update(self._read(PRODUCER, "", tallies.source, horizon))
+        for node, of_node in list(tallies.nodes.items()):
+            values.update(self._read(NODE, f"node-{node}", partial(getattr, of_node), horizon))
+        for topic, of_topic in list(tallies.topics.items()):
+            values.update(self._read(TOPIC, topic, partial(getattr, of_topic), horizon))
+        return values
+
+    def _read(
+        self, group: str, what: str, sources: Callable[[str], Any], horizon: _Horizon
+    ) -> Iterator[tuple[MetricName, float]]:
+        for metric, name in self._named(group, what):
+            yield name, _value(metric, sources, horizon)
+
+    def _named(self, group: str, what: str) -> Sequence[tuple[Metric, MetricName]]:
+        """The group's metrics with their names for one node or topic, made when it is met first."""
+        named = self._names.get((group, what))
+        if named is None:
+            tags = (self._client, *((label, what) for label in LABELS[group][1:]))
+            named = [(metric, MetricName(group, metric.name, tags)) for metric in _BY_GROUP[group]]
+            self._names[group, what] = named
+        return named
+
+
+def _horizon(tallies: Tallies, now: float) -> _Horizon:
+    """As in Java: a window counts while its beginning is no older than all samples; a short time counts as longer."""
+    reach = tallies.samples * tallies.window
+    live = [began for began in tallies.began if now - began < reach]
+    passed = now - live[0] if live else 0.0
+    lacking = max(tallies.samples - 1 - int(passed / tallies.window), 0)
+    return _Horizon(windows=len(live) - 1, seconds=passed + lacking * tallies.window)
+
+
+def _value(metric: Metric, sources: Callable[[str], Any], horizon: _Horizon) -> float:
+    if metric.source == RECORD_SIZES:
+        return _mean(sources("plain").since(horizon.windows).total, sources("records").since(horizon.windows).total)
+    source = sources(metric.source)
+    if metric.reading.cumulative:
+        return _so_far(metric.reading, source)
+    return _of_late(metric.reading, source.since(horizon.windows), horizon.seconds)
+
+
+def _so_far(reading: Reading, source: Any) -> float:
+    match reading:
+        case Reading.TIMES:
+            return float(source.count)
+        case Reading.NANOSECONDS:
+            return float(round(source.total * 1e9))
+        case _:
+            return float(source.total)
+
+
+def _of_late(reading: Reading, mark: Mark, seconds: float) -> float:
+    match reading:
+        case Reading.TIMES_PER_SECOND:
+            return mark.times / seconds if seconds else 0.0
+        case Reading.SUM_PER_SECOND:
+            return mark.total / seconds if seconds else 0.0
+        case Reading.MOST:
+            return float(mark.peak) if mark.times else NAN
+        case _:
+            return _mean(mark.total, mark.times)
+
+
+def _mean(total: float, times: float) -> float:
+    return total / times if times else NAN

@@ -1,0 +1,85 @@
+"""The first exchange on a connection: which versions of which requests the broker takes (KIP-35, KIP-511)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, ProtocolError, error_code
+from ottla.network.request import Request
+from ottla.protocol import API_VERSIONS, ApiVersionsRequest, peek_error_code
+from ottla.version import __version__
+
+
+@attrs.frozen(kw_only=True)
+class Features:
+    """The levels of features that the whole cluster has agreed on; `epoch` counts the agreements, -1: none is known."""
+
+    levels: Mapping[str, int] = attrs.Factory(dict)
+    epoch: int = -1
+
+    def newer(self, other: Features) -> Features:
+        """The one of both that is of the later agreement."""
+        return other if other.epoch > self.epoch else self
+
+
+@attrs.frozen(kw_only=True)
+class Offer:
+    """What a broker offers, or the version of ApiVersions to ask it with again."""
+
+    versions: Mapping[int, tuple[int, int]]
+    features: Features = attrs.Factory(Features)
+    throttle_ms: int = 0
+    ask_again_with: int | None = None
+
+
+def api_versions_request() -> Request:
+    """The request that every connection begins with; the client itself takes its answer."""
+    return Request(
+        message=API_VERSIONS,
+        body=lambda version: [
+            API_VERSIONS.request(version).encode(
+                ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
+            )
+        ],
+        on_complete=lambda _completion: None,
+    )
+
+
+def offered_versions(version: int, body: memoryview) -> Offer:
+    """Read an ApiVersions answer that was asked for with *version*.
+
+    Raises ProtocolError for an answer that cannot be read or that refuses us for good.
+    """
+    code = error_code(peek_error_code(body))
+    if code is ErrorCode.UNSUPPORTED_VERSION and version > 0:
+        return Offer(versions={}, ask_again_with=_highest_told(version, body))
+    if code is not ErrorCode.NONE:
+        raise ProtocolError(f"the broker refuses to tell its API versions: {BrokerError(code)}")
+    try:
+        answer = API_VERSIONS.response(version).decode(body)
+    except ProtocolError:
+        if version == 0:
+            raise
+        return Offer(versions={}, ask_again_with=0)  # librdkafka's mock cluster garbles the flexible versions
+    return Offer(
+        versions={api.api_key: (api.min_version, api.max_version) for api in answer.api_keys},
+        features=Features(
+            levels={feature.name: feature.max_version_level for feature in answer.finalized_features},
+            epoch=answer.finalized_features_epoch,
+        ),
+        throttle_ms=answer.throttle_time_ms,
+    )
+
+
+def _highest_told(version: int, body: memoryview) -> int:
+    """The version of ApiVersions to try after *version*: the broker's highest where it tells that, else 0."""
+    try:
+        # KIP-511: such an answer has the form of version 0, and from Kafka 2.4 on it has the range of ApiVersions.
+        # Older brokers name no range, and some do not even write the whole form.
+        answer = API_VERSIONS.response(0).decode(body, exact=False)
+    except ProtocolError:
+        return 0
+    highest = next((api.max_version for api in answer.api_keys if api.api_key == API_VERSIONS.key), 0)
+    return highest if 0 < highest < version else 0

@@ -1,0 +1,83 @@
+"""The words for the end of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.errors import BrokersUnreachable, ConnectionFailed, OttlaError, SessionExpired
+from ottla.network.connection import Connection, Stage
+
+SILENCE: Final[Mapping[Stage, str]] = {
+    Stage.CONNECTING: (
+        "; a firewall, a VPN or a wrong address drops packets without an answer, and a server that is not Kafka may "
+        "never answer a TLS handshake"
+    ),
+    Stage.NEGOTIATING: "; it took the connection and has sent nothing: it may be frozen, or not be a Kafka broker",
+}
+"""What may be the cause when a peer is silent until socket.connection.setup.timeout.ms, by stage."""
+
+
+def told(connection: Connection, error: OttlaError) -> str:
+    """An error with the broker that it is about, once."""
+    broker, text = str(connection.broker), str(error)
+    return text if text.startswith(broker) else f"{broker}: {text}"
+
+
+def ended_unused(connection: Connection, error: OttlaError, *, since: float) -> bool:
+    """Whether the peer has ended a connection on which nothing was under way: brokers do that to idle ones.
+
+    One that never answered a request must have been ready before *since*: a peer that greets and hangs up is failing.
+    """
+    return (
+        connection.stage is Stage.READY
+        and not connection.in_flight
+        and not connection.closing
+        and (connection.heard or connection.ready_at <= since)
+        and type(error) in (ConnectionFailed, SessionExpired)
+    )
+
+
+def wordless(error: ConnectionFailed) -> ConnectionFailed:
+    """The end of a connection whose peer took our first request and never said a word."""
+    guess = ConnectionFailed(
+        f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
+        "does a proxy without a broker behind it"
+    )
+    guess.__cause__ = error
+    return guess
+
+
+def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachable:
+    """A broker that could not be reached, not once, at the address that it advertises, with what may help.
+
+    It may just be starting, so it is tried again all the same.
+    """
+    remedy = BrokersUnreachable(
+        f"{connection.broker} was never reached at this address, which it advertises; check the broker's "
+        f"advertised.listeners and the network in between; last error: {error}"
+    )
+    remedy.__cause__ = error
+    return remedy
+
+
+def unheard(error: ConnectionFailed) -> ConnectionFailed:
+    """The end of a connection whose peer told its versions, and hung up on the first thing that we asked."""
+    guess = ConnectionFailed(
+        f"{error}; it had answered nothing but its versions: a listener that wants a login does that (put SASL_ before "
+        "what security.protocol is now), and so does a broker that is just ending"
+    )
+    guess.__cause__ = error
+    return guess
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error that is kept, and of its causes.
+
+    Their frames lead to the round in which the connection ended: they would keep its batches in memory until another
+    connection fails.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__

@@ -1,0 +1,121 @@
+"""Connections on their way through a login: the one that makes them ready, and those that renew its session.
+
+Decides when a session is renewed and what the end of a connection means in the middle of it; what is said between the
+two sides is the exchange's business, and bytes are the client's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol, assert_never
+
+from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, OttlaError, UnsupportedVersion
+from ottla.network.authentication import SHORT_SESSION, Ask, Authentication, LoggedIn, Move, Think, Token, login_errors
+from ottla.network.connection import Connection, Login, Stage
+from ottla.network.request import Reader
+
+
+class LoginTransport(Protocol):
+    """What a login needs of the client that it belongs to."""
+
+    def ask(self, connection: Connection, move: Ask | Token, reader: Reader, now: float) -> None:
+        """Send what the exchange wants to be sent; *reader* takes the answer, or the moment of the last token."""
+
+    def admit(self, connection: Connection, now: float) -> None:
+        """The connection is ready for requests."""
+
+    def drop(self, connection: Connection, reason: NetworkError) -> None:
+        """Close the connection."""
+
+
+class Logins:
+    """The logins of one producer's connections."""
+
+    def __init__(self, authentication: Authentication, transport: LoginTransport) -> None:
+        self._authentication = authentication
+        self._transport = transport
+
+    def begin(self, connection: Connection, now: float) -> None:
+        """Log in on a connection that has told its versions."""
+        broker = connection.broker
+        exchange = self._authentication.exchange(
+            host=connection.host, port=broker.port, peer=str(broker), versions=connection.versions
+        )
+        connection.login = Login(exchange=exchange)
+        self._follow(connection, exchange.begin, now)
+
+    def go_on(self, connections: Iterable[Connection], now: float) -> None:
+        """Take up what mechanisms have thought of meanwhile."""
+        for connection in connections:
+            while (login := connection.login) is not None and login.thought is not None and not connection.closing:
+                outcome = login.thought.outcome
+                if outcome is None:
+                    break
+                login.thought = None
+                if isinstance(outcome, NetworkError):
+                    self._transport.drop(connection, outcome)
+                else:
+                    self._follow(connection, partial(login.exchange.thought, outcome), now)
+
+    def abandon(self, connection: Connection) -> None:
+        """The connection has ended."""
+        if connection.login is not None and connection.login.thought is not None:
+            self._authentication.forget(connection.login.thought)
+
+    def end_of(self, connection: Connection, error: ConnectionFailed, now: float) -> OttlaError:
+        """What it means that the peer closed a connection."""
+        mechanism = self._authentication.mechanism
+        match connection.stage:
+            case Stage.AUTHENTICATING if connection.login is not None and connection.login.exchange.bare:
+                return login_errors.wordless(mechanism, str(connection.broker), error)
+            case Stage.AUTHENTICATING:
+                return login_errors.interrupted(mechanism, error)
+            case Stage.RENEWING:
+                return login_errors.ended_while_renewing(mechanism, str(connection.broker), error)
+            case Stage.READY if now >= connection.session_ends_at:
+                return login_errors.expired(str(connection.broker), error)
+            case _:
+                return error
+
+    def close(self) -> None:
+        """The producer ends."""
+        self._authentication.close()
+
+    def _follow(self, connection: Connection, next_move: Callable[[], Move], now: float) -> None:
+        """Make the exchange's next move; a refusal closes the connection."""
+        try:
+            self._make(connection, next_move(), now)
+        except NetworkError as error:
+            self._transport.drop(connection, error)
+        except UnsupportedVersion as cause:
+            refusal = AuthenticationFailed(f"no login at {connection.broker} is possible: {cause}")
+            refusal.__cause__ = cause
+            self._transport.drop(connection, refusal)
+
+    def _make(self, connection: Connection, move: Move, now: float) -> None:
+        login = connection.login
+        assert login is not None
+        match move:
+            case Token(last=True):
+                self._transport.ask(connection, move, lambda _nothing, at: self._end(connection, 0.0, at), now)
+            case Ask() | Token():
+                answered = login.exchange.answered
+
+                def read(body: memoryview, at: float) -> None:
+                    self._follow(connection, partial(answered, body), at)
+
+                self._transport.ask(connection, move, read, now)
+            case Think():
+                login.thought = self._authentication.think(move)
+            case LoggedIn(session=session):
+                self._end(connection, session, now)
+            case _:
+                assert_never(move)
+
+    def _end(self, connection: Connection, session: float, now: float) -> None:
+        connection.login = None
+        connection.short_sessions = connection.short_sessions + 1 if 0 < session < SHORT_SESSION else 0
+        connection.renew_at = now + self._authentication.renewal_after(session)
+        connection.session_ends_at = now + session if session > 0 else float("inf")
+        self._transport.admit(connection, now)

@@ -1,0 +1,88 @@
+"""The connections of one producer, by node, and questions about all of them. Moves nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from random import Random
+
+from ottla.errors import OttlaError, SecurityRefused
+from ottla.network.cluster import Broker
+from ottla.network.connection import Connection, Stage
+
+_SETTING_UP = 1_000
+_MAY_CONNECT = 2_000
+
+
+class Connections:
+    """Made when a broker is first wanted, dropped when it has left the cluster."""
+
+    def __init__(self, *, max_in_flight: int, chance: Random) -> None:
+        self._max_in_flight = max_in_flight
+        self._chance = chance
+        self._by_node: dict[int, Connection] = {}
+
+    def __getitem__(self, node: int) -> Connection:
+        return self._by_node[node]
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._by_node.values())
+
+    def get(self, node: int) -> Connection | None:
+        """The connection of a node, if it was wanted before."""
+        return self._by_node.get(node)
+
+    def of(self, broker: Broker) -> Connection:
+        """The connection to a broker, made if there is none."""
+        connection = self._by_node.get(broker.id)
+        if connection is None:
+            connection = self._by_node[broker.id] = Connection(broker=broker)
+        return connection
+
+    def least_loaded(self, brokers: Collection[Broker], now: float) -> Connection | None:
+        """The connection to ask: ready and idle first, then the least busy, then one in the making, then a new one.
+
+        Among equals a random one.
+        """
+        ranked: list[tuple[int, Connection]] = []
+        for broker in self._chance.sample(list(brokers), len(brokers)):
+            connection = self.of(broker)
+            if connection.may_send(now, max_in_flight=self._max_in_flight):
+                ranked.append((len(connection.in_flight), connection))
+            elif connection.setting_up:
+                ranked.append((_SETTING_UP, connection))
+            elif connection.may_connect(now):
+                ranked.append((_MAY_CONNECT, connection))
+        return min(ranked, key=lambda entry: entry[0])[1] if ranked else None
+
+    def none_left(self, brokers: Collection[Broker]) -> bool:
+        """Whether each of these brokers was tried and could not be reached, or was lost and not found again."""
+        connections = [self._by_node.get(broker.id) for broker in brokers]
+        return all(c is not None and c.stage is Stage.DISCONNECTED and c.failures for c in connections)
+
+    def refusal_of_all(self, brokers: Collection[Broker]) -> OttlaError | None:
+        """One of the refusals, when each of these brokers has refused us.
+
+        A login or certificate that one refuses is the same for all: then it is enough that no other one is left to try.
+        """
+        refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
+        trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityRefused)), None)
+        if trust is not None and self.none_left(brokers):
+            return trust
+        return refusals[-1] if refusals and None not in refusals else None
+
+    def refused_by_all(self, brokers: Collection[Broker]) -> SecurityRefused | None:
+        """One of the refusals, when each of these brokers was tried, none was ever ready, and one does not trust us."""
+        connections = [self._by_node.get(broker.id) for broker in brokers]
+        if not self.none_left(brokers) or any(c is not None and c.reached for c in connections):
+            return None
+        failures = [c.last_failure for c in connections if c is not None]
+        return next((failure for failure in failures if isinstance(failure, SecurityRefused)), None)
+
+    def gone(self, brokers: Collection[Broker]) -> list[Connection]:
+        """The connections to what is not one of these brokers any more, or not at this address."""
+        addresses = {broker.id: broker for broker in brokers}
+        return [c for c in self._by_node.values() if addresses.get(c.broker.id) != c.broker]
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection that has ended; the next one to this node begins without any of its past."""
+        del self._by_node[connection.broker.id]

@@ -1,0 +1,127 @@
+"""Log lines about metadata: topics that cannot be used, partitions without a leader, and brokers that do not answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.errors import BrokerError, ErrorCode, OttlaError, quoted
+from ottla.errors.outages import SHOWN, Failing, Outages
+from ottla.network.cluster import NO_LEADER, Broker, Topic
+
+logger = logging.getLogger(__name__)
+
+PATIENCE: Final = 5.0
+"""Metadata that is wanted for so many seconds, while no broker can be asked, is a line of its own."""
+
+_CLUSTER: Final = "the cluster"
+
+
+class MetadataLog:
+    """The topics that cannot be used now, and whether metadata arrives. For the I/O thread, without a lock."""
+
+    def __init__(self, *, client_id: str) -> None:
+        self._client_id = client_id
+        self._topics: Outages[str, str] = Outages()
+        self._cluster: Outages[str, str] = Outages()
+        self._wanted_since: float | None = None
+        self._brokers: Mapping[int, Broker] = {}
+        self.active = False
+        """Whether anything is amiss, or left to log."""
+
+    def wanted(self, last_error: OttlaError | None, now: float) -> None:
+        """Note that metadata is due and no broker can be asked."""
+        if self._wanted_since is None:
+            self._wanted_since = now
+        elif now - self._wanted_since >= PATIENCE:
+            why = "no broker can be asked" + (f"; last error: {last_error}" if last_error is not None else "")
+            self.active = True
+            self._cluster.failed(_CLUSTER, "unasked", why, now, began=self._wanted_since)
+
+    def failed(self, error: OttlaError, now: float) -> None:
+        """Note an answer that cannot be used."""
+        kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
+        self.active = True
+        self._cluster.failed(_CLUSTER, kind, str(error).rstrip("."), now, began=self._wanted_since)
+
+    def answered(self, topics: Mapping[str, Topic], now: float) -> None:
+        """Note what an answer says of the topics that were asked for."""
+        self._wanted_since = None
+        self._cluster.recovered(_CLUSTER, now)
+        for name, topic in topics.items():
+            if topic.error is not ErrorCode.NONE:
+                self.active = True
+                self._topics.failed(name, topic.error.name, str(BrokerError(topic.error)).rstrip("."), now)
+            elif NO_LEADER in topic.leaders:
+                without = [partition for partition, leader in enumerate(topic.leaders) if leader == NO_LEADER]
+                some = ", ".join(map(str, without[:SHOWN])) + (", ..." if len(without) > SHOWN else "")
+                error = f"{len(without)} of {len(topic.leaders)} partitions have no leader ({some})"
+                self.active = True
+                self._topics.failed(name, "no leader", error, now)
+            elif name in self._topics:
+                self._topics.recovered(name, now)
+
+    def cluster_is(self, brokers: Mapping[int, Broker]) -> None:
+        """Log which brokers have left the cluster, or joined it, since the last answer."""
+        before, self._brokers = self._brokers, brokers
+        if not before or before.keys() == brokers.keys():
+            return
+        for node in before.keys() - brokers.keys():
+            logger.info("%s: %s has left the cluster; brokers now: %d", self._client_id, before[node], len(brokers))
+        for node in brokers.keys() - before.keys():
+            logger.info("%s: %s has joined the cluster; brokers now: %d", self._client_id, brokers[node], len(brokers))
+
+    def due_at(self) -> float:
+        """When a line is due if nothing happens."""
+        return min(self._topics.due_at(), self._cluster.due_at())
+
+    def write(self, now: float) -> None:
+        """Write the lines that are due."""
+        self._write_cluster(now)
+        self._write_topics(now)
+        self.active = bool(self._topics or self._cluster)
+
+    def _write_cluster(self, now: float) -> None:
+        for line in self._cluster.take_lines(now):
+            if isinstance(line, Failing):
+                logger.warning(
+                    "%s: no metadata for %.1f s: %s; asking again until a broker answers",
+                    self._client_id,
+                    line.lasting,
+                    line.error,
+                )
+            elif line.recovered:
+                logger.info("%s: metadata arrives again, after %.1f s", self._client_id, line.lasting)
+
+    def _write_topics(self, now: float) -> None:
+        for line in self._topics.take_lines(now):
+            names = ", ".join(quoted(name) for name in line.shown)
+            which = f"topic {names}" if line.count == 1 else f"{line.count} topics ({names}, ...)"
+            if isinstance(line, Failing):
+                if line.first:
+                    logger.warning(
+                        "%s: records for %s have to wait: %s; asking for metadata again until it is mended, send waits "
+                        "up to max.block.ms for it",
+                        self._client_id,
+                        which,
+                        line.error,
+                    )
+                else:
+                    logger.warning(
+                        "%s: records for %s still have to wait, after %.1f s and %d more answers: %s",
+                        self._client_id,
+                        which,
+                        line.lasting,
+                        line.failures,
+                        line.error,
+                    )
+            elif line.recovered:
+                logger.info("%s: %s can be used again, after %.1f s", self._client_id, which, line.lasting)
+            else:
+                logger.info(
+                    "%s: %s is not asked for any more; it could not be used for %.1f s",
+                    self._client_id,
+                    which,
+                    line.lasting,
+                )

@@ -1,0 +1,147 @@
+"""Keeps metadata fresh: whom to ask and when, what an answer changes, when to begin again with the bootstrap servers.
+
+Connections are the client's business, and what is wanted of the cluster is the metadata's.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.network.cluster import Broker
+from ottla.network.connection import Connection
+from ottla.network.connections import Connections
+from ottla.network.metadata import Metadata, Wanted
+from ottla.network.metadata_log import MetadataLog
+from ottla.network.metadata_messages import metadata_request, read_answer
+from ottla.network.request import Completion, Request
+
+logger = logging.getLogger(__name__)
+
+
+class MetadataTransport(Protocol):
+    """What the upkeep needs of the client that it belongs to."""
+
+    def takes(self, connection: Connection, now: float) -> bool:
+        """Whether a connection takes a request now; it is begun where there is none."""
+
+    def send(self, node: int, request: Request, now: float) -> None:
+        """Send a request to a broker that takes one."""
+
+    def forget_gone(self) -> None:
+        """The cluster has changed: close the connections to what is no part of it."""
+
+
+class Upkeep:
+    """One producer's metadata requests, at most one at a time.
+
+    `reached`: a broker was ready at the address that it advertises, ever.
+    """
+
+    def __init__(
+        self,
+        *,
+        metadata: Metadata,
+        connections: Connections,
+        transport: MetadataTransport,
+        client_id: str,
+        rebootstraps: bool,
+        rebootstrap_trigger: float,
+    ) -> None:
+        self._metadata = metadata
+        self._connections = connections
+        self._transport = transport
+        self._client_id = client_id
+        self._rebootstraps = rebootstraps
+        self._rebootstrap_trigger = rebootstrap_trigger
+        self._asked = False
+        self._told_of_loss = False  # since a broker was ready
+        self.reached = False
+        self.log = MetadataLog(client_id=client_id)
+
+    def note_ready(self, broker: Broker) -> None:
+        """A broker takes requests, at the address that it advertises unless it is one of the bootstrap servers."""
+        if broker.id >= 0:
+            self.reached = True
+            self._told_of_loss = False
+
+    def forget_request(self) -> None:
+        """The request under way, if there is one, is lost; ask once more."""
+        self._asked = False
+        self._metadata.request_update()
+
+    def due(self, now: float) -> bool:
+        """Whether metadata is to be asked for now, before anything else."""
+        return not self._asked and now >= self._metadata.due_at()
+
+    def due_at(self, now: float) -> float:
+        """When metadata is to be asked for, if nothing happens before."""
+        if self._asked:
+            return float("inf")
+        metadata_at = self._metadata.due_at()
+        if metadata_at > now:
+            return metadata_at
+        connections = self._connections
+        if any(connection.setting_up for connection in connections):
+            return float("inf")
+        # No connection could be asked: a lost one may be tried, a throttled one asked, after its time.
+        changes = (max(connection.retry_at, connection.throttled_until) for connection in connections)
+        return min((at for at in changes if at > now), default=float("inf"))
+
+    def ask(self, now: float) -> bool:
+        """Ask if it is due, and somebody can be asked; True: the question is out."""
+        if not self.due(now):
+            return False
+        self._begin_again_if_lost(now)
+        connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
+        if connection is None or not self._transport.takes(connection, now):
+            self.log.wanted(self._metadata.last_error, now)
+            return False
+        wanted = self._metadata.begin(now)
+        request = metadata_request(wanted.topics, on_complete=lambda completion: self._take(completion, wanted))
+        self._asked = True
+        self._transport.send(connection.broker.id, request, now)
+        return True
+
+    def _begin_again_if_lost(self, now: float) -> None:
+        """Turn to the bootstrap servers when no broker that we know is left, or none has told us anything for long."""
+        cluster = self._metadata.cluster
+        if cluster.bootstrap or not self._rebootstraps:
+            return
+        if self._connections.none_left(cluster.brokers.values()):
+            why = "every known broker was lost or cannot be reached"
+        elif self._metadata.in_vain_for(now) >= self._rebootstrap_trigger:
+            why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
+        else:
+            return
+        self._begin_again(why, now)
+
+    def _begin_again(self, why: str, now: float) -> None:
+        # Once for each outage: where the bootstrap servers answer and no broker does, this happens every second.
+        if self._told_of_loss:
+            logger.debug("%s: %s; asking bootstrap.servers again", self._client_id, why)
+        else:
+            logger.warning("%s: %s; asking bootstrap.servers again", self._client_id, why)
+        self._told_of_loss = True
+        self._metadata.begin_again(now)
+        self._transport.forget_gone()
+
+    def _take(self, completion: Completion, wanted: Wanted) -> None:
+        self._asked = False
+        if completion.error is not None:
+            self._metadata.fail(completion.error, completion.now)
+            return
+        try:
+            brokers, topics = read_answer(completion.answer, wanted.topics)
+        except OttlaError as error:
+            self._metadata.fail(error, completion.now)
+            self.log.failed(error, completion.now)
+            refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
+            if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
+                self._begin_again("a broker asked for it", completion.now)
+            return
+        self._metadata.update(brokers, topics, completion.now, partial=wanted.partial)
+        self.log.answered(topics, completion.now)
+        self.log.cluster_is(brokers)
+        self._transport.forget_gone()

@@ -1,0 +1,110 @@
+"""From a broker's name to the addresses to try, without keeping the I/O thread.
+
+Each look-up has a thread for as long as it lasts: the system's resolver may take half a minute over one name, cannot
+be interrupted, and must not keep the other names waiting. Addresses in digits need no thread.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from ottla.config.hosts import illegal
+from ottla.errors import NameResolutionFailed, printable, quoted
+from ottla.interfaces import Target
+from ottla.network.selectable import Address
+
+_Found: TypeAlias = Sequence[Address] | NameResolutionFailed
+_Wanted: TypeAlias = tuple[str, int, bool]
+
+_PORTS: Final = range(1, 65_536)
+_NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+class Resolver:
+    """Answers are taken once: the next question for the same name asks the system again. For the I/O thread.
+
+    *wake* is called, by the other thread, whenever an answer has come.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._asked: set[_Wanted] = set()
+        self._answers: dict[_Wanted, _Found] = {}
+
+    def resolve(self, host: str, port: int, *, canonical: bool) -> Sequence[Address] | None:
+        """Every address of a name, in the order the system prefers; None: not yet, ask again.
+
+        *canonical* gives each address its own name in place of *host* (`resolve_canonical_bootstrap_servers_only`).
+        Raises NameResolutionFailed.
+        """
+        refuse_illegal(host)
+        if port not in _PORTS:  # the system would take it modulo 65536
+            raise _unresolved(host, ValueError(f"there is no port {port}"))
+        if not canonical and (found := _in_digits(host, port)):
+            return found
+        wanted = (host, port, canonical)
+        answer = self._answers.pop(wanted, None)
+        if answer is None:
+            self._ask(wanted)
+            return None
+        self._asked.discard(wanted)
+        if isinstance(answer, NameResolutionFailed):
+            raise answer
+        return answer
+
+    def _ask(self, wanted: _Wanted) -> None:
+        if wanted in self._asked:
+            return
+        try:
+            threading.Thread(target=self._answer, args=(wanted,), name="ottla-resolver", daemon=True).start()
+        except RuntimeError as cause:  # the system gives no more threads
+            raise _unresolved(wanted[0], cause) from cause
+        self._asked.add(wanted)
+
+    def _answer(self, wanted: _Wanted) -> None:
+        self._answers[wanted] = _look_up(*wanted)
+        self._wake()
+
+
+def refuse_illegal(host: str) -> None:
+    """Raise NameResolutionFailed for what no host can be called, be it from a broker or from a name server."""
+    if reason := illegal(host):
+        raise _unresolved(host, ValueError(reason))
+
+
+def _in_digits(host: str, port: int) -> Sequence[Address]:
+    """The address itself, if that is what *host* is."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except (OSError, ValueError):  # ValueError: not even the letters of a name
+        return ()
+    return [Address(host=host, target=Target(family, sockaddr)) for family, _type, _protocol, _name, sockaddr in found]
+
+
+def _look_up(host: str, port: int, canonical: bool) -> _Found:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        targets = dict.fromkeys(Target(family, sockaddr) for family, _type, _protocol, _name, sockaddr in found)
+        return [Address(host=_canonical_name(target) if canonical else host, target=target) for target in targets]
+    except (OSError, ValueError) as cause:
+        return _unresolved(host, cause)
+
+
+def _canonical_name(target: Target) -> str:
+    name, _service = socket.getnameinfo(target.sockaddr, socket.NI_NUMERICSERV)
+    if reason := illegal(name):
+        raise ValueError(f"its canonical name is {quoted(name)}: {reason}")
+    return name
+
+
+def _unresolved(host: str, cause: Exception) -> NameResolutionFailed:
+    error = NameResolutionFailed(
+        f"the name {quoted(host)} has no address: {printable(str(cause))}; check bootstrap.servers and the brokers' "
+        "advertised.listeners",
+        final=isinstance(cause, ValueError) or getattr(cause, "errno", None) in _NO_SUCH_NAME,
+    )
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,91 @@
+"""Log lines about brokers that throttle the client because of a quota: the first, its repetitions, and the end."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import attrs
+
+from ottla.errors.outages import Failing, Outages
+from ottla.network.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+PATIENCE: Final = 5.0
+"""Pauses that together take so many seconds are worth a line; shorter ones are how a quota works."""
+
+QUIET: Final = 5.0
+"""Pauses that follow each other within so many seconds are one; after that it is over."""
+
+_QUOTA: Final = "quota"
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Pauses:
+    """Pauses that follow each other: when the first began, and when the last ends."""
+
+    began: float
+    until: float
+
+
+class ThrottleLog:
+    """The brokers that throttle one client now. For the I/O thread, without a lock."""
+
+    def __init__(self, *, client_id: str) -> None:
+        self._client_id = client_id
+        self._outages: Outages[Broker, str] = Outages(repeat_by_failure=True)
+        self._pauses: dict[Broker, _Pauses] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether any broker throttles, or did so a moment ago."""
+        return bool(self._pauses)
+
+    def paused(self, broker: Broker, seconds: float, now: float) -> None:
+        """Note that a broker asks for a pause."""
+        pauses = self._pauses.get(broker)
+        if pauses is None:
+            pauses = self._pauses[broker] = _Pauses(began=now, until=now)
+        pauses.until = max(pauses.until, now + seconds)
+        if pauses.until - pauses.began >= PATIENCE:
+            text = f"no request is sent to it for {seconds:.1f} s"
+            self._outages.failed(broker, _QUOTA, text, pauses.until, began=pauses.began)
+
+    def due_at(self) -> float:
+        """When a line is due if nothing happens."""
+        return min((pauses.until + QUIET for pauses in self._pauses.values()), default=float("inf"))
+
+    def write(self, now: float) -> None:
+        """Write the lines that are due."""
+        for broker, pauses in list(self._pauses.items()):
+            if now >= pauses.until + QUIET:
+                del self._pauses[broker]
+                self._outages.recovered(broker, pauses.until)
+        for line in self._outages.take_lines(now):
+            brokers = ", ".join(map(str, line.shown)) + (", ..." if line.count > len(line.shown) else "")
+            if not isinstance(line, Failing):
+                logger.info(
+                    "%s: not throttled any more by %s, after %.1f s and %d pauses",
+                    self._client_id,
+                    brokers,
+                    line.lasting,
+                    line.failures,
+                )
+            elif line.first:
+                logger.warning(
+                    "%s: throttled because of a quota by %s: %s; records wait meanwhile, up to delivery.timeout.ms; "
+                    "send less, or have the quota of this user or client.id raised",
+                    self._client_id,
+                    brokers,
+                    line.error,
+                )
+            else:
+                logger.warning(
+                    "%s: still throttled because of a quota by %s, after %.1f s and %d more pauses: %s",
+                    self._client_id,
+                    brokers,
+                    line.lasting,
+                    line.failures,
+                    line.error,
+                )

@@ -1,0 +1,79 @@
+"""gzip, codec 1: zlib of the standard library in gzip's framing. Written as one member, read as one or more."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
+from ottla.plugins.compressors.codec_errors import malformed, too_large
+from ottla.plugins.compressors.levels import MORE, level_key
+
+LEVEL: Final = level_key("gzip", least=1, most=9, default=-1, also=-1, means=f"{MORE}; -1 is zlib's own choice, 6")
+
+_GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
+_MAGIC: Final = b"\x1f\x8b\x08"
+_LEAST_AROUND: Final = 18
+"""The header and the trailer of a member."""
+
+_PIECE: Final = 16 * 1024
+"""Input given at once when unpacking: zlib copies what follows a member, and there may be thousands of them."""
+
+
+class Gzip:
+    """Chunks stream through; zlib lets the GIL go."""
+
+    codec_id = 1
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
+        stream = zlib.compressobj(self._level if level is None else level, zlib.DEFLATED, _GZIP_FRAMING)
+        return b"".join([*map(stream.compress, chunks), stream.flush()])
+
+    def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
+        members: list[bytes] = []
+        room = limit
+        rest = memoryview(buffer)
+        while not members or _begins_a_member(rest):
+            plain, rest = _member(rest, room)
+            if len(plain) > room:
+                raise too_large("gzip", limit)
+            room -= len(plain)
+            members.append(plain)
+        return b"".join(members)
+
+
+def _begins_a_member(rest: memoryview) -> bool:
+    """Whether there is more to read: what begins no member is padding, as for Java."""
+    return len(rest) > _LEAST_AROUND and bytes(rest[: len(_MAGIC)]) == _MAGIC
+
+
+def _member(view: memoryview, room: int) -> tuple[bytes, memoryview]:
+    """The first member unpacked, stopped at a byte more than *room*, and what follows it."""
+    stream = zlib.decompressobj(_GZIP_FRAMING)
+    pieces: list[bytes] = []
+    while not stream.eof and room >= 0:
+        given = view[:_PIECE]
+        if not given:
+            raise malformed("gzip", "it ends too early")
+        try:
+            pieces.append(stream.decompress(given, room + 1))
+        except zlib.error as error:
+            raise malformed("gzip", error) from error
+        room -= len(pieces[-1])
+        view = view[len(given) - len(stream.unused_data) :]
+    return b"".join(pieces), view
+
+
+@hookimpl
+def ottla_config_keys() -> Sequence[ConfigKey]:
+    return [LEVEL]
+
+
+@hookimpl
+def ottla_compressor(config: PluginConfig) -> Compressor:
+    return Gzip(config[LEVEL.name])

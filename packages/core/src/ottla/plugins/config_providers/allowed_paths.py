@@ -1,0 +1,84 @@
+"""The paths that `allowed.paths` of a provider names (KIP-993), and reading small files below them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ottla.config import allow_lists
+from ottla.errors import ConfigError, printable
+from ottla.interfaces import ConfigKey
+
+MOST_BYTES: Final = 1 << 20
+"""Of a file; what it holds is a configuration, not data."""
+
+
+def _paths(raw: Any) -> Sequence[Path]:
+    parts = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else [os.fspath(part) for part in raw]
+    for part in parts:
+        if not os.path.isabs(part):
+            raise ValueError(f"{part!r} is not an absolute path")
+        if not os.path.exists(part):
+            raise ValueError(f"{part!r} does not exist")
+    return [Path(os.path.realpath(part)) for part in parts]
+
+
+ALLOWED_PATHS: Final = ConfigKey(
+    name="allowed.paths",
+    type=_paths,
+    default=None,
+    meaning="config.providers.NAME.param.allowed.paths: files and folders, absolute and with commas in between, below "
+    "which values are read; none: everywhere",
+)
+
+
+def judged(path: str, allowed: Sequence[Path] | None) -> Path:
+    """The path of a file without its links, if it may be read. ConfigError, whether there is such a file or not."""
+    shown = printable(path)
+    if not os.path.isabs(path) or "\0" in path or not _encodable(path):
+        raise ConfigError([f"{shown} is not an absolute path"])
+    if allow_lists.from_others():
+        try:
+            real = Path(allow_lists.check_file(path))
+        except allow_lists.NotAllowed as error:
+            raise ConfigError([str(error)]) from None
+    else:
+        real = Path(os.path.realpath(path))
+    if allowed is not None and not any(real.is_relative_to(each) for each in allowed):
+        raise ConfigError([f"{shown} is outside of allowed.paths"])
+    return real
+
+
+def read_text(path: str, allowed: Sequence[Path] | None) -> str:
+    """What a file holds, in UTF-8. ConfigError says why it is not read; links are followed before it is judged."""
+    real, shown = judged(path, allowed), printable(path)
+    try:
+        return _read(real).decode()
+    except OSError as error:
+        raise ConfigError([f"{shown} cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError:
+        problem = f"{shown} is not UTF-8"
+    raise ConfigError([problem])  # without a context, which holds the bytes
+
+
+def _encodable(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read(path: Path) -> bytes:
+    # Without links, of which there are none unless one has appeared since; without waiting, for it may be a pipe.
+    with os.fdopen(allow_lists.open_without_links(str(path)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(None, "it is no regular file")
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        del content
+        raise OSError(None, f"it is larger than {MOST_BYTES >> 20} MB")
+    return content

@@ -1,0 +1,227 @@
+"""References in settings, such as `${file:/run/secrets/kafka:password}`, and the providers that resolve them (KIP-297).
+
+Off unless `config.providers` names a provider, and then only for references to those that it names. All are resolved
+once, when a producer is made; passwords again at each login.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from ottla.config import ConfigDraft, PluginValues, allow_lists
+from ottla.config.reference import Reference
+from ottla.config.value_types import items
+from ottla.errors import ConfigError, ConnectionFailed, OttlaError, PluginError, printable
+from ottla.errors.secret import Secret, revealed
+from ottla.interfaces import ConfigProvider
+from ottla.plugins.registry import Plugin, Registry
+
+PROVIDERS: Final = "config.providers"
+ALLOWED: Final = "OTTLA_ALLOWED_CONFIG_PROVIDERS"
+"""The environment variable by which who runs the program decides which plugins may be named, with commas in between.
+
+Java has the system property org.apache.kafka.automatic.config.providers for this."""
+
+_REFERENCE: Final = re.compile(r"\$\{([^:{}]+):(?:([^{}]*):)?([^{}:]+)\}")
+_JAVAS: Final = {"FileConfigProvider": "file", "DirectoryConfigProvider": "directory", "EnvVarConfigProvider": "env"}
+
+_Place: TypeAlias = tuple[str, str]
+"""A provider by its name in `config.providers`, and a path."""
+
+
+def read_draft(
+    settings: Mapping[str, object], keywords: Mapping[str, object] | None = None, *, registry: Registry
+) -> ConfigDraft:
+    """The settings with values in the place of references, being read."""
+
+    def resolve(merged: dict[str, object], problems: list[str]) -> None:
+        _resolve(merged, registry, problems)
+
+    return ConfigDraft.read(settings, keywords, resolve=resolve)
+
+
+def _resolve(merged: dict[str, object], registry: Registry, problems: list[str]) -> None:
+    if merged.get(PROVIDERS) is None:
+        return
+    providers = _providers(merged, registry, problems)
+    wanted = {key: text for key, value in merged.items() if (text := _Text.of(value, providers)) is not None}
+    values, missing = _ask(providers, (text for text in wanted.values()))
+    for key, text in wanted.items():
+        problems += [f"{key}: {missing[each]}" for each in text.references if each in missing]
+        merged[key] = Secret(text.resolved(key, providers, values))
+
+
+@attrs.frozen(repr=False)
+class _Text:
+    """A value with references; each is a place and a key there."""
+
+    written: Secret[str]
+    references: tuple[tuple[_Place, str], ...]
+
+    @classmethod
+    def of(cls, value: object, providers: Mapping[str, ConfigProvider]) -> _Text | None:
+        """None: nothing in it refers to one of the providers."""
+        written = revealed(value)
+        if not isinstance(written, str) or "${" not in written:
+            return None
+        references = map(_read, _REFERENCE.finditer(written))
+        found = tuple((place, key) for place, key in references if place[0] in providers)
+        return cls(Secret(written), found) if found else None
+
+    def resolved(
+        self, key: str, providers: Mapping[str, ConfigProvider], values: Mapping[tuple[_Place, str], Secret[str]]
+    ) -> Reference:
+        """With the values in it, and ready to be asked again."""
+
+        def again() -> str:
+            newest, missing = _ask(providers, [self])
+            if missing:
+                raise ConnectionFailed(f"{key} cannot be read again: {'; '.join(missing.values())}")
+            return self._with(newest)
+
+        return Reference(first=Secret(self._with(values)), again=again)
+
+    def _with(self, values: Mapping[tuple[_Place, str], Secret[str]]) -> str:
+        def value(match: re.Match[str]) -> str:
+            found = values.get(_read(match))
+            return match[0] if found is None else found.reveal()
+
+        return _REFERENCE.sub(value, self.written.reveal())
+
+
+def _read(match: re.Match[str]) -> tuple[_Place, str]:
+    return (match[1], match[2] or ""), match[3]
+
+
+def _ask(
+    providers: Mapping[str, ConfigProvider], texts: Iterable[_Text]
+) -> tuple[Mapping[tuple[_Place, str], Secret[str]], Mapping[tuple[_Place, str], str]]:
+    """The values, and of each reference without one the reason. A provider is asked once for all keys of a path."""
+    keys: dict[_Place, set[str]] = {}
+    for text in texts:
+        for place, key in text.references:
+            keys.setdefault(place, set()).add(key)
+    values: dict[tuple[_Place, str], Secret[str]] = {}
+    missing: dict[tuple[_Place, str], str] = {}
+    for place, wanted in keys.items():
+        found = _given(providers[place[0]], place[1], wanted)
+        for key in wanted:
+            reference = (place, key)
+            if isinstance(found, str):
+                missing[reference] = f"{_shown(reference)}: {found}"
+            elif not isinstance(found.reveal().get(key), str):
+                missing[reference] = f"{_shown(reference)} has no value; is the name right, and may it be read?"
+            else:
+                values[reference] = Secret(found.reveal()[key])
+    return values, missing
+
+
+def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mapping[str, str]] | str:
+    """What the provider gives, or why it gives nothing."""
+    try:
+        given = Secret(provider.get(path, frozenset(keys)))
+    except ConfigError as error:
+        return "; ".join(error.problems)
+    except OttlaError as error:
+        return str(error)
+    except Exception as error:  # its words may hold a secret
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return f"its provider raised {type(error).__name__} ({place.filename}:{place.lineno})"
+    if not isinstance(given.reveal(), Mapping):
+        return f"its provider returned a {type(given.reveal()).__name__}, not a mapping"
+    return given
+
+
+def _shown(reference: tuple[_Place, str]) -> str:
+    (provider, path), key = reference
+    return printable("${" + ":".join(part for part in (provider, path, key) if part) + "}")
+
+
+# The providers
+
+
+def _providers(merged: dict[str, object], registry: Registry, problems: list[str]) -> Mapping[str, ConfigProvider]:
+    """Those that `config.providers` names, made; the keys that say how are taken out of the settings."""
+    below = {key: merged.pop(key) for key in list(merged) if key.startswith(f"{PROVIDERS}.")}
+    names = [str(name) for name in items().parse(revealed(merged[PROVIDERS]))]
+    made: dict[str, ConfigProvider] = {}
+    for name in names:
+        own = f"{PROVIDERS}.{name}."
+        mine = {key.removeprefix(own): below.pop(key) for key in list(below) if key.startswith(own)}
+        try:
+            made[name] = _made(name, mine, registry)
+        except ConfigError as error:
+            problems += error.problems
+        except PluginError as error:
+            problems.append(f"{own}class: {error}")
+    problems += [f"{key}: no provider of this name is in {PROVIDERS}" for key in below]
+    return made
+
+
+def _made(name: str, settings: dict[str, Any], registry: Registry) -> ConfigProvider:
+    written = revealed(settings.pop("class", None)) or name
+    plugin = registry.plugin("config_provider", _plugin_name(name, written))
+    _check_allowed(plugin)
+    parameters = {key.removeprefix("param."): revealed(value) for key, value in settings.items()}
+    strangers = [key for key in settings if not key.startswith("param.")]
+    values, problems = _parameters(plugin, parameters, name)
+    problems += [f"{PROVIDERS}.{name}.{key} is not known; there are class and param.PARAMETER" for key in strangers]
+    if problems:
+        raise ConfigError(problems)
+    provider: ConfigProvider = plugin.create(values)
+    return provider
+
+
+def _plugin_name(name: str, written: object) -> str:
+    """The plugin's name, which Java's names of classes have as well."""
+    if not isinstance(written, str):
+        raise ConfigError([f"{PROVIDERS}.{name}.class: write the name of a plugin of the group ottla.config_providers"])
+    package, _, last = written.strip().rpartition(".")
+    if last in _JAVAS:
+        return _JAVAS[last]
+    if package:
+        raise ConfigError(
+            [
+                f"{PROVIDERS}.{name}.class: Java's classes cannot be loaded here, but {', '.join(_JAVAS)} are known; "
+                "write the name of a plugin of the group ottla.config_providers"
+            ]
+        )
+    return last
+
+
+def _check_allowed(plugin: Plugin) -> None:
+    listed = os.environ.get(ALLOWED)
+    if listed is None and not allow_lists.from_others():
+        return
+    if plugin.name.lower() not in {name.strip().lower() for name in (listed or "").split(",")}:
+        raise ConfigError(
+            [
+                f"{PROVIDERS}: {plugin.name} may not be used; who runs the program can allow it by "
+                f"{ALLOWED}={plugin.name} in the environment"
+            ]
+        )
+
+
+def _parameters(plugin: Plugin, written: Mapping[str, Any], name: str) -> tuple[PluginValues, list[str]]:
+    """The plugin's keys, checked, and what is wrong with them."""
+    keys = {key.name: key for key in plugin.config_keys()}
+    values = {key.name: key.default for key in keys.values()}
+    problems = [
+        f"{PROVIDERS}.{name}.param.{key} is not known to {plugin}; it knows {', '.join(keys) or 'none'}"
+        for key in written
+        if key not in keys
+    ]
+    for key, raw in written.items():
+        if key in keys and raw is not None:
+            try:
+                values[key] = keys[key].type(raw)
+            except Exception as error:
+                why = "" if keys[key].secret or not isinstance(error, ValueError | TypeError) else f": {error}"
+                problems.append(f"{PROVIDERS}.{name}.param.{key} is not accepted{why}; {keys[key].meaning}")
+    return PluginValues(values, secrets=[key.name for key in keys.values() if key.secret]), problems

@@ -1,0 +1,9 @@
+"""The plugins that are installed: found, told apart, loaded one by one, and checked before they are used."""
+
+from ottla.plugins.registry.installed import EntryInfo
+from ottla.plugins.registry.kinds import KINDS, Kind, KindName
+from ottla.plugins.registry.lookup import Registry
+from ottla.plugins.registry.plugin import Plugin
+from ottla.plugins.registry.single import Standing, make_alone, standing
+
+__all__ = ["KINDS", "EntryInfo", "Kind", "KindName", "Plugin", "Registry", "Standing", "make_alone", "standing"]

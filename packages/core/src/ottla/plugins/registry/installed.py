@@ -1,0 +1,138 @@
+"""Which plugins are installed, found without loading any of them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions
+from typing import Final
+
+import attrs
+
+from ottla.errors import PluginError
+from ottla.errors.open_files import REMEDY, none_left
+from ottla.plugins.registry.kinds import KINDS, Kind
+
+_log = logging.getLogger(__name__)
+
+_NAMELESS: Final = "an unnamed distribution"
+_GROUPS: Final = frozenset(kind.group for kind in KINDS.values())
+
+
+@attrs.frozen(kw_only=True)
+class EntryInfo:
+    """One plugin as its distribution announces it; `value` is what would be imported."""
+
+    kind: Kind
+    name: str
+    value: str
+    distribution: str
+    version: str
+    entry_point: EntryPoint = attrs.field(repr=False, eq=False)
+
+    def __str__(self) -> str:
+        origin = f"{self.distribution} {self.version}".strip()
+        return f"{self.kind.name} {self.name!r} of {origin} ({self.value})"
+
+
+def announced() -> Sequence[EntryPoint]:
+    """The entry points of our groups in everything on `sys.path`.
+
+    `importlib.metadata.entry_points` gives up on all packages when one has an entry_points.txt that cannot be
+    read; here that package is left out with a warning. Of two copies of a distribution the first on the path
+    counts, as when importing. Looked for again when a package came or went, or `sys.path` is another one: reading
+    all of them takes some 15 ms, and a task of Spark may make a producer.
+    """
+    global _last
+    now = _path()
+    if _last is not None and _last[0] == now:
+        return _last[1]
+    _check_files()
+    found = _announced()
+    _check_files()  # the library passes over what it cannot read: without free files everything seems missing
+    newest = max((changed for _folder, changed in now), default=0)
+    _last = (now, found) if time.time_ns() - newest > _INSTALLING_NS else None
+    return found
+
+
+_INSTALLING_NS: Final = 5_000_000_000
+"""A folder that changed just now may be in the middle of an installation, whose next files change it no more."""
+
+_Path = tuple[tuple[str, int], ...]
+_last: tuple[_Path, Sequence[EntryPoint]] | None = None
+
+
+def _check_files() -> None:
+    if (error := none_left()) is not None:
+        raise PluginError(f"the installed plugins cannot be read: {error}; {REMEDY}") from error
+
+
+def _path() -> _Path:
+    """Where packages are looked for, and when something came to be there or went."""
+    return tuple((folder, _changed(folder)) for folder in sys.path)
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return -1
+
+
+def _announced() -> Sequence[EntryPoint]:
+    found: dict[str, list[EntryPoint]] = {}
+    for distribution in distributions():
+        ours = [entry for entry in _entry_points(distribution) if entry.group in _GROUPS]
+        if ours:
+            found.setdefault(_normal(_origin(distribution)[0]), ours)
+    return tuple(entry for entries in found.values() for entry in entries)
+
+
+def misplaced() -> Sequence[EntryPoint]:
+    """Entry points whose group looks like one of ours and is none: nothing will ever ask for them."""
+    return [
+        entry
+        for distribution in distributions()
+        for entry in _entry_points(distribution)
+        if entry.group.startswith("ottla.") and entry.group not in _GROUPS
+    ]
+
+
+def entries(kind: Kind, entry_points: Iterable[EntryPoint]) -> tuple[EntryInfo, ...]:
+    """The plugins of one kind, each announcement once, in the order of their names."""
+    infos = [_info(kind, entry) for entry in entry_points if entry.group == kind.group]
+    return tuple(sorted(dict.fromkeys(infos), key=lambda info: (info.name.lower(), info.distribution)))
+
+
+def _entry_points(distribution: Distribution) -> EntryPoints | tuple[()]:
+    try:
+        return distribution.entry_points
+    except Exception as error:
+        _log.warning("the entry points of an installed package cannot be read (%s): %s", distribution, error)
+        return ()
+
+
+def _info(kind: Kind, entry: EntryPoint) -> EntryInfo:
+    name, version = _origin(entry.dist)
+    return EntryInfo(
+        kind=kind, name=entry.name, value=entry.value, distribution=name, version=version, entry_point=entry
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def _origin(distribution: Distribution | None) -> tuple[str, str]:
+    """The name and version of a distribution, whose metadata may be damaged."""
+    try:
+        name, version = (distribution.name, distribution.version) if distribution else (None, None)
+    except Exception:
+        name, version = None, None
+    return name or _NAMELESS, version or ""
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

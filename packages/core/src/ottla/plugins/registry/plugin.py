@@ -1,0 +1,169 @@
+"""One plugin, loaded: its word is checked here, and its faults are told from everybody else's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pluggy
+
+from ottla import hookspecs
+from ottla.config import PluginValues
+from ottla.errors import OttlaError, PluginBroken
+from ottla.hookspecs import PROJECT
+from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig
+from ottla.plugins.registry.installed import EntryInfo
+from ottla.plugins.registry.kinds import missing_attributes
+
+_FAULTS: Final = (Exception, SystemExit)
+"""What a plugin may raise, and nobody else shall suffer from: a script that was made a plugin may end the program."""
+
+
+class Plugin:
+    """A plugin in a plugin manager of its own. Made by `Registry.plugin`; PluginBroken says what is wrong."""
+
+    def __init__(self, info: EntryInfo) -> None:
+        self.info = info
+        loaded = _load(info)
+        self._hooks = _register(info, loaded).hook
+        self.conformance: str | None = _stated(info, loaded, "ottla_conformance", None)
+        """Where the plugin keeps its own subclass of the testkit's suite, as `module:class`, if it needs one."""
+        self._keys: tuple[ConfigKey, ...] | None = None
+
+    def __str__(self) -> str:
+        return str(self.info)
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def distribution(self) -> str:
+        return self.info.distribution
+
+    @property
+    def version(self) -> str:
+        return self.info.version
+
+    def config_keys(self) -> tuple[ConfigKey, ...]:
+        """The keys that the plugin declares; asked once."""
+        if self._keys is None:
+            self._keys = self._declared()
+        return self._keys
+
+    def create(self, config: PluginConfig, **extra: object) -> Any:
+        """The object that the plugin's hook makes; *extra* are the hook's other arguments.
+
+        An error of ours that the hook raises passes unchanged: a library that is missing, a refused setting.
+        """
+        hook = self.info.kind.hook
+        made = self._call(hook, config=config, **extra)
+        if made is None:
+            raise PluginBroken(f"{self} cannot be used: {hook} returned nothing; it must return an object")
+        if isinstance(made, type):
+            raise PluginBroken(f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object")
+        try:
+            lacking = missing_attributes(made, self.info.kind.protocol)
+        except _FAULTS as error:
+            broken, cause = self._broken(f"a look at what {hook} returned raised", error, config)
+            raise broken from cause
+        if lacking:
+            raise PluginBroken(
+                f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is no "
+                f"{self.info.kind.protocol.__name__}: it lacks {', '.join(lacking)}"
+            )
+        return made
+
+    def _declared(self) -> tuple[ConfigKey, ...]:
+        declared = self._call("ottla_config_keys")
+        if declared is None:
+            return ()
+        if not isinstance(declared, Sequence) or not all(isinstance(key, ConfigKey) for key in declared):
+            raise PluginBroken(f"{self} cannot be used: ottla_config_keys must return a sequence of ConfigKey")
+        faults = list(_faults(declared))
+        if faults:
+            raise PluginBroken(f"{self} cannot be used: {'; '.join(faults)}")
+        return tuple(declared)
+
+    def _call(self, hook: str, **arguments: object) -> Any:
+        try:
+            return getattr(self._hooks, hook)(**arguments)
+        except OttlaError:
+            raise
+        except _FAULTS as error:
+            broken, cause = self._broken(f"{hook} raised", error, arguments.get("config"))
+            raise broken from cause
+
+    def _broken(self, what: str, error: BaseException, config: object) -> tuple[PluginBroken, BaseException | None]:
+        """What is said of a fault without the plugin's secrets, and its cause, whose traceback would tell one."""
+        said = _said(error)
+        harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
+        return PluginBroken(f"{self} cannot be used: {what} {harmless}"), error if harmless == said else None
+
+
+def _faults(keys: Sequence[ConfigKey]) -> Iterator[str]:
+    """What is wrong with the keys that a plugin declares."""
+    names = [key.name for key in keys]
+    for key in keys:
+        if not isinstance(key.name, str) or not key.name or key.name != key.name.strip():
+            yield f"the name of a key is {key.name!r}; write one such as acme.port"
+        if not callable(key.type):
+            yield f"the type of {key.name} is {key.type!r}, which cannot be called"
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield f"{name} is declared {names.count(name)} times"
+
+
+def _load(info: EntryInfo) -> object:
+    _module(info)
+    try:
+        loaded = info.entry_point.load()
+        return loaded() if isinstance(loaded, type) else loaded
+    except _FAULTS as error:
+        raise PluginBroken(f"{info} cannot be imported: {_said(error)}") from error
+
+
+def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
+    _check_spec(info, loaded)
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    try:
+        manager.register(loaded, name=info.name)
+        manager.check_pending()
+    except _FAULTS as error:
+        raise PluginBroken(f"{info} does not fit the hook specs: {_said(error)}") from error
+    hook = info.kind.hook
+    if not getattr(manager.hook, hook).get_hookimpls():
+        unmarked = callable(getattr(loaded, hook, None))
+        remedy = f"mark {hook} with @ottla.hookspecs.hookimpl" if unmarked else f"it must implement {hook}"
+        raise PluginBroken(f"{info} has no hook for its kind; {remedy}")
+    return manager
+
+
+def _check_spec(info: EntryInfo, loaded: object) -> None:
+    spec = _stated(info, loaded, "ottla_spec", 1)
+    if spec != SPEC_VERSION:
+        older = f"upgrade {info.distribution}"
+        newer = f"upgrade ottla, or install an older {info.distribution}"
+        remedy = newer if isinstance(spec, int) and spec > SPEC_VERSION else older
+        raise PluginBroken(f"{info} is made for hook specs {spec!r}, this ottla speaks {SPEC_VERSION}; {remedy}")
+
+
+def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
+    """What the plugin says of itself, or else its module."""
+    module = sys.modules.get(_module(info))
+    return getattr(loaded, attribute, getattr(module, attribute, default))
+
+
+def _module(info: EntryInfo) -> str:
+    try:
+        return info.entry_point.module
+    except AttributeError:  # as the library says that it cannot be read
+        raise PluginBroken(
+            f"{info} cannot be imported: {info.value!r} is no entry point; write 'module' or 'module:object'"
+        ) from None
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,267 @@
+"""Which plugins a configuration asks for: looked up, their keys claimed, and made once everything was found good."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
+from ottla.errors import ConfigError, PluginBroken, PluginError, PluginMissing
+from ottla.errors.secret import without_frames
+from ottla.interfaces import (
+    Columns,
+    ColumnsKind,
+    Compressor,
+    Header,
+    Interceptor,
+    Mechanism,
+    MetricsReporter,
+    Partitioner,
+    PluginConfig,
+    RecordEncoder,
+    Serializer,
+    Transport,
+)
+from ottla.plugins.registry import KindName, Plugin, Registry
+from ottla.plugins.value_formats import ValueFormats
+
+KAFKAS_CODECS: Final = frozenset({1, 2, 3, 4})
+
+_DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
+
+
+@attrs.frozen(kw_only=True)
+class Plugins:
+    """The plugins that a configuration asks for, made; those of which there may be several by what they are called.
+
+    A serializer of None takes bytes as they are, a compressor of None leaves them as they are.
+    """
+
+    transport: Transport
+    mechanism: Mechanism | None
+    partitioner: Partitioner
+    compressor: Compressor | None
+    encoder: RecordEncoder
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+    value_formats: ValueFormats
+    reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
+    interceptors: Mapping[str, Interceptor] = attrs.Factory(dict)
+
+    def columns(self, limit: int) -> Columns:
+        """Columns of the encoder for records of `send`."""
+        made = self.encoder.columns(ColumnsKind.OBJECTS, limit)
+        assert made is not None, "the encoder was chosen because it takes this kind"
+        return made
+
+
+class _Claims:
+    """Looks plugins up and claims their keys, collecting what goes wrong until everything was looked at."""
+
+    def __init__(self, draft: ConfigDraft, registry: Registry) -> None:
+        self._draft = draft
+        self._registry = registry
+        self.errors: list[PluginError] = []
+        self.unclaimable: set[str] = set()
+        """Keys of plugins that cannot be had: what is wrong is said once, not again for each of them."""
+
+    def plugin(self, kind: KindName, name: str, *, family: str = "", note: str = "") -> Callable[..., Any]:
+        """A function that makes the plugin's object once the whole configuration has been found good.
+
+        *family* is how the names of its keys begin, where that is not the plugin's own name; *note* is added to what
+        is said of one that is missing.
+        """
+        try:
+            plugin = self._registry.plugin(kind, name)
+            return _noting(self.of(plugin), note)
+        except PluginError as error:
+            self.errors.append(_noted(error, note))
+            begins = (family,) if family else _families(name)
+            self.unclaimable.update(key for key in self._draft.config.plugin_values if key.startswith(begins))
+            return _never
+
+    def plugins(self, kind: KindName, names: Sequence[str]) -> Callable[[], Mapping[str, Any]]:
+        """The same for several plugins, which are made in order."""
+        found: list[tuple[Plugin, Callable[..., Any]]] = []
+        for name in names:
+            try:
+                plugin = self._registry.plugin(kind, name)
+                found.append((plugin, self.of(plugin)))
+            except PluginError as error:
+                self.errors.append(error)
+        return lambda: {str(plugin): make() for plugin, make in found}
+
+    def of(self, plugin: Plugin) -> Callable[..., Any]:
+        """The same for a plugin that was looked up already."""
+        values = self._draft.claim(plugin.config_keys(), plugin=str(plugin))
+        return lambda **extra: plugin.create(values, **extra)
+
+
+def choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
+    """The checked configuration and its plugins, made. Raises ConfigError, or PluginError when that is all.
+
+    A ConfigError says all in its words. It leaves without the frames in which it was found, a plugin's perhaps, whose
+    variables may hold what was wrong: half a password, say.
+    """
+    try:
+        return _choose(draft, registry)
+    except ConfigError as error:
+        refused = error
+    raise without_frames(refused)
+
+
+def _choose(draft: ConfigDraft, registry: Registry) -> tuple[ProducerConfig, Plugins]:
+    wanted = draft.config
+    claims = _Claims(draft, registry)
+    protocol = wanted.connection.security_protocol
+    transport = claims.plugin("transport", protocol.transport, family="ssl.")
+    mechanism = wanted.connection.sasl_mechanism
+    unasked = "" if draft.given("sasl.mechanism") else _DEFAULT_MECHANISM
+    authenticator = claims.plugin("authenticator", mechanism, family="sasl.", note=unasked) if protocol.sasl else None
+    via = wanted.connection.connection_via
+    outer = claims.plugin("transport", via) if via else None
+    partitioner = claims.plugin("partitioner", wanted.partitioning.partitioner)
+    codec = wanted.batching.compression_type
+    compressor = claims.plugin("compressor", codec) if codec != "none" else None
+    key = _serializer(claims, wanted.serialization.key_serializer, is_key=True)
+    value = _serializer(claims, wanted.serialization.value_serializer, is_key=False)
+    encoder = _encoder(claims, draft, registry, wanted.batching.record_encoder)
+    reporters = claims.plugins("reporter", wanted.observation.reporters)
+    interceptors = claims.plugins("interceptor", wanted.observation.interceptors)
+    config = _finish(draft, registry, claims)
+    inner = transport(inner=None)
+    made = encoder()
+    value_serializer = _told(value(), made)
+    return config, Plugins(
+        transport=outer(inner=inner) if outer else inner,
+        mechanism=authenticator() if authenticator else None,
+        partitioner=partitioner(),
+        compressor=_compressor(codec, compressor()) if compressor else None,
+        encoder=made,
+        key_serializer=key(),
+        value_serializer=value_serializer,
+        reporters=reporters(),
+        interceptors=interceptors(),
+        value_formats=_value_formats(
+            draft, registry, made, chosen=(wanted.serialization.value_serializer, value_serializer)
+        ),
+    )
+
+
+def _finish(draft: ConfigDraft, registry: Registry, claims: _Claims) -> ProducerConfig:
+    """The checked configuration. One missing plugin, and nothing else, is raised as what it is."""
+    errors = claims.errors
+    try:
+        config = draft.finish(installed_keys=registry.declared_keys, excused=claims.unclaimable)
+    except ConfigError as error:
+        raise ConfigError([*error.problems, *map(str, errors)]) from None
+    if len(errors) > 1:
+        raise ConfigError([str(error) for error in errors])
+    if errors:
+        raise errors[0]
+    return config
+
+
+def _serializer(claims: _Claims, choice: SerializerChoice, *, is_key: bool) -> Callable[[], Serializer | None]:
+    if not isinstance(choice, str):
+        return lambda: _CallableSerializer(choice)
+    if choice == "bytes":
+        return lambda: None
+    make = claims.plugin("serializer", choice)
+    return lambda: make(is_key=is_key)
+
+
+def _told(serializer: Serializer | None, encoder: RecordEncoder) -> Serializer | None:
+    """The serializer, which may want to know whose abilities it can use."""
+    if (use_encoder := getattr(serializer, "use_encoder", None)) is not None:
+        use_encoder(encoder)
+    return serializer
+
+
+def _value_formats(
+    draft: ConfigDraft,
+    registry: Registry,
+    encoder: RecordEncoder,
+    *,
+    chosen: tuple[SerializerChoice, Serializer | None],
+) -> ValueFormats:
+    def make(name: str) -> Serializer:
+        plugin = registry.plugin("serializer", name)
+        before = len(draft.problems)
+        values = draft.claim(plugin.config_keys(), plugin=str(plugin))
+        if wrong := draft.problems[before:]:
+            raise ConfigError(wrong)
+        serializer: Serializer = plugin.create(values, is_key=False)
+        _told(serializer, encoder)
+        return serializer
+
+    name, serializer = chosen
+    return ValueFormats(make, named=(name, serializer) if isinstance(name, str) and serializer is not None else None)
+
+
+def _compressor(name: str, compressor: Compressor) -> Compressor:
+    if compressor.codec_id not in KAFKAS_CODECS:
+        raise PluginBroken(
+            f"compression.type={name}: codec_id {compressor.codec_id!r} is none of Kafka's: 1 gzip, 2 snappy, 3 lz4 or "
+            "4 zstd"
+        )
+    return compressor
+
+
+def _encoder(claims: _Claims, draft: ConfigDraft, registry: Registry, name: str | None) -> Callable[[], RecordEncoder]:
+    """The encoder of that name, or the first that takes records of `send`."""
+    if name is not None:
+        forced = claims.plugin("encoder", name)
+        return lambda: _first_for_send([forced()])
+    encoders: list[tuple[Plugin, PluginConfig]] = [
+        (plugin, draft.claim(plugin.config_keys(), plugin=str(plugin))) for plugin in registry.encoders()
+    ]
+    return lambda: _first_for_send(registry.create_encoders(encoders))
+
+
+def _first_for_send(encoders: Sequence[RecordEncoder]) -> RecordEncoder:
+    for encoder in encoders:
+        if encoder.columns(ColumnsKind.OBJECTS, 1) is not None:
+            return encoder
+    raise PluginBroken("no installed record encoder takes records of `send`; is ottla itself installed completely?")
+
+
+@attrs.frozen
+class _CallableSerializer:
+    """A plain function of one argument, given as `key.serializer` or `value.serializer`."""
+
+    function: Callable[[Any], bytes | None]
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        """The function's result, which must be bytes or None."""
+        result = self.function(data)
+        if result is not None and not isinstance(result, bytes):
+            raise TypeError(f"the serializer function returned {type(result).__name__}, not bytes")
+        return result
+
+
+def _noting(make: Callable[..., Any], note: str) -> Callable[..., Any]:
+    def made(**extra: object) -> Any:
+        try:
+            return make(**extra)
+        except PluginMissing as error:
+            raise _noted(error, note) from error.__cause__
+
+    return made
+
+
+def _families(name: str) -> tuple[str, ...]:
+    """How the keys of a plugin that is not there begin: with its name, as plugins are asked to have it."""
+    plain = name.strip().lower()
+    return f"{plain}.", f"{re.sub('[-_]', '.', plain)}."
+
+
+def _noted(error: PluginError, note: str) -> PluginError:
+    return PluginMissing(f"{error}; {note}") if note and isinstance(error, PluginMissing) else error
+
+
+def _never(**_extra: object) -> Any:
+    raise AssertionError("a plugin that was not found is never made")

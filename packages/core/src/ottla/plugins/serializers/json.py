@@ -1,0 +1,93 @@
+"""Values as JSON in UTF-8: one by one, and for `send_table` a column at once.
+
+What both write means the same: fields that are None are left out, times have milliseconds and their zone, bytes are
+base64, and numbers that JSON lacks are text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from ottla.errors import PluginMissing
+from ottla.hookspecs import hookimpl
+from ottla.interfaces import Header, RecordEncoder, Serializer
+
+
+class JsonSerializer:
+    """Takes mappings, sequences, text, bytes, numbers, booleans, dates, times and None."""
+
+    def __init__(self) -> None:
+        self._rows: Any = None
+
+    def use_encoder(self, encoder: RecordEncoder) -> None:
+        """The record encoder may have `json_rows`, which makes rows of structs faster."""
+        self._rows = getattr(encoder, "json_rows", None)
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
+        """None stays None."""
+        return None if data is None else _text(data).encode()
+
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        """The texts of an Arrow column, null where it is. TypeError for a type that has no JSON."""
+        try:
+            from ottla.plugins.serializers.json_columns import fits, texts
+        except ImportError as cause:
+            if (cause.name or "").partition(".")[0] != "pyarrow":
+                raise
+            raise PluginMissing("JSON of a column needs pyarrow; try: pip install 'ottla[arrow]'") from cause
+        if not fits(column.type):
+            raise TypeError(
+                f"{column.type} has no JSON; it takes text, bytes, numbers, booleans, dates, times, and structs, lists "
+                "and maps of these"
+            )
+        return texts(column, rows=self._rows)
+
+
+def _text(data: Any) -> str:
+    match data:
+        case None:
+            return "null"
+        case bool():
+            return "true" if data else "false"
+        case str():
+            return json.dumps(data, ensure_ascii=False)
+        case int():
+            return int.__repr__(data)
+        case float():
+            return float.__repr__(data) if math.isfinite(data) else _STRANGE[str(float(data))]
+        case Decimal():
+            return format(data, "f") if data.is_finite() else _STRANGE[str(float(data))]
+        case datetime() | time():
+            return f'"{data.isoformat(timespec="milliseconds").replace("+00:00", "Z")}"'
+        case date():
+            return f'"{data.isoformat()}"'
+        case bytes() | bytearray() | memoryview():
+            return f'"{b64encode(data).decode()}"'
+        case Mapping():
+            fields = (f"{_name(name)}:{_text(field)}" for name, field in data.items() if field is not None)
+            return "{" + ",".join(fields) + "}"
+        case Sequence():
+            return "[" + ",".join(map(_text, data)) + "]"
+    raise TypeError(f"{type(data).__name__} has no JSON; make it a dict, a list, text or a number first")
+
+
+_STRANGE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
+
+
+def _name(name: Any) -> str:
+    if isinstance(name, str):
+        return json.dumps(name, ensure_ascii=False)
+    if isinstance(name, (bytes, Mapping, list, tuple)) or name is None:
+        raise TypeError(f"{type(name).__name__} cannot name a field of JSON")
+    return json.dumps(_text(name).strip('"'), ensure_ascii=False)
+
+
+@hookimpl
+def ottla_serializer() -> Serializer:
+    return JsonSerializer()

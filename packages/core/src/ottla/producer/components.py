@@ -1,0 +1,94 @@
+"""What the face of a producer works with: what was asked for, the parts that were made of it, and who looks on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self
+
+import attrs
+
+from ottla.accumulator.build import Queueing
+from ottla.config import ProducerConfig
+from ottla.metrics import Figures
+from ottla.metrics.reporters import Reporting
+from ottla.network.metadata import Metadata
+from ottla.plugins.selection import Plugins
+from ottla.producer.interceptors import Interception
+from ottla.producer.transactions import Transactions
+from ottla.sender.io_thread import IoThread
+
+if TYPE_CHECKING:
+    from ottla.transactions.manager import TransactionManager
+
+
+@attrs.frozen(kw_only=True)
+class Engine:
+    """A producer but for its face, not started. An interception of None has no interceptors."""
+
+    config: ProducerConfig
+    plugins: Plugins
+    queueing: Queueing
+    metadata: Metadata
+    io_thread: IoThread
+    transactions: Transactions | None
+    figures: Figures
+    reporting: Reporting
+    interception: Interception | None
+    clock: Callable[[], float]
+
+    @classmethod
+    def of(
+        cls,
+        config: ProducerConfig,
+        plugins: Plugins,
+        queueing: Queueing,
+        *,
+        metadata: Metadata,
+        io_thread: IoThread,
+        manager: TransactionManager | None,
+        client_id: str,
+        in_flight: Callable[[], int],
+        wake: Callable[[], object],
+        clock: Callable[[], float],
+    ) -> Self:
+        """An engine of these parts; *in_flight* counts requests, *wake* has the transactions looked after."""
+        pool, spent = queueing.pool, queueing.tallies.producer
+        figures = Figures(
+            tallies=queueing.tallies,
+            client_id=client_id,
+            gauges={
+                "requests-in-flight": in_flight,
+                "connection-count": lambda: spent.connected.count - spent.closed.count,
+                "buffer-total-bytes": lambda: pool.capacity,
+                "buffer-available-bytes": lambda: pool.free,
+                "waiting-threads": lambda: pool.waiting,
+                "metadata-age": lambda: metadata.age(clock()),
+            },
+            clock=clock,
+        )
+        transactions = None
+        if manager is not None:
+            transactions = Transactions(
+                manager=manager,
+                accumulator=queueing.accumulator,
+                max_block=config.batching.max_block,
+                wake=wake,
+            )
+        return cls(
+            config=config,
+            plugins=plugins,
+            queueing=queueing,
+            metadata=metadata,
+            io_thread=io_thread,
+            transactions=transactions,
+            figures=figures,
+            reporting=Reporting(plugins.reporters, figures),
+            interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
+            clock=clock,
+        )
+
+    def let_go(self) -> None:
+        """Tell those who looked on that it is over."""
+        self.reporting.close()
+        if self.interception is not None:
+            self.interception.close()

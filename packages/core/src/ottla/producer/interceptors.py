@@ -1,0 +1,150 @@
+"""Interceptors in a row: what they make of a record before it is queued, and what they are told of its outcome.
+
+One that fails is told of in the log and skipped; no record is ever lost by it. Without interceptors nothing here is
+made, and `send` is what it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from ottla.errors import DeliveryFailed, OttlaError
+from ottla.errors.log_throttle import Complaints
+from ottla.interfaces import Header, Headers, Interceptor
+from ottla.producer.delivery import Delivery
+from ottla.recordbatch.callbacks import OnDelivery, no_callback
+from ottla.results import RecordMetadata
+
+logger = logging.getLogger(__name__)
+
+Send: TypeAlias = Callable[..., Delivery]
+"""`Producer.send`, bound."""
+
+
+class Interception:
+    """The interceptors of one producer, in order, by what they are called in the log. For any thread."""
+
+    def __init__(self, interceptors: Mapping[str, Interceptor], *, clock: Callable[[], float]) -> None:
+        self._interceptors = interceptors
+        self._complaints = Complaints(logger, clock=clock)
+        self._closed = False
+
+    def __str__(self) -> str:
+        return ", ".join(self._interceptors)
+
+    def around(self, send: Send) -> Send:
+        """The same *send*, for records that have passed the interceptors; those that it refuses are told of, too."""
+
+        def intercepted(
+            topic: str,
+            value: Any = None,
+            key: Any = None,
+            *,
+            headers: Headers = (),
+            partition: int | None = None,
+            timestamp_ms: int | None = None,
+            on_delivery: OnDelivery | None = None,
+        ) -> Delivery:
+            outcome = _Outcome(self, topic, partition, on_delivery)
+            try:
+                if on_delivery is not None and not callable(on_delivery):
+                    raise no_callback(on_delivery)
+                # First: they may be readable only once.
+                given = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+                key, value, given = self._on_send(topic, key, value, given)
+                return send(
+                    topic,
+                    value,
+                    key,
+                    headers=given,
+                    partition=partition,
+                    timestamp_ms=timestamp_ms,
+                    on_delivery=outcome,
+                )
+            except Exception as error:
+                self.acknowledge(outcome.unwritten(error), error)
+                raise
+
+        return intercepted
+
+    def acknowledge(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        """Tell every interceptor what became of a record."""
+        for name, interceptor in self._interceptors.items():
+            try:
+                interceptor.on_acknowledgement(metadata, error)
+            except Exception as cause:
+                self._complaints.about(
+                    (name, "on_acknowledgement"), "the %s failed in on_acknowledgement", name, error=cause
+                )
+
+    def close(self) -> None:
+        """Tell every interceptor that wants to know that the producer has closed; once."""
+        if self._closed:
+            return
+        self._closed = True
+        for name, interceptor in self._interceptors.items():
+            try:
+                getattr(interceptor, "close", _nothing)()
+            except Exception:
+                logger.exception("the %s failed to close", name)
+
+    def _on_send(
+        self, topic: str, key: Any, value: Any, headers: Sequence[Header]
+    ) -> tuple[Any, Any, tuple[Header, ...]]:
+        record = key, value, tuple(headers)
+        for name, interceptor in self._interceptors.items():
+            try:
+                record = _record(interceptor.on_send(topic, *record))
+            except Exception as cause:
+                self._complaints.about(
+                    (name, "on_send"),
+                    "the %s failed in on_send; the record is sent without its change",
+                    name,
+                    error=cause,
+                )
+        return record
+
+
+@attrs.define(eq=False)
+class _Outcome:
+    """The callback of one record: tells the interceptors, then whoever sent it."""
+
+    _interception: Interception
+    _topic: str
+    _partition: int | None
+    _on_delivery: OnDelivery | None
+
+    @property
+    def looks(self) -> bool:
+        """Whether the record's failure is seen by who sent it: interceptors look for themselves only."""
+        return self._on_delivery is not None
+
+    def unwritten(self, error: Exception) -> RecordMetadata:
+        """What is known of a record that is nowhere."""
+        partition = error.partition if isinstance(error, DeliveryFailed) else self._partition
+        return RecordMetadata(self._topic, partition if isinstance(partition, int) else -1, -1, -1, -1, -1)
+
+    def __call__(self, metadata: RecordMetadata | None, error: OttlaError | None) -> None:
+        try:
+            if metadata is None:
+                assert error is not None, "a record has one or the other"
+                metadata = self.unwritten(error)
+            self._interception.acknowledge(metadata, error)
+        finally:
+            if self._on_delivery is not None:
+                self._on_delivery(metadata if error is None else None, error)
+
+
+def _record(made: Any) -> tuple[Any, Any, tuple[Header, ...]]:
+    if not isinstance(made, tuple) or len(made) != 3:
+        raise TypeError(f"on_send returned {type(made).__name__}, not a tuple of key, value and headers")
+    key, value, headers = made
+    return key, value, tuple(headers)
+
+
+def _nothing() -> None:
+    """It has nothing to end."""

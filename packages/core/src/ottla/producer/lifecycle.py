@@ -1,0 +1,189 @@
+"""How a producer ends: by `close`, by being dropped, with the interpreter, or in a forked child.
+
+Every producer that was not closed is closed at exit, within bounds, with one log line that has the counts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.routes import Routes
+from ottla.concurrency import io_threads
+from ottla.errors import DeliveryFailed, OttlaError, ProducerClosed
+from ottla.reports import DeliveryReport
+from ottla.sender.io_thread import IoThread
+
+logger = logging.getLogger(__name__)
+
+AT_EXIT_SECONDS = 30.0
+"""A program that ends without `close` waits no longer than this for its last records."""
+
+GRACE_SECONDS = 0.5
+"""What the I/O thread may take to end beyond the time that `close` was given."""
+
+Account: TypeAlias = tuple[DeliveryReport, int, DeliveryFailed | None]
+
+_living: set[Lifetime] = set()
+
+
+class Lifetime:
+    """One producer's I/O thread from its start to its end."""
+
+    def __init__(
+        self,
+        io_thread: IoThread,
+        accumulator: RecordAccumulator,
+        routes: Routes,
+        delivery_timeout: float,
+        *,
+        let_go: Callable[[], object],
+    ) -> None:
+        self._io_thread = io_thread
+        self._accumulator = accumulator
+        self._routes = routes
+        self._delivery_timeout = delivery_timeout
+        self._let_go = let_go
+        self.refusal: OttlaError | None = None
+        self.forked = False
+        self._told = False
+
+    def check(self) -> None:
+        """Raise ProducerClosed when the producer takes no more records."""
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
+
+    def check_process(self) -> None:
+        """Raise ProducerClosed in a forked child, where the I/O thread does not exist."""
+        if self.forked:
+            self.check()
+
+    def end(self, timeout: float | None) -> Account:
+        """Close, and wait for it unless this is the I/O thread itself, which is then forced."""
+        self.check_process()
+        patience = self._delivery_timeout if timeout is None else max(timeout, 0.0)
+        if io_threads.here():
+            self._io_thread.on_end = self._let_go
+            self.begin_end(0.0)
+        else:
+            self.begin_end(patience)
+            if not self._io_thread.join(patience + GRACE_SECONDS):
+                self._leave_behind()
+            self._let_go()
+        _living.discard(self)  # not before: Ctrl-C in the wait leaves it to the next `close`, or to the program's end
+        return self._accumulator.report()
+
+    def begin_end(self, patience: float) -> None:
+        """Refuse records, and have the I/O thread end within *patience* seconds."""
+        self._refuse(ProducerClosed("the producer is closed"))
+        self._io_thread.begin_close(patience)
+
+    def _leave_behind(self) -> None:
+        """The thread does not come back, from a callback for instance: fail what is left without it."""
+        where = self._io_thread.whereabouts()
+        logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
+        self._accumulator.abort(
+            ProducerClosed(f"the producer was closed while its I/O thread was held up at {where}"), aside=True
+        )
+
+    def abandon(self) -> None:
+        """The producer was dropped without `close`: let what is queued leave in the background.
+
+        Takes no lock: the garbage collector calls this, on any thread and with any lock in its hands.
+        """
+        if not self.forked:
+            self._io_thread.on_end = self._account_for_abandoned
+            self._io_thread.abandon(self._delivery_timeout)
+
+    def end_with_the_program(self, patience: float) -> None:
+        """Close within *patience* seconds, and say what became of the last records; Ctrl-C gives them up."""
+        try:
+            account = self.end(min(self._delivery_timeout, patience))
+        except KeyboardInterrupt:
+            self._tell("the program was interrupted while its producer had records to send", self.end(0.0))
+            raise
+        self._tell("the program ended without closing its producer", account)
+
+    def _account_for_abandoned(self) -> None:
+        self._let_go()
+        if self in _living:
+            _living.discard(self)
+            self._tell("a producer was dropped without being closed", self._accumulator.report())
+
+    def _tell(self, what: str, account: Account) -> None:
+        """Say it in the log, once: a program may end while a producer that it has dropped does."""
+        if self._told:
+            return
+        self._told = True
+        report, _unseen, error = account
+        if error is not None:  # else every error was retrieved
+            logger.error("%s: %s; first error: %s", what, report, error)
+        else:
+            logger.warning("%s: %s", what, report)
+
+    def fork(self) -> None:
+        """This is a child process: the I/O thread and its sockets belong to the parent."""
+        self.forked = True
+        self._io_thread.forget()
+        refusal = ProducerClosed(
+            "the producer belongs to the process that this one was forked from; make a new one after the fork"
+        )
+        self._refuse(refusal)
+        self._accumulator.forget(refusal)
+
+    def _refuse(self, refusal: OttlaError) -> None:
+        self.refusal = refusal
+        self._routes.forget()  # who sends comes by here to find a new one
+
+
+def begin(
+    io_thread: IoThread,
+    accumulator: RecordAccumulator,
+    routes: Routes,
+    delivery_timeout: float,
+    *,
+    let_go: Callable[[], object] = lambda: None,
+) -> Lifetime:
+    """Start a producer's thread. *let_go* is called once it has ended, or was left behind; perhaps more than once."""
+    life = Lifetime(io_thread, accumulator, routes, delivery_timeout, let_go=let_go)
+    try:
+        io_thread.start()
+    except RuntimeError:
+        let_go()
+        raise
+    _living.add(life)
+    return life
+
+
+def _end_all() -> None:
+    """All at the same time. Ctrl-C ends the wait for all of them."""
+    lives, until = list(_living), time.monotonic() + AT_EXIT_SECONDS
+    interruption: KeyboardInterrupt | None = None
+    for life in lives:
+        life.begin_end(AT_EXIT_SECONDS)
+    for life in lives:
+        try:
+            life.end_with_the_program(0.0 if interruption else max(0.0, until - time.monotonic()))
+        except KeyboardInterrupt as error:
+            interruption = error
+        except Exception:
+            logger.exception("a producer could not be closed at the program's end")
+    if interruption is not None:
+        raise interruption
+
+
+def _fork_all() -> None:
+    for life in list(_living):
+        life.fork()
+    _living.clear()
+    io_threads.forget()
+
+
+atexit.register(_end_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fork_all)

@@ -1,0 +1,540 @@
+"""The face of Ottla: send records from any thread, wait for what became of them."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import EllipsisType, TracebackType
+from typing import Any, Final, NoReturn, Self
+
+from ottla.accumulator.batch import UNDECIDED, NewRecord, size_of
+from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
+from ottla.accumulator.routes import Route
+from ottla.concurrency import io_threads
+from ottla.config.values import brief
+from ottla.errors import (
+    AbortableError,
+    FlushTimeout,
+    InvalidRecord,
+    OttlaError,
+    PluginMissing,
+    ProducerClosed,
+    RecordTooLarge,
+    SerializationFailed,
+    UndeliveredError,
+    WrongCall,
+)
+from ottla.errors.secret import hide_settings
+from ottla.interfaces import Header, Headers, MetricName, Serializer
+from ottla.network.cluster import PartitionInfo
+from ottla.producer import build as assembly
+from ottla.producer import lifecycle
+from ottla.producer.components import Engine
+from ottla.producer.delivery import Delivery
+from ottla.producer.transactions import Transactions
+from ottla.recordbatch.callbacks import OnDelivery, no_callback
+from ottla.recordbatch.objects import TIMESTAMP_MAX
+from ottla.recordbatch.section import SealedBatch
+from ottla.recordbatch.v2 import HEADER_SIZE
+from ottla.reports import DeliveryReport
+from ottla.results import plain_bytes
+from ottla.tables.delivery import TableDelivery
+from ottla.transactions.prepared import PreparedTransaction
+from ottla.transactions.shared import SharedTransaction
+
+TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+
+_new: Final = object.__new__
+
+STAYING = -2
+"""In place of a partition: wherever records without a key go at the moment."""
+
+RECORD_OVERHEAD = HEADER_SIZE + 21
+"""What a lone record can take beside its key, value and headers: the batch's header, lengths and deltas."""
+
+
+class Producer:
+    """Sends records to Kafka. Threads may share one; a forked process needs one of its own.
+
+    *config* has Kafka's dotted names; keywords are the same names with `_` for `.`. Raises ConfigError, which lists
+    every problem, and PluginError, which says what to install. No connection is made before the first record.
+
+    It has one thread of its own, which does all I/O and runs callbacks. A `with` block closes it at its end; one that
+    nobody closed is closed when the program ends, for at most 30 seconds. All time-outs of methods are in seconds.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        # From here on no variable holds a plain secret: an error may pass with all of them in its frames.
+        config, options = hide_settings(config or {}), hide_settings(options)
+        self._begin(assembly.build(config, options))
+
+    def _begin(self, engine: Engine) -> None:
+        queueing, plugins, batching = engine.queueing, engine.plugins, engine.config.batching
+        self._engine = engine
+        self._accumulator = queueing.accumulator
+        self._intake = queueing.accumulator.intake
+        self._routes = queueing.routes
+        self._known_routes = queueing.routes.known
+        self._partition = plugins.partitioner.partition
+        self._sticky = bool(getattr(plugins.partitioner, "sticky", False))
+        self._ignores_keys = bool(getattr(plugins.partitioner, "ignores_keys", False))
+        self._deals = queueing.deals
+        self._on_new_batch = getattr(plugins.partitioner, "on_new_batch", None)
+        self._max_record_size = min(batching.max_request_size, batching.buffer_memory)
+        self._transactions = engine.transactions
+        self._spent, self._clock = queueing.tallies.producer, engine.clock
+        self._value_serializer = plugins.value_serializer
+        self._key_serializer = plugins.key_serializer
+        self._life = lifecycle.begin(
+            engine.io_thread,
+            queueing.accumulator,
+            queueing.routes,
+            engine.config.delivery.delivery_timeout,
+            let_go=engine.let_go,
+        )
+        self._unclosed = weakref.finalize(self, self._life.abandon)
+        self._unclosed.atexit = False
+        if self._may_send_quickly():
+            self.send = plugins.encoder.quick_send(  # type: ignore[attr-defined, method-assign]
+                self, routes=queueing.routes.known, partitioner=plugins.partitioner
+            )
+        if engine.interception is not None:
+            self.send = engine.interception.around(vars(self).get("send") or _sending(self))  # type: ignore[method-assign]
+        engine.reporting.start()
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Queue a record and return where its outcome will be.
+
+        *value* and *key* are bytes, bytearray, memoryview or None, or what their serializer takes; a value of None is a
+        tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such. Without *partition* the
+        partitioner chooses; without *timestamp_ms*, milliseconds since 1970, it is now. *on_delivery* is called on the
+        I/O thread with a RecordMetadata and None, or None and an error.
+
+        Blocks only while the topic is not known yet and while `buffer.memory` is used up, at most `max.block.ms`
+        altogether; inside a callback it raises instead. What it raises was not queued: InvalidRecord or its subclasses
+        RecordTooLarge and SerializationFailed, TopicUnavailable, SecurityRefused, BufferExhausted, ProducerClosed,
+        ProducerFailed, PluginBroken for a fault of the partitioner. With a `transactional.id` also WrongCall outside of
+        a transaction, and AbortableError or TransactionFailed when it has failed. Whatever happens later is told by
+        the delivery.
+
+        For any thread, and for signal handlers, as every method: what must be whole is finished before they run. Only
+        with a `record.encoder` of a stranger, and in `__del__`, WrongCall may say that it interrupted another call.
+        """
+        checked = _checked(headers) if headers else ()  # first: they may be readable only once
+        if type(value) is not bytes or self._value_serializer is not None:
+            value = _serialized(self._value_serializer, "value", topic, value, checked)
+        if key is not None and (type(key) is not bytes or self._key_serializer is not None):
+            key = _serialized(self._key_serializer, "key", topic, key, checked)
+        if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
+            raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
+        if on_delivery is not None and not callable(on_delivery):
+            raise no_callback(on_delivery)
+        waited = 0.0
+        try:
+            route = self._known_routes[topic]
+        except (KeyError, TypeError):  # what cannot be hashed is no name, either
+            self._check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)))
+            began = self._clock()
+            route = self._find_route(topic)
+            waited = self._clock() - began
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < route.view.partitions:
+                began = self._clock()
+                route = self._await_partition(topic, partition, waited)
+                waited += self._clock() - began
+            if route.run.open is not None:
+                self._intake.deal(route.topic)  # its records came first
+            chosen = partition
+            batch = route.queues[chosen].open
+        elif self._sticky and (key is None or self._ignores_keys) and route.run.open is None:
+            chosen = STAYING
+            batch = route.stay
+        elif self._deals:
+            chosen = UNDECIDED  # also without a key, if records with one came first: a partition keeps their order
+            batch = route.run.open
+        else:
+            chosen = partition_of(self._partition, topic, key, route.view)
+            batch = route.queues[chosen].open
+        if batch is not None:
+            index = batch.append(key, value, checked, timestamp_ms, on_delivery)
+            if index is not None:
+                delivery = _new(Delivery)  # a call of __init__ costs 40 ns more than the two lines that follow
+                delivery._batch, delivery._index = batch, index
+                return delivery
+        record = (key, value, checked, timestamp_ms, on_delivery)
+        return self._begin_batch(topic, chosen, record, route, asked=partition is None, waited=waited)
+
+    def send_table(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        value: str | Sequence[str] | None = "value",
+        key: str | EllipsisType | None = ...,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+        value_format: str | None = None,
+    ) -> TableDelivery:
+        """Queue the rows of a table, and return where their outcome will be.
+
+        *table* is anything with the Arrow C stream interface: of pyarrow, polars, pandas, duckdb. The others name its
+        columns, None for none; a column "key" is the key if *key* is not given. Values and keys are bytes or text and
+        go as they are, past the serializers. With *value_format*, "json" or another serializer plugin that takes whole
+        columns, the value is made of a column of any type that this takes, or of several, named in a list, as its
+        fields. Needs pyarrow.
+
+        A producer with interceptors has none of this: WrongCall, for rows would go past them.
+        Blocks as `send` does, for each batch of rows. Raises InvalidRecord, and what else `send` raises, before the
+        first row is queued when the table as a whole cannot be sent; an error in the middle of a table has the
+        `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
+        """
+        columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
+        with self._for_tables("send_table"):
+            from ottla.producer.tables import send_table
+        return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
+
+    def send_sealed(self, batch: SealedBatch) -> TableDelivery:
+        """Queue a batch that an `ottla.tables.sealed.TableSealer` made, in another process perhaps.
+
+        It goes to its partition as it is, behind what is queued there; its rows are those of the delivery. Blocks and
+        raises as `send_table` does.
+        """
+        with self._for_tables("send_sealed"):
+            from ottla.producer.tables import send_sealed
+        return send_sealed(self._engine, self._find_route, batch)
+
+    @contextmanager
+    def _for_tables(self, method: str) -> Iterator[None]:
+        """Around an import of what needs pyarrow. Raises where it is missing, and where there are interceptors."""
+        if self._engine.interception is not None:
+            raise WrongCall(
+                f"rows of a table would go past the {self._engine.interception}: send them one by one, or use a "
+                "producer without interceptor.classes"
+            )
+        try:
+            yield
+        except ImportError as cause:
+            if (cause.name or "").partition(".")[0] != "pyarrow":
+                raise
+            raise PluginMissing(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
+
+    # Transactions
+
+    def init_transactions(
+        self, timeout: float | None = None, *, keep_prepared: bool = False
+    ) -> PreparedTransaction | None:
+        """Take `transactional.id` over: whoever had it before is fenced, and its open transaction aborted.
+
+        Once, before the first transaction. Waits at most `max.block.ms`, or *timeout* seconds, and raises
+        TransactionTimeout then; the same call again waits for the same outcome. That holds for every method of
+        transactions that takes a *timeout*. Each raises WrongCall out of turn and inside a callback. Raises
+        TransactionError when the cluster refuses the id or its time-out.
+        With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
+        """
+        with self._spent.txn_init.timed(self._clock):
+            return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from now on becomes visible together, or not at all.
+
+        Asks no broker and does not block. Raises AbortableError while the one before is yet to be aborted, and
+        TransactionFailed, or its ProducerFenced, when this producer can write no more transactions.
+        """
+        with self._spent.txn_begin.timed(self._clock):
+            self._transactional("begin_transaction").begin()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[Any, Any],
+        group_metadata: Any,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit a consumer's positions with the transaction: by (topic, partition) the next offset to read.
+
+        An offset is an int or an OffsetAndMetadata. *group_metadata* is the group's id, or better a
+        ConsumerGroupMetadata, so that a consumer that has lost its partitions is refused: then this raises
+        AbortableError. Raises InvalidRecord for what can be no offset or group. Waits for the coordinator.
+        """
+        with self._spent.txn_send_offsets.timed(self._clock):
+            self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
+
+    def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        """Send what is queued, and make the transaction's records visible.
+
+        Waits until every record is acknowledged and the coordinator has taken the commit; returns the counts since the
+        last report. Raises AbortableError when a record was given up: call `abort_transaction` then. TransactionFailed,
+        and its ProducerFenced, mean that nothing more can be done with this producer.
+        """
+        with self._spent.txn_commit.timed(self._clock):
+            return self._transactional("commit_transaction").end(timeout, commit=True)
+
+    def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        """Drop what is queued, and have the rest of the transaction's records never seen by committed readers.
+
+        Records that were dropped fail with TransactionAborted. Waits for the coordinator; returns the counts since the
+        last report. Raises TransactionFailed, or its ProducerFenced, when nothing more can be done with this producer.
+        """
+        with self._spent.txn_abort.timed(self._clock):
+            return self._transactional("abort_transaction").end(timeout, commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """A transaction for a `with` block: committed at its end, aborted when it raises.
+
+        The block's own error comes out, with a note if the abort failed, too. When the commit raises AbortableError the
+        transaction has been aborted, and another one may be begun.
+        """
+        self.begin_transaction()
+        try:
+            yield self
+        except BaseException as error:
+            self._abort_because_of(error)
+            raise
+        try:
+            self.commit_transaction()
+        except AbortableError as error:
+            self._abort_because_of(error)
+            raise
+
+    def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
+        """Send what is queued, and leave the end of the transaction to `ottla.transactions.complete`, anywhere.
+
+        Raises AbortableError when a record was given up. `commit_transaction` and `abort_transaction` work as well.
+        """
+        with self._spent.txn_prepare.timed(self._clock):
+            return self._transactional("prepare_transaction").prepare(timeout)
+
+    def join_transaction(self, shared: SharedTransaction) -> None:
+        """Write into a transaction that another process opened and will end; see SharedTransaction for the rules.
+
+        In place of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`, as
+        often as there are transactions to join. Asks nobody: whether the transaction is still open shows with the
+        first records.
+        """
+        self._transactional("join_transaction").join(shared)
+
+    def leave_transaction(self, timeout: float | None = None) -> DeliveryReport:
+        """Send what is queued and wait for it; the transaction stays open, and may be joined once more.
+
+        Raises AbortableError when a record was given up, or ProducerFenced when the transaction is over for its
+        brokers: tell whoever opened it that it must not be committed, and close this producer.
+        """
+        return self._transactional("leave_transaction").leave(timeout)
+
+    def _transactional(self, method: str) -> Transactions:
+        self._life.check()
+        if self._transactions is None:
+            raise WrongCall(f"{method} needs a producer with a transactional.id")
+        return self._transactions
+
+    def _abort_because_of(self, error: BaseException) -> None:
+        """Abort the transaction, without hiding why."""
+        try:
+            self.abort_transaction()
+        except OttlaError as failure:
+            error.add_note(f"while aborting the transaction: {failure}")
+
+    def partitions_for(self, topic: str) -> Sequence[PartitionInfo]:
+        """The topic's partitions in order, and who leads each, as the cluster told last.
+
+        Blocks as `send` does while the topic is not known yet, at most `max.block.ms`, and raises what `send` raises
+        then: InvalidRecord for what is no name, TopicUnavailable, SecurityRefused, ProducerClosed.
+        """
+        self._life.check()
+        self._route(topic)
+        return self._engine.metadata.cluster.partitions(topic)
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Every metric's value now, by its name and tags, which are Java's; also after `close`.
+
+        An average or a maximum of nothing is NaN. Blocks for no longer than it takes to read them.
+        """
+        return self._engine.figures.snapshot()
+
+    # Ending
+
+    def flush(self, timeout: float | None = None) -> DeliveryReport:
+        """Send everything queued so far at once, and wait for it, at most *timeout* seconds; None: as long as it takes.
+
+        Each record ends by itself within `delivery.timeout.ms`. Returns the counts since the last report. Raises
+        FlushTimeout when time runs out (nothing is dropped), UndeliveredError when a record failed since the last
+        report and nobody looked at its outcome, and WrongCall inside a delivery callback.
+        """
+        if io_threads.here():
+            raise WrongCall("flush inside a delivery callback would wait for itself; call it from another thread")
+        self._life.check_process()
+        with self._accumulator.lost.reporting():
+            with self._spent.flush.timed(self._clock):
+                in_time = self._accumulator.flush(timeout=timeout)
+            report, unseen, error = self._accumulator.report()
+        if not in_time:
+            raise FlushTimeout(report, f"flush ran out of time after {timeout} s: {report}") from error
+        if unseen:
+            raise UndeliveredError(report, f"{unseen} record(s) failed and nobody looked: {error}") from error
+        return report
+
+    def close(self, timeout: float | None = None) -> DeliveryReport:
+        """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest, and stop.
+
+        Without *timeout* it takes at most `delivery.timeout.ms`; 0 gives up what is queued at once. Inside a delivery
+        callback it forces and returns without waiting. Raises UndeliveredError as `flush` does. Closing again is
+        harmless.
+        """
+        self._unclosed.detach()
+        report, unseen, error = self._life.end(timeout)
+        if unseen:
+            raise UndeliveredError(report, f"{unseen} record(s) failed and nobody looked: {error}") from error
+        return report
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._life.forked:
+            return  # its process goes on with it
+        try:
+            self.close()
+        except UndeliveredError as undelivered:
+            if error is None:
+                raise
+            error.add_note(f"while closing the producer: {undelivered}")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a producer cannot be copied or pickled, for it has a thread and connections: make one where it is used, "
+            "for instance one for each process"
+        )
+
+    def _may_send_quickly(self) -> bool:
+        """Whether the encoder's own `send`, if it has one, does all that this one would do."""
+        return (
+            hasattr(self._engine.plugins.encoder, "quick_send")
+            and type(self).send is Producer.send
+            and self._value_serializer is None
+            and self._key_serializer is None
+            and self._on_new_batch is None
+            and not self._deals
+        )
+
+    def _begin_batch(
+        self, topic: str, partition: int, record: NewRecord, route: Route, *, asked: bool, waited: float
+    ) -> Delivery:
+        """The way of a record for which no open batch has room, of a `send` that has *waited* so many seconds."""
+        size = size_of(record)
+        self._check_size(topic, size)
+        stays = partition == STAYING
+        if stays:
+            partition = self._routes.next_stay(topic, route)
+        if asked and self._on_new_batch is not None:
+            placed = self._intake.append_to_open(topic, partition, record, size)
+            if placed is not None:
+                return Delivery(*placed)
+            ask_partitioner(self._on_new_batch, topic, partition, route.view)
+            partition = partition_of(self._partition, topic, record[0], route.view)
+        batch, index = self._intake.append(topic, partition, record, size, waited=waited)
+        if stays:
+            route.begin_stay(batch)
+        return Delivery(batch, index)
+
+    def _find_route(self, topic: str) -> Route:
+        """The topic's route; waits for metadata when the topic is not known."""
+        self._life.check()
+        if self._transactions is not None:
+            self._transactions.manager.check_open()
+        return self._route(topic)
+
+    def _route(self, topic: str) -> Route:
+        if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
+            shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
+            raise InvalidRecord(f"{shown} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
+        with self._spent.metadata_wait.timed(self._clock):
+            return self._routes.find(topic)
+
+    def _await_partition(self, topic: str, partition: int, waited: float) -> Route:
+        if type(partition) is not int or partition < 0:
+            raise InvalidRecord(f"partition must be an int of at least 0, not {partition!r}")
+        with self._spent.metadata_wait.timed(self._clock):
+            return self._routes.await_partition(topic, partition, waited=waited)
+
+    def _check_size(self, topic: str, size: int) -> None:
+        if size + RECORD_OVERHEAD <= self._max_record_size:
+            return
+        batching = self._engine.config.batching
+        name, limit = (
+            ("max.request.size", batching.max_request_size)
+            if batching.max_request_size < batching.buffer_memory
+            else ("buffer.memory", batching.buffer_memory)
+        )
+        raise RecordTooLarge(
+            f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
+            "nothing was queued"
+        )
+
+
+def _sending(producer: Producer) -> Callable[..., Delivery]:
+    """A producer's `send` that does not keep it: one that is dropped is to end, not to wait for the collector."""
+    found = weakref.ref(producer)
+
+    def send(*arguments: Any, **options: Any) -> Delivery:
+        kept = found()
+        if kept is None:
+            raise ProducerClosed("the producer is gone; keep it for as long as its send is used")
+        return type(kept).send(kept, *arguments, **options)
+
+    return send
+
+
+def _serialized(
+    serializer: Serializer | None, part: str, topic: str, data: Any, headers: Sequence[Header]
+) -> bytes | None:
+    if serializer is None:
+        if data is None:
+            return None
+        if isinstance(data, bytes | bytearray | memoryview):
+            return plain_bytes(data)
+        raise InvalidRecord(
+            f"the {part} for topic {topic!r} must be bytes, not {type(data).__name__}: encode it first, or set "
+            f"{part}.serializer"
+        )
+    try:
+        made = serializer.serialize(topic, data, tuple(headers))
+        return made if type(made) is bytes or made is None else plain_bytes(made)
+    except Exception as cause:
+        raise SerializationFailed(f"the {part} for topic {topic!r} could not be serialized: {cause}") from cause
+
+
+def _checked(headers: Headers) -> tuple[Header, ...]:
+    """The headers as the record format takes them: names are str, values bytes or None."""
+    checked = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+    plain = True
+    for header in checked:
+        try:
+            name, content = header
+        except (TypeError, ValueError):
+            raise InvalidRecord(f"a header is a pair of name and value, not {header!r}") from None
+        if type(name) is str and (type(content) is bytes or content is None):
+            continue
+        if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
+            raise InvalidRecord(
+                f"a header's name is str and its value bytes or None, not {type(name).__name__} and "
+                f"{type(content).__name__}"
+            )
+        plain = False
+    if plain:
+        return checked
+    return tuple((str.__str__(name), None if content is None else plain_bytes(content)) for name, content in checked)

@@ -1,0 +1,107 @@
+"""What a producer's transaction methods do: a move of the manager's, a cut between records, and a bounded wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.concurrency import io_threads, signals
+from ottla.errors import TransactionError, TransactionTimeout, WrongCall
+from ottla.reports import DeliveryReport
+from ottla.transactions.offsets import OffsetsToSend
+from ottla.transactions.pending_result import Pending
+from ottla.transactions.prepared import PreparedTransaction
+from ottla.transactions.shared import SharedTransaction
+
+if TYPE_CHECKING:
+    from ottla.transactions.manager import TransactionManager
+
+
+@attrs.frozen(kw_only=True)
+class Transactions:
+    """The transactions of one producer, for its callers' threads. `max_block` bounds each wait, in seconds."""
+
+    manager: TransactionManager
+    accumulator: RecordAccumulator
+    max_block: float
+    wake: Callable[[], object]
+
+    def initialize(self, timeout: float | None, *, keep_prepared: bool) -> PreparedTransaction | None:
+        """Have an id given, and wait for it; the transaction that was kept, if there is one."""
+        self._check("init_transactions")
+        self._wait(self.manager.initialize(keep_prepared=keep_prepared), timeout)
+        return self.manager.prepared if keep_prepared else None
+
+    def begin(self) -> None:
+        """Let records be queued."""
+        self._check("begin_transaction")
+        self.manager.begin_transaction()
+
+    def send_offsets(self, offsets: Mapping[object, object], group: object, timeout: float | None) -> None:
+        """Make a group's positions part of the transaction."""
+        self._check("send_offsets_to_transaction")
+        self._wait(self.manager.send_offsets(OffsetsToSend.checked(offsets, group)), timeout)
+
+    def end(self, timeout: float | None, *, commit: bool) -> DeliveryReport:
+        """End the transaction, and say what became of its records."""
+        self._check("commit_transaction" if commit else "abort_transaction")
+        with signals.Deferred():  # a call that moves the state also says that every record is queued
+            pending = self.manager.end(commit=commit)
+            self._cut()
+        try:
+            self._wait(pending, timeout)
+        except TransactionTimeout:
+            raise  # nothing is decided
+        except TransactionError:
+            self.accumulator.report()  # this error tells of what failed, and nobody has to tell it again
+            raise
+        report, _unseen, _error = self.accumulator.report()  # an abort answers for what failed
+        return report
+
+    def prepare(self, timeout: float | None) -> PreparedTransaction:
+        """Have everything written, and leave the end to somebody else."""
+        self._check("prepare_transaction")
+        with signals.Deferred():
+            pending = self.manager.prepare()
+            self._cut()
+        self._wait(pending, timeout)
+        prepared = self.manager.prepared
+        assert prepared is not None, "that is what was waited for"
+        return prepared
+
+    def join(self, shared: SharedTransaction) -> None:
+        """Let records be queued for somebody else's transaction."""
+        self._check("join_transaction")
+        self.manager.join(shared)
+
+    def leave(self, timeout: float | None) -> DeliveryReport:
+        """Have everything written, and say what became of it; the transaction goes on."""
+        self._check("leave_transaction")
+        with signals.Deferred():
+            pending = self.manager.leave()
+            self._cut()
+        self._wait(pending, timeout)
+        report, _unseen, _error = self.accumulator.report()  # what failed was raised
+        return report
+
+    def _cut(self) -> None:
+        """What was queued until now belongs to the transaction, and nothing else does."""
+        self.accumulator.close_open()
+        self.manager.let_end()
+        self.wake()
+
+    def _wait(self, pending: Pending, timeout: float | None) -> None:
+        self.wake()
+        patience = self.max_block if timeout is None else timeout
+        if not pending.wait(patience):
+            raise TransactionTimeout(
+                f"{pending.what} was not done within {patience:g} s ({'max.block.ms' if timeout is None else 'timeout'}"
+                f"): {self.manager.where()}; call it again to wait for the same outcome"
+            )
+
+    def _check(self, what: str) -> None:
+        if io_threads.here():
+            raise WrongCall(f"{what} inside a delivery callback would wait for itself; call it from another thread")

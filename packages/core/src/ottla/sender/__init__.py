@@ -1,0 +1,1 @@
+"""The I/O loop: drains batches, writes produce requests, reads their responses."""

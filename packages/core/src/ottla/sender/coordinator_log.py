@@ -1,0 +1,71 @@
+"""Log lines about requests for producer ids and transactions that are repeated: the first failure and the recovery."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ottla.errors import BrokerError
+from ottla.errors.outages import Failing, Outages
+from ottla.transactions.request_source import Agenda
+
+logger = logging.getLogger(__name__)
+
+PATIENCE: Final = 1.0
+"""So many seconds are usual: a coordinator that loads its log, a transaction before this one that is being ended."""
+
+
+class CoordinationLog:
+    """The requests that fail now, by name. For the I/O thread, without a lock."""
+
+    def __init__(self, *, client_id: str) -> None:
+        self._client_id = client_id
+        self._outages: Outages[str, str] = Outages(patience=PATIENCE)
+        self.active = False
+        """Whether any fails, or is left to log."""
+
+    def note(self, request: str, agenda: Agenda, now: float) -> None:
+        """Note what became of a request: it will be repeated, or its answer was taken."""
+        error = agenda.obstacle
+        if error is None:
+            self._outages.recovered(request, now)
+        else:
+            kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
+            self.active = True
+            self._outages.failed(request, f"{request} {kind}", str(error).rstrip("."), now)
+
+    def due_at(self) -> float:
+        """When a line is due if nothing happens."""
+        return self._outages.due_at()
+
+    def write(self, now: float) -> None:
+        """Write the lines that are due."""
+        for line in self._outages.take_lines(now):
+            names = ", ".join(line.shown)
+            if isinstance(line, Failing):
+                logger.warning(
+                    "%s: %s requests fail for %.1f s, %d attempts: %s; repeating them, with retry.backoff.ms up to "
+                    "retry.backoff.max.ms in between",
+                    self._client_id,
+                    names,
+                    line.lasting,
+                    line.failures,
+                    line.error,
+                )
+            elif line.recovered:
+                logger.info(
+                    "%s: %s requests succeed again, after %.1f s and %d failed attempts",
+                    self._client_id,
+                    names,
+                    line.lasting,
+                    line.failures,
+                )
+            else:
+                logger.info(
+                    "%s: %s requests are not repeated any more; the last ones failed, %d in %.1f s",
+                    self._client_id,
+                    names,
+                    line.failures,
+                    line.lasting,
+                )
+        self.active = bool(self._outages)

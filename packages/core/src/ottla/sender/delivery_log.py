@@ -1,0 +1,100 @@
+"""Log lines about partitions that do not take their records: the first failure, its repetitions, and the recovery."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged
+from ottla.errors import BrokerError, OttlaError
+from ottla.errors.outages import Failing, Outages
+
+logger = logging.getLogger(__name__)
+
+_UNLIMITED: Final = 2**31 - 1
+
+_Partition: TypeAlias = tuple[str, int]
+_Reason: TypeAlias = tuple[int | None, str]
+
+
+class DeliveryLog:
+    """The partitions of one producer that fail now. For the I/O thread, without a lock."""
+
+    def __init__(self, *, client_id: str, retries: int, delivery_timeout: float) -> None:
+        self._client_id = client_id
+        attempts = "" if retries >= _UNLIMITED else f" up to {retries} times (retries), and"
+        self._next = f"retrying{attempts} until delivery.timeout.ms ({delivery_timeout:g} s) has passed"
+        self._outages: Outages[_Partition, _Reason] = Outages(repeat_by_failure=True)
+        self.active = False
+        """Whether anything fails, or is left to log; else nothing has to be noted."""
+
+    def will_retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
+        """Note an attempt that failed and will be repeated."""
+        self.active = True
+        kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
+        self._outages.failed((batch.topic, batch.partition), (batch.last_node, kind), str(error).rstrip("."), now)
+
+    def answered(self, batches: Iterable[ProducerBatch], now: float) -> None:
+        """Note which batches of a request are acknowledged."""
+        for batch in batches:
+            if isinstance(batch.outcome, Acknowledged):
+                self._outages.recovered((batch.topic, batch.partition), now)
+
+    def due_at(self) -> float:
+        """When a line is due if nothing happens."""
+        return self._outages.due_at()
+
+    def write(self, now: float) -> None:
+        """Write the lines that are due."""
+        for line in self._outages.take_lines(now):
+            which = partitions(line.shown, line.count)
+            if isinstance(line, Failing):
+                node, _kind = line.reason
+                if line.first:
+                    logger.warning(
+                        "%s: broker %s did not take records for %s: %s; %s",
+                        self._client_id,
+                        node,
+                        which,
+                        line.error,
+                        self._next,
+                    )
+                else:
+                    logger.warning(
+                        "%s: broker %s still does not take records for %s, after %.1f s and %d more failed attempts: "
+                        "%s; %s",
+                        self._client_id,
+                        node,
+                        which,
+                        line.lasting,
+                        line.failures,
+                        line.error,
+                        self._next,
+                    )
+            elif line.recovered:
+                logger.info(
+                    "%s: records for %s are acknowledged again, after %.1f s and %d failed attempts",
+                    self._client_id,
+                    which,
+                    line.lasting,
+                    line.failures,
+                )
+            else:
+                logger.info(
+                    "%s: no records are sent to %s any more; the last attempts failed, %d in %.1f s",
+                    self._client_id,
+                    which,
+                    line.failures,
+                    line.lasting,
+                )
+        self.active = bool(self._outages)
+
+
+def partitions(shown: Sequence[tuple[str, int]], count: int) -> str:
+    """Partitions in a log line: some by name, the others as a number."""
+    names = ", ".join(f"{topic}-{partition}" for topic, partition in shown)
+    if count == 1:
+        return f"partition {names}"
+    return f"{count} partitions ({names}{', ...' if count > len(shown) else ''})"

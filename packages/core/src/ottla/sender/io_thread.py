@@ -1,0 +1,152 @@
+"""The thread of a producer's own: rounds of the sender until it is closed, then an orderly end.
+
+Now and then the helm leaves the rounds to another thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.concurrency import io_threads, signals
+from ottla.concurrency.locks import Latch
+from ottla.errors import OttlaError, ProducerClosed, ProducerFailed
+from ottla.network import NetworkClient
+from ottla.network.metadata import Metadata
+from ottla.sender.io_handoff import Helm
+from ottla.sender.rounds import Rounds
+from ottla.sender.sender import Sender
+
+logger = logging.getLogger(__name__)
+
+
+class IoThread:
+    """A daemon thread that runs rounds, and `on_end` as its last act. The methods are for other threads."""
+
+    def __init__(
+        self,
+        *,
+        sender: Sender,
+        rounds: Rounds,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        helm: Helm,
+        name: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._sender = sender
+        self._rounds = rounds
+        self._accumulator = accumulator
+        self._client = client
+        self._metadata = metadata
+        self._helm = helm
+        self._name = name
+        self._clock = clock
+        self.on_end: Callable[[], object] = lambda: None
+        self._deadline: float | None = None  # of an orderly end, once one was asked for
+        self._abandoned: float | None = None
+        self._over = Latch()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin. Raises RuntimeError when the system has no thread left."""
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._client.shutdown()
+            raise
+
+    def begin_close(self, timeout: float) -> None:
+        """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest; returns at once."""
+        self._refuse(ProducerClosed("the producer is closed"))  # first, or a record might come after the end
+        self._sender.begin_close()
+        deadline = self._clock() + timeout
+        self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+        self._rounds.hurry()
+        self._helm.call()
+
+    def abandon(self, timeout: float) -> None:
+        """Have the thread itself call `begin_close`, soon. Takes no lock."""
+        self._abandoned = timeout
+        self._helm.call()
+
+    def forget(self) -> None:
+        """This is a forked child, where the thread does not exist."""
+        self._helm.forget()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
+        # Not only Thread.join: a thread whose join was interrupted by Ctrl-C counts as ended from then on.
+        over = self._over.wait(timeout)
+        if over:
+            with signals.Deferred():  # its last steps; a handler in here that joins it, too, would wait for itself
+                self._thread.join()
+        return over
+
+    def whereabouts(self) -> str:
+        """Where in the code the rounds are at this moment."""
+        frame = sys._current_frames().get(self._helm.leader or self._thread.ident or 0)
+        if frame is None:
+            return "its end"
+        return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+    def _run(self) -> None:
+        io_threads.enter()
+        try:
+            self._run_rounds()
+            try:
+                self._confirm()
+            except Exception:
+                logger.exception("%s: brokers could not be asked whether they hold what was sent", self._name)
+            self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
+            self._sender.end(ProducerClosed("the producer is closed"))
+        except BaseException as cause:
+            failure = ProducerFailed(f"the I/O thread {self._name} ended: {cause!r}")
+            failure.__cause__ = cause
+            logger.critical("%s: the I/O thread cannot go on; every record is failed", self._name, exc_info=True)
+            self._refuse(failure)
+            self._accumulator.abort(failure)
+            self._sender.end(failure)
+        finally:
+            try:
+                self._client.shutdown()
+            except Exception:
+                logger.exception("%s: not every connection could be closed", self._name)
+            io_threads.leave()
+            try:
+                self.on_end()
+            finally:
+                self._over.set()
+
+    def _run_rounds(self) -> None:
+        while not self._ended():
+            self._helm.go_on()
+            if self._abandoned is not None:
+                patience, self._abandoned = self._abandoned, None
+                self.begin_close(patience)
+            try:
+                deadline = self._deadline
+                self._rounds.run(self._clock(), float("inf") if deadline is None else deadline)
+                if self._deadline is None:
+                    self._helm.rest()
+            except BaseException as error:  # also one that broke off a round on a caller's thread, as Ctrl-C may
+                self._rounds.failed(error)
+
+    def _confirm(self) -> None:
+        """Wait until brokers have taken what was sent to them with `acks=0`, for as long as the end may take."""
+        deadline, now = self._deadline, self._clock()
+        assert deadline is not None, "the rounds are over because an end was asked for"
+        while now < deadline and self._client.confirm(now):
+            now = self._client.poll(deadline - now, now)
+
+    def _ended(self) -> bool:
+        deadline = self._deadline
+        return deadline is not None and (self._sender.idle or self._clock() >= deadline)
+
+    def _refuse(self, refusal: OttlaError) -> None:
+        self._accumulator.close(refusal)
+        self._metadata.close(refusal)

@@ -1,0 +1,70 @@
+"""Log lines about memory: `send` that waits long for some of `buffer.memory`, or was refused, and the end of that."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.errors.outages import Failing, Outages
+
+logger = logging.getLogger(__name__)
+
+PATIENCE: Final = 5.0
+"""A call that waits so many seconds for memory is worth a line; short waits are how a fast producer is slowed down."""
+
+_MEMORY: Final = "memory"
+
+
+class MemoryLog:
+    """Whether a producer is out of memory. For the I/O thread, which looks once in each round; without a lock."""
+
+    def __init__(self, pool: BufferPool, *, client_id: str) -> None:
+        self._pool = pool
+        self._client_id = client_id
+        self._outages: Outages[str, str] = Outages()
+        self._first: object | None = None
+        self._waits_since = 0.0
+        self._refusals = 0
+        self._refusals_before = 0
+
+    def look(self, now: float) -> None:
+        """Note how things are, and write the lines that are due; for as long as the pool says that it is short."""
+        first, refusals = self._pool.first_in_line, self._pool.refusals
+        if first is not self._first:
+            self._first, self._waits_since = first, now
+        refused, self._refusals = refusals - self._refusals, refusals
+        if not self._outages and refused:
+            self._refusals_before = refusals - refused
+        waits = first is not None and now - self._waits_since >= PATIENCE
+        if refused or waits:
+            self._outages.failed(_MEMORY, _MEMORY, "", now, began=self._waits_since if waits else None)
+        elif first is None or (self._outages and now - self._waits_since < PATIENCE):
+            self._outages.recovered(_MEMORY, now)
+        self._write(now)
+        if first is None and not self._outages:
+            self._pool.short = False
+            if self._pool.waiting:  # one may have come to wait in between
+                self._pool.short = True
+
+    def _write(self, now: float) -> None:
+        for line in self._outages.take_lines(now):
+            refused = self._refusals - self._refusals_before
+            if isinstance(line, Failing):
+                logger.warning(
+                    "%s: buffer.memory is exhausted for %.1f s, %d call(s) of send wait and %d were refused: all %d "
+                    "bytes are held by records that brokers have not acknowledged; send waits up to max.block.ms",
+                    self._client_id,
+                    line.lasting,
+                    self._pool.waiting,
+                    refused,
+                    self._pool.capacity,
+                )
+            elif line.recovered:
+                logger.info(
+                    "%s: buffer.memory is sufficient again, after %.1f s; %d call(s) of send were refused",
+                    self._client_id,
+                    line.lasting,
+                    refused,
+                )
+                self._refusals_before = self._refusals

@@ -1,0 +1,123 @@
+"""Produce requests and answers: from batches to gathered bytes, from bytes to one answer for each partition."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged
+from ottla.accumulator.sealing import Takes
+from ottla.errors import ErrorCode, error_code
+from ottla.interfaces import Buffer
+from ottla.network import Completion, Request
+from ottla.network.cluster import Broker
+from ottla.protocol import PRODUCE, PartitionProduceResponse, ProduceResponse
+from ottla.protocol import produce_request as encode_request
+from ottla.recordbatch.codecs import ZSTD
+
+NO_ID: Final = bytes(16)
+FIRST_WITH_ZSTD: Final = 7
+LAST_WITH_NAMES: Final = 12
+LAST_THAT_ADDS_NOTHING: Final = 11
+"""Later versions make partitions members of their transaction, for `transaction.version` 2 (KIP-890)."""
+NEWEST_MAGIC: Final = 2
+VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, PRODUCE.max_version)}
+"""The versions that carry each record format: 0.9 brokers know 0 and 1, 0.10 ones 2."""
+
+
+@attrs.frozen(kw_only=True)
+class Refused:
+    """What a broker says of one partition's batch with an error code, which may also be that it has it already.
+
+    `record_errors` are the records that it names; `leader` and its term are who leads the partition now, if it says so.
+    """
+
+    code: ErrorCode
+    message: str | None
+    record_errors: Mapping[int, str | None]
+    leader: Broker | None = None
+    leader_epoch: int = -1
+
+
+def produce_request(
+    batches: Sequence[ProducerBatch],
+    *,
+    acks: int,
+    timeout: float,
+    topic_ids: Mapping[str, bytes],
+    on_complete: Callable[[Completion], object],
+    transactional_id: str | None = None,
+    newest: int = PRODUCE.max_version,
+) -> Request:
+    """A request that carries sealed batches, at most one of a partition, without copying their records.
+
+    *newest* is the highest version that may be used.
+    """
+    by_topic: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
+    magic = NEWEST_MAGIC
+    zstd = False
+    for batch in batches:
+        section = batch.sealed
+        assert section is not None, "only sealed batches are sent"
+        magic = min(magic, section.magic)
+        zstd |= section.codec_id == ZSTD
+        by_topic.setdefault(batch.topic, []).append((batch.partition, section.stamped_with(batch.stamp)))
+    floor, ceiling = VERSIONS[magic]
+    ids = {topic: topic_ids.get(topic, NO_ID) for topic in by_topic}
+
+    def body(version: int) -> Sequence[Buffer]:
+        return encode_request(
+            version,
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=int(timeout * 1000),
+            topics=[(topic, ids[topic], partitions) for topic, partitions in by_topic.items()],
+        )
+
+    return Request(
+        message=PRODUCE,
+        body=body,
+        on_complete=on_complete,
+        floor=FIRST_WITH_ZSTD if zstd else floor,
+        ceiling=min(ceiling, newest, LAST_WITH_NAMES if NO_ID in ids.values() else ceiling),
+        answered=acks != 0,
+    )
+
+
+@functools.cache
+def taken_by(offered: tuple[int, int] | None) -> Takes:
+    """What a broker takes that offers these versions; None: it is not known yet."""
+    if offered is None:
+        return Takes()
+    newest = offered[1]
+    magic = next((magic for magic in (2, 1) if newest >= VERSIONS[magic][0]), 0)
+    return Takes(magic=magic, zstd=newest >= FIRST_WITH_ZSTD)
+
+
+def read_answer(
+    answer: ProduceResponse, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes]
+) -> Mapping[tuple[str, int], Acknowledged | Refused]:
+    """The answers by topic and partition; from version 13 on the wire has ids in place of names."""
+    names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
+    brokers = {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port) for node in answer.node_endpoints}
+    return {
+        (topic.name or names.get(topic.topic_id, ""), partition.index): _partition_answer(partition, brokers)
+        for topic in answer.responses
+        for partition in topic.partition_responses
+    }
+
+
+def _partition_answer(partition: PartitionProduceResponse, brokers: Mapping[int, Broker]) -> Acknowledged | Refused:
+    if not partition.error_code:
+        return Acknowledged(base_offset=partition.base_offset, log_append_time_ms=partition.log_append_time_ms)
+    return Refused(
+        code=error_code(partition.error_code),
+        message=partition.error_message,
+        record_errors={record.batch_index: record.batch_index_error_message for record in partition.record_errors},
+        leader=brokers.get(partition.current_leader.leader_id),
+        leader_epoch=partition.current_leader.leader_epoch,
+    )

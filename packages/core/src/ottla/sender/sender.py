@@ -1,0 +1,420 @@
+"""One round after the other: expire, drain, send, judge the answers.
+
+It decides what happens to a batch; who holds the batches, the connections and the time is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, assert_never
+
+from ottla.accumulator.accumulator import Ready, RecordAccumulator, has_new_leader
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Split
+from ottla.accumulator.delivery_errors import expired, given_up, refused_records
+from ottla.accumulator.partition_queue import FOREVER
+from ottla.accumulator.sequences import OrderRefused, Sequences
+from ottla.accumulator.splitting import Splitter
+from ottla.errors import (
+    BrokerError,
+    ConnectionFailed,
+    ErrorCode,
+    OttlaError,
+    ProtocolError,
+    SecurityRefused,
+    UnsupportedVersion,
+)
+from ottla.metrics import Tallies
+from ottla.network import Completion, NetworkClient
+from ottla.network.metadata import Metadata
+from ottla.protocol import PRODUCE
+from ottla.sender.before_append import REFUSED_BEFORE_APPEND
+from ottla.sender.coordinator_requests import Coordination
+from ottla.sender.delivery_log import DeliveryLog
+from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
+from ottla.sender.memory_log import MemoryLog
+from ottla.sender.node_latency import NodeDelays
+from ottla.sender.produce_request import LAST_THAT_ADDS_NOTHING, Refused, produce_request, read_answer
+from ottla.sender.sender_metrics import count_answer, count_request, count_retry
+
+if TYPE_CHECKING:  # what transactions take to import is for those who have some
+    from ottla.transactions.manager import TransactionManager
+
+logger = logging.getLogger(__name__)
+
+
+class Sender:
+    """Moves batches from the accumulator to brokers and back to their outcome. For the I/O thread."""
+
+    def __init__(
+        self,
+        *,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        delays: NodeDelays,
+        splitter: Splitter,
+        acks: int,
+        retries: int,
+        max_request_size: int,
+        request_timeout: float,
+        delivery_timeout: float,
+        keep_order: bool,
+        client_id: str,
+        sequences: Sequences | None = None,
+        coordination: Coordination | None = None,
+        transactions: TransactionManager | None = None,
+        tallies: Tallies | None = None,
+    ) -> None:
+        self._accumulator = accumulator
+        self._client = client
+        self._metadata = metadata
+        self._delays = delays
+        self._splitter = splitter
+        self._acks = acks
+        self._retries = retries
+        self._max_request_size = max_request_size
+        self._request_timeout = request_timeout
+        self._delivery_timeout = delivery_timeout
+        self._keep_order = keep_order
+        self._client_id = client_id
+        self._sequences = sequences
+        self._coordination = coordination
+        self._transactions = transactions
+        self._tallies = tallies or Tallies()
+        self._log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
+        self._lost = accumulator.lost
+        self._pool = accumulator.pool
+        self._memory_log = MemoryLog(accumulator.pool, client_id=client_id)
+        self._in_flight: dict[ProducerBatch, None] = {}
+        self._oldest_in_flight = FOREVER  # none was created before
+        self.late_answers = 0
+        """Batches whose answer came after they had been given up."""
+
+    def run_once(self, now: float, *, until: float = float("inf")) -> None:
+        """One round; waits for as long as nothing is due, and not longer than *until*."""
+        if self.expire(now):
+            until = now  # somebody may wait for just this, and nothing else be due for long
+        if self._sequences is not None:
+            self._sequences.resolve()
+        ready = self._look(now)
+        if self._coordination is not None:
+            ending = not self._coordination.idle
+            until = min(until, self._coordination.run(now))
+            if ending and self._coordination.idle:
+                until = now  # it was over without asking anybody, and that may be all that a close waits for
+            for node in ready.soon:
+                self._client.ready(node, now)  # its connection is made meanwhile
+        nodes = [node for node in ready.nodes if self._client.ready(node, now)]
+        if not nodes and (refusal := self._client.refused_by_all()) is not None:
+            self._accumulator.fail_queued(refusal)
+        self._delays.note(wanted=ready.nodes, served=nodes, now=now)
+        drained = self._accumulator.drain(self._metadata.cluster, nodes, max_size=self._max_request_size, now=now)
+        for node, batches in drained.items():
+            self._produce(node, batches, now)
+        if nodes and self._accumulator.unseen:  # a request is mostly written at once: then nothing ends a wait soon
+            ready = self._look(now)
+            if any(self._client.ready(node, now) for node in ready.nodes):
+                until = now
+        until = min(until, self._look_again_at(ready, now))
+        log, lost = self._log, self._lost
+        if log.active:
+            until = min(until, log.due_at())
+        if lost.active:
+            until = min(until, lost.due_at())
+        now = self._client.poll(until - now, now)
+        if self._pool.short:
+            self._memory_log.look(now)
+        if log.active:
+            log.write(now)
+        if lost.active:
+            lost.write(self._client_id, now)
+
+    def recover(self, cause: BaseException, now: float) -> None:
+        """Make whole what a round has touched that failed with *cause*; to be called again if it fails itself.
+
+        What is not certain is taken for written: all connections are closed, so that no answer meets the wrong request,
+        and a batch that is neither queued nor settled by then is tried again, with the number that it has.
+        """
+        error = ConnectionFailed(f"the round of the I/O thread that was to send it failed: {cause!r}")
+        error.__cause__ = cause
+        self._client.reset(error, now)
+        self._in_flight.clear()
+        self._oldest_in_flight = FOREVER
+        astray = self._accumulator.recover()
+        if self._sequences is not None:
+            self._sequences.recover()
+        for batch in reversed(astray):  # each is put first
+            if batch.attempts:
+                batch.unanswered = batch.undecided = True
+            batch.come_back(now)
+            if not batch.attempts:  # it had not left yet
+                self._accumulator.put_back(batch, error, now)
+            elif (failed := self._retry(batch, error, now)) is not None:
+                self._accumulator.settle(batch, failed)
+        if self._coordination is not None:
+            self._coordination.recover(error, now)
+        self._metadata.on_change()  # it may have failed between the change and this
+        self._client.close_forgotten(error)  # last, for where the system fails for good, all else is done
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued or in flight, and no transaction is being ended."""
+        return not self._accumulator.incomplete and (self._coordination is None or self._coordination.idle)
+
+    def begin_close(self) -> None:
+        """The producer closes: an open transaction is to be aborted. For any thread."""
+        if self._coordination is not None:
+            self._coordination.close()
+
+    def end(self, error: OttlaError) -> None:
+        """No round will follow: whoever waits for one learns of *error*."""
+        self._lost.write(self._client_id, 0.0, final=True)
+        if self._coordination is not None:
+            self._coordination.shut(error)
+
+    def _look(self, now: float) -> Ready:
+        """Which brokers have something to take; topics whose leader is not known are asked for."""
+        ready = self._accumulator.ready(self._metadata.cluster, now)
+        for topic in ready.leaderless:
+            self._metadata.use(topic, now)
+            self._metadata.request_update()
+        return ready
+
+    def _look_again_at(self, ready: Ready, now: float) -> float:
+        """When the next round is due: linger, backoff, expiry, or a broker that may be ready again."""
+        expiry = self._oldest_in_flight + self._delivery_timeout
+        brokers = (self._client.ready_at(node, now) for node in ready.nodes)
+        return min(ready.look_again_at, expiry, min(brokers, default=float("inf")))
+
+    def expire(self, now: float) -> bool:
+        """Fail what has run out of time, queued or in flight; True: some."""
+        late = self._late_in_flight(now)
+        for batch in late:
+            self._accumulator.settle(batch, Failed(error=expired(batch, now)))
+            del self._in_flight[batch]
+        return self._accumulator.expire(now, obstacle=self._obstacle) or bool(late)
+
+    def _late_in_flight(self, now: float) -> list[ProducerBatch]:
+        if self._oldest_in_flight + self._delivery_timeout > now:
+            return []
+        self._oldest_in_flight = min((batch.created_at for batch in self._in_flight), default=FOREVER)
+        return [batch for batch in self._in_flight if batch.created_at + self._delivery_timeout <= now]
+
+    def _obstacle(self, batch: ProducerBatch) -> OttlaError | None:
+        """What keeps a batch from its broker: no such partition, no connection, or no broker that we know.
+
+        An error that it has met itself says more, but for a refusal and a partition that is gone.
+        """
+        missing = self._metadata.missing(batch.topic, batch.partition)
+        if missing is not None:
+            return missing
+        cluster = self._metadata.cluster
+        leader = cluster.named_leader(batch.topic, batch.partition)
+        # While bootstrap.servers are asked again, no broker is known; why the leader was lost is.
+        found = None if leader is None else self._client.failure(leader)
+        if leader not in cluster.brokers:
+            found = self._metadata.last_error or found
+        return found if batch.last_error is None or isinstance(found, SecurityRefused) else None
+
+    def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
+        for batch in batches:
+            batch.leave(node, now)
+            self._in_flight[batch] = None
+            self._oldest_in_flight = min(self._oldest_in_flight, batch.created_at)
+            if self._sequences is not None:
+                self._sequences.left(batch)
+            self._metadata.use(batch.topic, now)
+            if self._keep_order:
+                self._accumulator.mute(batch)
+        topics = self._metadata.cluster.topics
+        topic_ids = {batch.topic: topics[batch.topic].id for batch in batches if batch.topic in topics}
+        transactions = self._transactions
+        request = produce_request(
+            batches,
+            acks=self._acks,
+            timeout=self._request_timeout,
+            topic_ids=topic_ids,
+            on_complete=lambda completion: self._judge(batches, topic_ids, completion, sent_at=now),
+            transactional_id=transactions.transactional_id if transactions is not None else None,
+            newest=PRODUCE.max_version if transactions is None or transactions.newest else LAST_THAT_ADDS_NOTHING,
+        )
+        count_request(self._tallies, batches, now)
+        self._client.send(node, request, now)
+
+    def _judge(
+        self,
+        batches: Sequence[ProducerBatch],
+        topic_ids: Mapping[str, bytes],
+        completion: Completion,
+        *,
+        sent_at: float,
+    ) -> None:
+        """Give every batch of a request its verdict."""
+        answers = None
+        if completion.answer is not None:
+            count_answer(self._tallies, completion.node, completion.now - sent_at)
+            answers = read_answer(completion.answer, batches, topic_ids)
+            if self._metadata.hints:
+                self._forget_hints(answers)
+        self._accumulator.settle_all(self._settled(batches, answers, completion))
+        if self._log.active:
+            self._log.answered(batches, completion.now)
+
+    def _forget_hints(self, answers: Mapping[tuple[str, int], Acknowledged | Refused]) -> None:
+        """The hints of a partition have led to its leader."""
+        for place, answer in answers.items():
+            if isinstance(answer, Acknowledged):
+                self._metadata.hints.pop(place, None)
+
+    def _settled(
+        self,
+        batches: Sequence[ProducerBatch],
+        answers: Mapping[tuple[str, int], Acknowledged | Refused] | None,
+        completion: Completion,
+    ) -> Iterator[tuple[ProducerBatch, Acknowledged | Failed]]:
+        """The batches for which it is over; the others go on. One that was settled meanwhile stays as it is."""
+        error = completion.error
+        for batch in batches:
+            batch.come_back(completion.now)
+            self._in_flight.pop(batch, None)
+            if self._sequences is not None:
+                self._sequences.came_back(batch)
+            if self._keep_order:
+                self._accumulator.unmute(batch, at=completion.throttled_until)
+            if batch.outcome is not None:
+                self.late_answers += 1
+                if answers is not None and self._sequences is not None:
+                    self._note_late(batch, answers.get((batch.topic, batch.partition)))
+                continue
+            if error is not None:
+                batch.unanswered |= completion.written
+                batch.undecided |= completion.written
+                outcome: Acknowledged | Failed | None = self._unanswered(batch, error, completion.now)
+            elif answers is None:
+                outcome = Acknowledged(base_offset=-1)
+            else:
+                outcome = self._answered(batch, answers.get((batch.topic, batch.partition)), completion.now)
+            if outcome is not None:
+                yield batch, outcome
+
+    # Each of the following says what a batch is to be settled with; None: it goes on, and that was seen to.
+
+    def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
+        """Lost with its connection, timed out, or unreadable: as good as NETWORK_EXCEPTION."""
+        if isinstance(error, UnsupportedVersion):
+            return _failed(batch, error, now)
+        self._metadata.request_update()
+        return self._retry(batch, error, now)
+
+    def _answered(
+        self, batch: ProducerBatch, answer: Acknowledged | Refused | None, now: float
+    ) -> Acknowledged | Failed | None:
+        if isinstance(answer, Acknowledged):
+            return answer
+        if answer is None:
+            batch.unanswered = batch.undecided = True
+            return self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
+        if self._sequences is not None and batch.stamp is not None and answer.code in ORDER_REFUSED:
+            return self._out_of_order(self._sequences, batch, answer, now)
+        batch.undecided |= answer.code not in REFUSED_BEFORE_APPEND
+        error = BrokerError(answer.code, answer.message)
+        verdict = VERDICTS[answer.code]
+        match verdict:
+            case Verdict.ACKNOWLEDGED:  # before; what else the answer says is not of this batch
+                return Acknowledged(base_offset=-1)
+            case Verdict.RETRY:
+                return self._retry(batch, error, now)
+            case Verdict.REFRESH:
+                self._find_leader(batch, answer, now)
+                return self._retry(batch, error, now)
+            case Verdict.TOO_LARGE:
+                return self._split(batch, error, now)
+            case Verdict.FAIL:
+                return _failed(batch, error, now, why=_remedy(batch, answer, error), answer=answer)
+            case _:
+                assert_never(verdict)
+
+    def _note_late(self, batch: ProducerBatch, answer: Acknowledged | Refused | None) -> None:
+        """Learn of a batch that had been given up that it is written after all."""
+        assert self._sequences is not None
+        known = isinstance(answer, Refused) and VERDICTS[answer.code] is Verdict.ACKNOWLEDGED
+        if known or isinstance(answer, Acknowledged):
+            self._sequences.acknowledge(batch)
+
+    def _out_of_order(self, sequences: Sequences, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
+        """See to a batch that the broker does not take for its number.
+
+        One that came too early is tried again as it is. If it is the first, what came before it is lost to the broker:
+        then it is numbered anew in another epoch, or given up where that could write it twice.
+        """
+        error = BrokerError(answer.code, answer.message)
+        refused = sequences.refuse_order(batch)
+        if refused is OrderRefused.LOST:
+            return _failed(batch, error, now)
+        if refused is OrderRefused.ANEW:  # its leader does not even hold what comes before it
+            batch.unanswered = batch.undecided = False
+        return self._retry(batch, error, now)
+
+    def _find_leader(self, batch: ProducerBatch, answer: Refused, now: float) -> None:
+        """Take the leader that the answer names (KIP-951); ask for metadata unless a new leader is known by now."""
+        if answer.leader is not None:
+            self._metadata.move_leader(batch.topic, batch.partition, answer.leader, answer.leader_epoch, now)
+        if has_new_leader(self._metadata.cluster, batch):
+            return  # every batch in flight to the old leader profits from the first answer
+        self._metadata.request_update()
+
+    def _retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
+        """Queue the batch again while attempts and time are left."""
+        if batch.attempts > self._retries:
+            return _failed(batch, error, now)
+        if now - batch.created_at >= self._delivery_timeout:
+            batch.last_error = error
+            return Failed(error=expired(batch, now))
+        logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
+        self._log.will_retry(batch, error, now)
+        count_retry(self._tallies, batch)
+        self._accumulator.put_back(batch, error, now)
+        return None
+
+    def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> Failed | None:
+        """Send the records again in smaller batches; one alone can only fail."""
+        if batch.count == 1:
+            why = f"{error}; raise the topic's max.message.bytes or send smaller records"
+            return _failed(batch, error, now, why=why)
+        batch.last_error = error
+        try:
+            parts, most = self._splitter.split(batch, now)
+        except Exception as cause:  # a codec, perhaps somebody else's, that cannot read what it wrote
+            return _failed(batch, error, now, why=f"{error}; and it could not be split: {cause}")
+        logger.info(
+            "%s: %s-%d does not take a batch of %d records: sending them in %d parts",
+            self._client_id,
+            batch.topic,
+            batch.partition,
+            batch.count,
+            len(parts),
+        )
+        if batch.hand_over(Split(parts=parts)):
+            self._tallies.producer.splits.add(1)
+            self._accumulator.replace(batch, parts, most=most)
+        return None
+
+
+def _failed(
+    batch: ProducerBatch, cause: OttlaError, now: float, *, why: str | None = None, answer: Refused | None = None
+) -> Failed:
+    named = refused_records(batch, answer.record_errors) if answer is not None else {}
+    if named and why is None:
+        why = f"{cause}; {len(named)} other record(s) of the batch were refused, and it is written whole or not"
+    for each in named.values():
+        each.__cause__ = cause
+    return Failed(error=given_up(batch, cause, now, why=why), record_errors=named)
+
+
+def _remedy(batch: ProducerBatch, answer: Refused, error: BrokerError) -> str | None:
+    """What helps against a refusal that the code's own meaning does not tell of."""
+    if answer.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.stamp is not None:
+        return f"{error} It has no place for a producer's numbers: set enable.idempotence=false for such topics"
+    return None

@@ -1,0 +1,40 @@
+"""What is counted of batches that leave, come back, and leave again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.accumulator.batch import ProducerBatch
+from ottla.metrics import Tallies
+
+_MS: Final = 1000.0
+
+
+def count_request(tallies: Tallies, batches: Iterable[ProducerBatch], now: float) -> None:
+    """A request leaves with these sealed batches."""
+    of_all = tallies.producer
+    records = plain = 0
+    for batch in batches:
+        section = batch.sealed
+        assert section is not None, "only sealed batches are sent"
+        count = section.count
+        of_topic = tallies.topic(batch.topic)
+        of_topic.records.add(count)
+        of_topic.batches.add(section.wire_size)
+        of_topic.ratios.add(section.ratio)
+        of_all.waits.add((now - batch.created_at) * _MS)
+        records += count
+        plain += section.plain_size
+    of_all.records.add(records)
+    of_all.plain.add(plain)
+
+
+def count_answer(tallies: Tallies, node: int, seconds: float) -> None:
+    """A Produce request was answered after so long."""
+    tallies.node(node).latencies.add(seconds * _MS)
+
+
+def count_retry(tallies: Tallies, batch: ProducerBatch) -> None:
+    """A batch is queued again after a failure."""
+    tallies.topic(batch.topic).retries.add(batch.count)

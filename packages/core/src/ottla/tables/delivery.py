@@ -1,0 +1,245 @@
+"""The handle that `send_table` returns: what became of a table's rows, with no object for each.
+
+Rows are numbered from 0 in the order of the table. A row's outcome is its batch's; batches that were split for being
+too large are followed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NoReturn
+
+import attrs
+
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Dealt, Failed, Split
+from ottla.errors import DeliveryFailed, TableUndelivered
+from ottla.results import RecordMetadata
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class PartitionResult:
+    """The acknowledged rows of one partition. Offsets are -1 when the broker gave none (`acks=0`)."""
+
+    rows: int
+    first_offset: int
+    last_offset: int
+
+
+@attrs.frozen(kw_only=True)
+class TableResult:
+    """How many rows there were, and what became of them. `partitions` has those that took any."""
+
+    rows: int
+    acknowledged: int
+    failed: int
+    partitions: Mapping[int, PartitionResult]
+
+
+@attrs.frozen(eq=False)
+class _Piece:
+    """Rows that were queued as one batch: row `offset + rows[index]` is the batch's record *index*."""
+
+    batch: ProducerBatch
+    offset: int
+    rows: Sequence[int]
+
+
+class TableDelivery:
+    """One table's outcome, now or later. Usable from any thread, once `send_table` has returned it or raised."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.rows = 0
+        """How many rows were taken from the table."""
+        self._pieces: list[_Piece] = []
+        self._chunks: dict[int, list[_Piece]] = {}  # by their first rows
+
+    def done(self) -> bool:
+        """Whether every row's outcome is known; never blocks."""
+        return all(_settled(batch) for batch, _rows in self._leaves())
+
+    def result(self, timeout: float | None = None) -> TableResult:
+        """The counts, waiting at most *timeout* seconds for them.
+
+        Raises TimeoutError when rows are pending by then, and TableUndelivered when some were given up.
+        """
+        result, error = self._wait(timeout)
+        if error is not None:
+            raise error
+        return result
+
+    def exception(self, timeout: float | None = None) -> TableUndelivered | None:
+        """That rows were given up, None when all were acknowledged; waits like `result`."""
+        return self._wait(timeout)[1]
+
+    def failed_rows(self) -> Mapping[int, DeliveryFailed]:
+        """The rows that have been given up so far, in order, and why; never blocks."""
+        failed: dict[int, DeliveryFailed] = {}
+        for batch, rows in self._leaves():
+            if isinstance(outcome := batch.outcome, Failed):
+                for index, row in enumerate(rows()):
+                    failed[row] = outcome.error_of(index)
+                    batch.look_at(index)
+        return dict(sorted(failed.items()))
+
+    def metadata(self, row: int) -> RecordMetadata | None:
+        """Where a row went, None while it is pending; never blocks. Raises what it failed with, or IndexError.
+
+        Looks through the rows of the chunk that the row is in, some ten thousand: not for all rows of a table.
+        """
+        if not 0 <= row < self.rows:
+            raise IndexError(f"row {row} of a table of which {self.rows} rows were taken")
+        batch, index = self._place(row)
+        match batch.outcome:
+            case Acknowledged() as acknowledged:
+                return batch.metadata(index, acknowledged)
+            case Failed() as failed:
+                batch.look_at(index)
+                raise failed.error_of(index).with_traceback(None)
+        return None
+
+    def add_done_callback(self, callback: Callable[[TableDelivery], object]) -> None:
+        """Call *callback* with this delivery once it is done, on the I/O thread; at once when it is done already.
+
+        An exception it raises is logged and stops nothing.
+        """
+        if not self._pieces:
+            self._tell(callback)
+            return
+        pieces = iter(self._pieces)
+        piece = next(pieces)
+
+        def look(_metadata: RecordMetadata | None, _error: Exception | None) -> None:
+            nonlocal piece
+            while True:
+                for batch, _rows in _followed(piece.batch, piece, 0):
+                    if not _settled(batch):
+                        batch.call_when_settled(0, look)
+                        return
+                following = next(pieces, None)
+                if following is None:
+                    break
+                piece = following
+            self._look_at_failures()
+            self._tell(callback)
+
+        look(None, None)
+
+    def begin_chunk(self, count: int) -> int:
+        """The rows that follow are *count* more; returns the number of the first one."""
+        start = self.rows
+        self._chunks[start] = []
+        self.rows += count
+        return start
+
+    def add(self, batch: ProducerBatch, *, offset: int, rows: Sequence[int]) -> None:
+        """Rows of the chunk that begins at *offset* are in this batch now."""
+        piece = _Piece(batch, offset, rows)
+        self._pieces.append(piece)
+        self._chunks[offset].append(piece)
+
+    def _tell(self, callback: Callable[[TableDelivery], object]) -> None:
+        try:
+            callback(self)
+        except BaseException:  # SystemExit too: on the I/O thread it must not end the thread of all others
+            logger.exception("a callback for the table for topic %r raised; the producer goes on", self.topic)
+
+    def _wait(self, timeout: float | None) -> tuple[TableResult, TableUndelivered | None]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for piece in self._pieces:
+            pending = [piece.batch]
+            while pending:
+                batch = pending.pop()
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if not batch.wait(left):
+                    raise TimeoutError(f"rows of the table for topic {self.topic!r} are pending after {timeout} s")
+                if isinstance(batch.outcome, Split | Dealt):
+                    pending += batch.outcome.parts
+        self._look_at_failures()
+        result, first = self._result()
+        if first is None:
+            return result, None
+        error = TableUndelivered(
+            result, f"{result.failed} of {result.rows} rows for topic {self.topic!r} were not delivered: {first}"
+        )
+        error.__cause__ = first
+        return result, error
+
+    def _result(self) -> tuple[TableResult, DeliveryFailed | None]:
+        partitions: dict[int, list[tuple[int, int]]] = {}
+        acknowledged = failed = 0
+        first: DeliveryFailed | None = None
+        for batch, _rows in self._leaves():
+            match batch.outcome:
+                case Acknowledged(base_offset=base):
+                    acknowledged += batch.count
+                    partitions.setdefault(batch.partition, []).append((base, batch.count))
+                case Failed() as outcome:
+                    failed += batch.count
+                    first = first or outcome.error
+        found = {partition: _partition(partitions[partition]) for partition in sorted(partitions)}
+        return TableResult(rows=self.rows, acknowledged=acknowledged, failed=failed, partitions=found), first
+
+    def _leaves(self) -> Iterator[tuple[ProducerBatch, Callable[[], Sequence[int]]]]:
+        """The batches that have the rows now, each with a function that gives its rows."""
+        for piece in self._pieces:
+            yield from _followed(piece.batch, piece, 0)
+
+    def _look_at_failures(self) -> None:
+        for batch, _rows in self._leaves():
+            if isinstance(batch.outcome, Failed):
+                for index in range(batch.count):
+                    batch.look_at(index)
+
+    def _place(self, row: int) -> tuple[ProducerBatch, int]:
+        starts = list(self._chunks)
+        for piece in self._chunks[starts[bisect_right(starts, row) - 1]]:
+            index = bisect_right(piece.rows, row - piece.offset) - 1
+            if index >= 0 and piece.rows[index] == row - piece.offset:
+                batch = piece.batch
+                while isinstance(outcome := batch.outcome, Split | Dealt):
+                    batch, index = outcome.place(index)
+                return batch, index
+        raise AssertionError("every row that was taken is in a batch")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a table's delivery cannot be copied or pickled, for its outcome comes to this process: wait for its "
+            "result() and send that"
+        )
+
+    def __repr__(self) -> str:
+        state = "done" if self.done() else "pending"
+        return f"<TableDelivery of {self.rows} rows for topic {self.topic!r}: {state}>"
+
+
+def _settled(batch: ProducerBatch) -> bool:
+    return isinstance(batch.outcome, Acknowledged | Failed)
+
+
+def _followed(
+    batch: ProducerBatch, piece: _Piece, start: int
+) -> Iterator[tuple[ProducerBatch, Callable[[], Sequence[int]]]]:
+    outcome = batch.outcome
+    if isinstance(outcome, Split):
+        for part in outcome.parts:
+            yield from _followed(part, piece, start)
+            start += part.count
+    else:
+        rows, offset = piece.rows[start : start + batch.count], piece.offset
+        yield batch, lambda: [offset + row for row in rows]
+
+
+def _partition(batches: Sequence[tuple[int, int]]) -> PartitionResult:
+    known = [(base, base + count - 1) for base, count in batches if base >= 0]
+    return PartitionResult(
+        rows=sum(count for _base, count in batches),
+        first_offset=min((first for first, _last in known), default=-1),
+        last_offset=max((last for _first, last in known), default=-1),
+    )

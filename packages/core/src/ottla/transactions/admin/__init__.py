@@ -1,0 +1,1 @@
+"""Blocking requests about transactions, from the caller's thread: list, describe, complete, abort."""

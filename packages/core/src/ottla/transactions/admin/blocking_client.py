@@ -1,0 +1,240 @@
+"""One request after the other, each waited for on the caller's thread: for those who have no producer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from ottla.errors import (
+    BrokerError,
+    ConnectionFailed,
+    ErrorCode,
+    OttlaError,
+    TransactionError,
+    TransactionTimeout,
+    UnsupportedVersion,
+    error_code,
+    quoted,
+)
+from ottla.network import Completion, NetworkClient, Request
+from ottla.network.backoff import Backoff
+from ottla.network.cluster import Topic
+from ottla.network.metadata import Metadata
+from ottla.producer import build
+from ottla.protocol import Message
+from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
+from ottla.transactions.admin.acl_hints import needed
+from ottla.transactions.requests import Errand
+from ottla.transactions.transactional_requests import find_coordinator
+
+DEFAULT_TIMEOUT = 60.0
+_FIRST_WITH_MANY_KEYS = 4
+
+T = TypeVar("T")
+
+
+@contextmanager
+def asking(config: Mapping[str, Any], *, timeout: float) -> Iterator[Asking]:
+    """Connections by a producer's configuration, for as long as the `with` block lasts."""
+    connections = build.connect(config)
+    asked = Asking(connections, timeout=timeout)
+    try:
+        yield asked
+    finally:
+        connections.client.shutdown()
+
+
+class Asking:
+    """Asks brokers, at most *timeout* seconds in all. Raises TransactionTimeout, and what a broker refuses with."""
+
+    def __init__(self, connections: build.Connections, *, timeout: float) -> None:
+        self._client: NetworkClient = connections.client
+        self._metadata: Metadata = connections.metadata
+        self._clock: Callable[[], float] = connections.clock
+        self._backoff: Backoff = connections.backoff
+        self._timeout = timeout
+        self._deadline = self._clock() + timeout
+        self._last_error: OttlaError | None = None
+        self._coordinators: dict[tuple[str, bool], int] = {}
+
+    def level(self) -> int:
+        """The cluster's `transaction.version`; some broker was asked before."""
+        return self._client.features.levels.get("transaction.version", 0)
+
+    def brokers(self) -> list[int]:
+        """The brokers of the cluster."""
+        while self._metadata.cluster.bootstrap:
+            self._client.least_loaded(self._clock())
+            self._pass("no broker tells of the cluster")
+        return sorted(self._metadata.cluster.brokers)
+
+    def topic(self, name: str) -> Topic:
+        """What the cluster tells of a topic, every partition with a leader."""
+        while True:
+            self._metadata.use(name, self._clock())
+            found = self._metadata.cluster.topics.get(name)
+            if found is not None and found.leaders and len(found.available) == len(found.leaders):
+                return found
+            if found is not None and found.error is not ErrorCode.NONE:
+                self._last_error = BrokerError(found.error)
+                if not found.error.retriable:
+                    raise TransactionError(f"topic {name!r} cannot be used: {self._last_error}") from self._last_error
+            if found is not None:
+                self._metadata.request_update()
+            self._client.least_loaded(self._clock())
+            self._pass(f"topic {name!r} is not known, or has partitions without a leader")
+
+    def refresh(self) -> None:
+        """What is known of topics may be old."""
+        self._metadata.request_update()
+
+    def coordinator(self, key: str, *, group: bool = False) -> int:
+        """The broker that looks after a transactional id, or a group."""
+        failures = 0
+        while (key, group) not in self._coordinators:
+            errand = find_coordinator(key, group=group)
+            answer = self.ask(None, errand.message, errand.content, floor=errand.floor)
+            found = answer.coordinators[0] if answer.coordinators else answer
+            code = error_code(found.error_code)
+            if code is ErrorCode.NONE:
+                self._coordinators[key, group] = found.node_id
+                break
+            if not code.retriable:
+                whose = "group" if group else "transactional id"
+                error = BrokerError(code)
+                right = needed(code, group=key) if group else needed(code, transactional_id=key)
+                raise TransactionError(f"no coordinator for {whose} {quoted(key)}: {error}{right}") from error
+            self._last_error = BrokerError(code)
+            self._wait(self._backoff.delay(failures))
+            failures += 1
+        return self._coordinators[key, group]
+
+    def find_coordinators(self, transactional_ids: Sequence[str]) -> None:
+        """Learn many coordinators with one request, as far as brokers tell; `coordinator` asks for the rest."""
+        unknown = [each for each in transactional_ids if (each, False) not in self._coordinators]
+        if len(unknown) < 2:
+            return
+        request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=unknown)
+        with contextlib.suppress(UnsupportedVersion):
+            answer = self.ask(None, FIND_COORDINATOR, lambda _version: request, floor=_FIRST_WITH_MANY_KEYS)
+            for found in answer.coordinators:
+                if error_code(found.error_code) is ErrorCode.NONE:
+                    self._coordinators[found.key, False] = found.node_id
+
+    def run(self, errand: Errand, transactional_id: str) -> tuple[Any, ErrorCode]:
+        """The answer to an errand, and its code, which is one that asking again does not change."""
+
+        def one() -> Any:
+            node = self.coordinator(transactional_id)
+            return self.ask(node, errand.message, errand.content, floor=errand.floor, ceiling=errand.ceiling)
+
+        answer = self.until_answered(transactional_id, one, lambda answer: error_code(answer.error_code))
+        return answer, error_code(answer.error_code)
+
+    def until_answered(self, key: str, one: Callable[[], T], code_of: Callable[[T], ErrorCode]) -> T:
+        """The first answer that does not say to ask again; meanwhile the coordinator of *key* is found anew."""
+        failures = 0
+        while True:
+            try:
+                answer = one()
+                code = code_of(answer)
+                if not code.retriable:
+                    return answer
+                self._last_error = BrokerError(code)
+                if code is ErrorCode.CONCURRENT_TRANSACTIONS:
+                    # The right coordinator writes markers of the transaction before, which takes it some milliseconds.
+                    self._wait(self._backoff.delay(0))
+                    continue
+            except _Lost as lost:
+                self._last_error = lost.error
+            for group in (False, True):
+                self._coordinators.pop((key, group), None)
+            self._wait(self._backoff.delay(failures))
+            failures += 1
+
+    def ask(
+        self,
+        node: int | None,
+        message: Message[Any, Any],
+        content: Callable[[int], Any],
+        *,
+        floor: int = 0,
+        ceiling: int | None = None,
+    ) -> Any:
+        """The answer to one request; None: of any broker, as often as it takes. Raises UnsupportedVersion."""
+        while True:
+            chosen = self._ready(node)
+            completions: list[Completion] = []
+            request = Request(
+                message=message,
+                body=lambda version: [message.request(version).encode(content(version))],
+                on_complete=completions.append,
+                floor=floor,
+                ceiling=ceiling,
+            )
+            self._client.send(chosen, request, self._clock())
+            while not completions:
+                self._pass(f"broker {chosen} did not answer {message.name}")
+            error = completions[0].error
+            if error is None:
+                return completions[0].answer
+            if isinstance(error, UnsupportedVersion):
+                raise error
+            self._last_error = error
+            if node is not None:
+                raise _Lost(error)
+
+    def once(self, node: int, message: Message[Any, Any], content: Any) -> Any | None:
+        """The answer of one broker to one request; None: there is none."""
+        try:
+            return self.ask(node, message, lambda _version: content)
+        except (_Lost, UnsupportedVersion):
+            return None
+
+    def offers(self, node: int, message: Message[Any, Any]) -> bool:
+        """Whether a broker knows such requests."""
+        return self._client.offered(self._ready(node), message) is not None
+
+    def _ready(self, node: int | None) -> int:
+        """A broker that takes a request now: this one, or any."""
+        while True:
+            now = self._clock()
+            if node is None:
+                found = None if self._metadata.cluster.bootstrap else self._client.least_loaded(now)
+                if found is not None:
+                    return found
+            elif self._client.ready(node, now):
+                return node
+            elif node not in self._metadata.cluster.brokers and not self._metadata.cluster.bootstrap:
+                self._metadata.request_update()
+                raise _Lost(ConnectionFailed(f"broker {node} is not part of the cluster"))
+            elif self._client.down(node) and self._client.ready_at(node, now) > now:
+                self._pass(f"broker {node} cannot be reached")
+                raise _Lost(ConnectionFailed(f"broker {node} cannot be reached"))
+            self._pass("no broker can be reached" if node is None else f"broker {node} cannot be reached")
+
+    def _pass(self, why: str) -> None:
+        """Let bytes move for a moment."""
+        now = self._clock()
+        hopeless = self._metadata.hopeless
+        if hopeless is not None:
+            raise TransactionError(f"no broker can be asked: {hopeless}") from hopeless
+        if now >= self._deadline:
+            last = f"; last error: {self._last_error}" if self._last_error is not None else ""
+            raise TransactionTimeout(f"not done within {self._timeout:g} s: {why}{last}; the same call may be repeated")
+        self._client.poll(min(0.1, self._deadline - now), now)
+
+    def _wait(self, seconds: float) -> None:
+        end = self._clock() + seconds
+        while self._clock() < end:
+            self._pass("the coordinator could not be asked yet")
+
+
+class _Lost(Exception):
+    """A request of one broker came to nothing."""
+
+    def __init__(self, error: OttlaError) -> None:
+        self.error = error
+        super().__init__(str(error))

@@ -1,0 +1,89 @@
+"""The end of a prepared transaction, from any process and as often as wanted; each time what became of it is told."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.admin.descriptions import ONGOING, described
+from ottla.transactions.manager import NEW_GENERATION
+from ottla.transactions.prepared import PreparedTransaction
+from ottla.transactions.transactional_requests import end
+
+
+class Outcome(enum.Enum):
+    """What became of a transaction.
+
+    FENCED: its transactional id was taken over, or is in use again, or its time ran out under `transaction.version` 0
+    or 1. It was aborted then, unless an earlier `complete` has committed it: that cannot be told any more.
+    UNKNOWN: no coordinator remembers the transactional id (`transactional.id.expiration.ms`).
+    """
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    ALREADY_COMMITTED = "already committed"
+    ALREADY_ABORTED = "already aborted"
+    FENCED = "fenced"
+    UNKNOWN = "unknown"
+
+    @property
+    def committed(self) -> bool:
+        """Whether its records are visible."""
+        return self in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
+
+
+def complete(
+    config: Mapping[str, Any], prepared: PreparedTransaction, *, commit: bool, timeout: float = DEFAULT_TIMEOUT
+) -> Outcome:
+    """Commit or abort a prepared transaction with connections of its own, as *config* says for a producer.
+
+    Safe to repeat, also at the same time from elsewhere. Raises TransactionTimeout when no answer came in time, after
+    which it may have been ended or not, and TransactionError when the cluster refuses.
+    """
+    if not prepared.written:
+        return Outcome.COMMITTED if commit else Outcome.ABORTED
+    with asking(config, timeout=timeout) as asked:
+        return ended(asked, prepared, commit=commit, open_before=_is_open(asked, prepared))
+
+
+def ended(asked: Asking, prepared: PreparedTransaction, *, commit: bool, open_before: bool) -> Outcome:
+    """End it, over connections that are there; whether it was open before is for the caller to know."""
+    errand = end(
+        prepared.transactional_id,
+        ProducerId(id=prepared.producer_id, epoch=prepared.epoch),
+        commit=commit,
+        newest=prepared.level >= NEW_GENERATION,
+    )
+    _answer, code = asked.run(errand, prepared.transactional_id)
+    return outcome_of(code, commit=commit, open_before=open_before)
+
+
+def outcome_of(code: ErrorCode, *, commit: bool, open_before: bool) -> Outcome:
+    """What EndTxn's code says of the transaction. Raises TransactionError for what says nothing of it."""
+    match code:
+        case ErrorCode.NONE if commit:
+            return Outcome.COMMITTED if open_before else Outcome.ALREADY_COMMITTED
+        case ErrorCode.NONE:
+            return Outcome.ABORTED if open_before else Outcome.ALREADY_ABORTED
+        case ErrorCode.INVALID_TXN_STATE:  # the coordinator knows this epoch's end, and it is the other one
+            return Outcome.ALREADY_ABORTED if commit else Outcome.ALREADY_COMMITTED
+        case ErrorCode.PRODUCER_FENCED | ErrorCode.INVALID_PRODUCER_EPOCH:
+            return Outcome.FENCED
+        case ErrorCode.INVALID_PRODUCER_ID_MAPPING | ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return Outcome.UNKNOWN
+        case _:
+            error = BrokerError(code)
+            raise TransactionError(f"the transaction could not be ended: {error}; it is as it was") from error
+
+
+def _is_open(asked: Asking, prepared: PreparedTransaction) -> bool:
+    """Whether nobody has ended it yet, as far as its coordinator tells; brokers before 3.0 tell nothing."""
+    found = described(asked, prepared.transactional_id)
+    if found is None:
+        return True
+    state, producer_id, epoch = found.transaction_state, found.producer_id, found.producer_epoch
+    return state == ONGOING and (producer_id, epoch) == (prepared.producer_id, prepared.epoch)

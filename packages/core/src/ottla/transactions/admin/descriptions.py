@@ -1,0 +1,96 @@
+"""What coordinators say of transactions (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code, quoted
+from ottla.protocol.messages.describe_transactions import (
+    DESCRIBE_TRANSACTIONS,
+    DescribeTransactionsRequest,
+    TransactionState,
+)
+from ottla.protocol.messages.list_transactions import (
+    LIST_TRANSACTIONS,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from ottla.transactions.admin.blocking_client import Asking
+
+ONGOING = "Ongoing"
+GONE = frozenset({ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+_FIRST_WITH_PATTERN = 2
+
+
+def described(asked: Asking, transactional_id: str) -> TransactionState | None:
+    """What its coordinator says of a transactional id; None: nothing, for it is too old, or does not know it."""
+    if not _tells(asked, transactional_id):
+        return None
+
+    def code(state: TransactionState | None) -> ErrorCode:
+        return ErrorCode.UNKNOWN_SERVER_ERROR if state is None else error_code(state.error_code)
+
+    def one() -> TransactionState | None:
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        answer = asked.ask(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS, lambda _version: request)
+        return next((each for each in answer.transaction_states if each.transactional_id == transactional_id), None)
+
+    found = asked.until_answered(transactional_id, one, code)
+    if code(found) in GONE:
+        return None
+    _check(code(found), f"describe transactional id {quoted(transactional_id)}")
+    return found
+
+
+def described_together(asked: Asking, transactional_ids: Sequence[str]) -> Sequence[TransactionState | None]:
+    """The same of many, with one request for each coordinator; those without a good answer are asked for one by one."""
+    asked.find_coordinators(transactional_ids)
+    by_coordinator: dict[int, list[str]] = {}
+    for each in transactional_ids:
+        by_coordinator.setdefault(asked.coordinator(each), []).append(each)
+    told: dict[str, TransactionState] = {}
+    for node, mine in by_coordinator.items():
+        request = DescribeTransactionsRequest(transactional_ids=mine)
+        answer = asked.once(node, DESCRIBE_TRANSACTIONS, request)
+        for state in answer.transaction_states if answer is not None else ():
+            if error_code(state.error_code) is ErrorCode.NONE:
+                told[state.transactional_id] = state
+    return [told[each] if each in told else described(asked, each) for each in transactional_ids]
+
+
+def _tells(asked: Asking, transactional_id: str) -> bool:
+    """Whether the coordinator is new enough; another one is found where this one cannot be reached."""
+
+    def one() -> bool:
+        return asked.offers(asked.coordinator(transactional_id), DESCRIBE_TRANSACTIONS)
+
+    return asked.until_answered(transactional_id, one, lambda _told: ErrorCode.NONE)
+
+
+def listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
+    """The ids that begin with *prefix* and have a transaction open, of those that one broker coordinates."""
+
+    def content(version: int) -> ListTransactionsRequest:
+        request = ListTransactionsRequest(state_filters=[ONGOING])
+        if version >= _FIRST_WITH_PATTERN and prefix:
+            request.transactional_id_pattern = literal_pattern(prefix) + ".*"
+        return request
+
+    def one() -> ListTransactionsResponse:
+        answer: ListTransactionsResponse = asked.ask(node, LIST_TRANSACTIONS, content)
+        return answer
+
+    answer = asked.until_answered("", one, lambda answer: error_code(answer.error_code))
+    _check(error_code(answer.error_code), f"list the transactions of broker {node}")
+    return [state.transactional_id for state in answer.transaction_states if state.transactional_id.startswith(prefix)]
+
+
+def literal_pattern(text: str) -> str:
+    """A pattern of RE2 that matches just this."""
+    return "".join(letter if letter.isalnum() or letter == "_" else f"\\x{{{ord(letter):x}}}" for letter in text)
+
+
+def _check(code: ErrorCode, what: str) -> None:
+    if code is not ErrorCode.NONE:
+        error = BrokerError(code)
+        raise TransactionError(f"cannot {what}: {error}") from error

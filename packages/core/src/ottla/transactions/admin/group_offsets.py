@@ -1,0 +1,191 @@
+"""Offsets that brokers tell: what a group has committed, and where partitions end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code, quoted
+from ottla.protocol.messages.list_offsets import (
+    LATEST,
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.offset_fetch import (
+    OFFSET_FETCH,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from ottla.transactions.admin.acl_hints import needed
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.offsets import OffsetAndMetadata
+
+_FIRST_WITH_AN_ERROR = 2
+_FIRST_STABLE = 7
+_FIRST_WITH_GROUPS = 8
+_LAST_WITH_NAMES = 9
+_A_CLIENT = -1
+
+Partitions = Mapping[str, Sequence[int]]
+
+
+def committed_offset(
+    config: Mapping[str, Any], group: str, topic: str, partition: int, *, timeout: float = DEFAULT_TIMEOUT
+) -> OffsetAndMetadata | None:
+    """What a group has committed for a partition, None: nothing.
+
+    Waits while a transaction is about to change it (brokers of 2.5 or later).
+    """
+    with asking(config, timeout=timeout) as asked:
+        return committed(asked, group, topic, partition)
+
+
+def end_offsets(
+    config: Mapping[str, Any], partitions: Partitions, *, timeout: float = DEFAULT_TIMEOUT
+) -> Mapping[tuple[str, int], int]:
+    """Where partitions end at the moment, what is not committed yet included."""
+    with asking(config, timeout=timeout) as asked:
+        return ends(asked, partitions)
+
+
+def partition_counts(
+    config: Mapping[str, Any], topics: Iterable[str], *, timeout: float = DEFAULT_TIMEOUT
+) -> Mapping[str, int]:
+    """How many partitions topics have. Waits for one that does not exist, until time is up."""
+    with asking(config, timeout=timeout) as asked:
+        return {topic: len(asked.topic(topic).leaders) for topic in topics}
+
+
+def committed(asked: Asking, group: str, topic: str, partition: int) -> OffsetAndMetadata | None:
+    """What a group has committed for a partition."""
+    for found in _fetched(asked, group, {topic: [partition]}):
+        if found.offset >= 0:
+            return OffsetAndMetadata(found.offset, found.metadata)
+    return None
+
+
+@attrs.frozen(kw_only=True)
+class GroupOffset:
+    """One offset that a group has committed, and the note beside it."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+
+
+def committed_by_group(asked: Asking, group: str) -> Sequence[GroupOffset]:
+    """Everything that a group has committed."""
+    return [found for found in _fetched(asked, group, None) if found.offset >= 0]
+
+
+def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequence[GroupOffset]:
+    """The offsets of these partitions, or of all; of partitions only once no transaction is about to change one."""
+    stable = partitions is not None
+
+    def content(version: int) -> OffsetFetchRequest:
+        if version >= _FIRST_WITH_GROUPS:
+            wanted = (
+                None
+                if partitions is None
+                else [OffsetFetchRequestTopics(name=topic, partition_indexes=[*of]) for topic, of in partitions.items()]
+            )
+            groups = [OffsetFetchRequestGroup(group_id=group, topics=wanted)]
+            return OffsetFetchRequest(groups=groups, require_stable=stable)
+        named = (
+            None
+            if partitions is None
+            else [OffsetFetchRequestTopic(name=topic, partition_indexes=[*of]) for topic, of in partitions.items()]
+        )
+        return OffsetFetchRequest(group_id=group, topics=named, require_stable=stable and version >= _FIRST_STABLE)
+
+    def one() -> OffsetFetchResponse:
+        answer: OffsetFetchResponse = asked.ask(
+            asked.coordinator(group, group=True),
+            OFFSET_FETCH,
+            content,
+            floor=_FIRST_WITH_AN_ERROR,
+            ceiling=_LAST_WITH_NAMES,
+        )
+        return answer
+
+    answer = asked.until_answered(group, one, _code_of_fetch)
+    code = _code_of_fetch(answer)
+    _check(code, f"read the offsets of group {quoted(group)}", right=needed(code, group=group))
+    topics: Sequence[Any] = answer.groups[0].topics if answer.groups else answer.topics
+    return [
+        GroupOffset(
+            topic=topic.name,
+            partition=each.partition_index,
+            offset=each.committed_offset,
+            metadata=each.metadata or "",
+        )
+        for topic in topics
+        for each in topic.partitions
+    ]
+
+
+def ends(asked: Asking, partitions: Partitions) -> Mapping[tuple[str, int], int]:
+    """Where partitions end; their leaders are asked, one after the other."""
+    found: dict[tuple[str, int], int] = {}
+
+    def one() -> ErrorCode:
+        code = ErrorCode.NONE
+        for node, missing in _by_leader(asked, partitions, found).items():
+            answer: ListOffsetsResponse = asked.ask(node, LIST_OFFSETS, partial(_latest, missing), floor=1)
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    if each.error_code:
+                        code = error_code(each.error_code)
+                        asked.refresh()
+                    else:
+                        found[topic.name, each.partition_index] = each.offset
+        return code
+
+    code = asked.until_answered("", one, lambda code: code)
+    _check(code, f"read where {', '.join(partitions)} end")
+    return found
+
+
+def _by_leader(
+    asked: Asking, partitions: Partitions, found: Mapping[tuple[str, int], int]
+) -> Mapping[int, Sequence[tuple[str, int]]]:
+    by_leader: dict[int, list[tuple[str, int]]] = {}
+    for topic, numbers in partitions.items():
+        leaders = asked.topic(topic).leaders
+        for number in numbers:
+            if (topic, number) not in found:
+                by_leader.setdefault(leaders[number], []).append((topic, number))
+    return by_leader
+
+
+def _latest(partitions: Iterable[tuple[str, int]], _version: int) -> ListOffsetsRequest:
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(ListOffsetsPartition(partition_index=number, timestamp=LATEST))
+    return ListOffsetsRequest(
+        replica_id=_A_CLIENT,
+        topics=[ListOffsetsTopic(name=topic, partitions=numbers) for topic, numbers in by_topic.items()],
+    )
+
+
+def _code_of_fetch(answer: OffsetFetchResponse) -> ErrorCode:
+    codes = [answer.error_code, *(group.error_code for group in answer.groups)]
+    topics: list[Any] = [*answer.topics, *(topic for group in answer.groups for topic in group.topics)]
+    codes += [each.error_code for topic in topics for each in topic.partitions]
+    return error_code(next((code for code in codes if code), 0))
+
+
+def _check(code: ErrorCode, what: str, *, right: str = "") -> None:
+    if code is not ErrorCode.NONE:
+        error = BrokerError(code)
+        raise TransactionError(f"cannot {what}: {error}{right}") from error

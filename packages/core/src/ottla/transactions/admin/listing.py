@@ -1,0 +1,110 @@
+"""What coordinators hold under transactional ids with one beginning: open, ended, and the offsets beside them.
+
+For people who want to know what became of a writer; changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.protocol.messages.list_transactions import (
+    LIST_TRANSACTIONS,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.admin.descriptions import described
+from ottla.transactions.admin.group_offsets import GroupOffset, committed_by_group
+
+
+@attrs.frozen(kw_only=True)
+class TransactionalId:
+    """One id. `state` is Kafka's name for it, such as `Ongoing`; the times are in milliseconds, since 1970 or long.
+
+    `partitions` are those that the open transaction has written to; `offsets` what the group of the same name has
+    committed, where writers such as Spark's keep their markers.
+    """
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    epoch: int
+    started_ms: int
+    timeout_ms: int
+    partitions: tuple[tuple[str, int], ...]
+    offsets: tuple[GroupOffset, ...]
+
+    @property
+    def open(self) -> bool:
+        """Whether readers of committed records wait for its end."""
+        return self.state == "Ongoing" or self.state.startswith("Prepare")
+
+    def prospect(self, *, now_ms: int) -> str:
+        """What becomes of it, in a few words."""
+        match self.state:
+            case "Ongoing":
+                left = (self.started_ms + self.timeout_ms - now_ms) / 1000
+                late = f"in {left:.0f} s" if left > 0 else "any moment"
+                return f"its writer or the writer's successor ends it; else its coordinator aborts it {late}"
+            case "PrepareCommit":
+                return "it is being committed"
+            case "PrepareAbort" | "PrepareEpochFence":
+                return "it is being aborted"
+            case "CompleteCommit":
+                return "the last one was committed"
+            case "CompleteAbort":
+                return "the last one was aborted"
+            case _:
+                return "nothing is open"
+
+
+def survey(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT) -> Sequence[TransactionalId]:
+    """Every id that begins with *prefix*, as its coordinator knows it; those with an open transaction first.
+
+    Asks every broker, which have to be of 3.0 or later. Raises UnsupportedVersion, TransactionTimeout, or
+    TransactionError when the cluster refuses.
+    """
+    with asking(config, timeout=timeout) as asked:
+        return surveyed(asked, prefix)
+
+
+def surveyed(asked: Asking, prefix: str) -> Sequence[TransactionalId]:
+    """The same over connections that are there."""
+    ids = sorted({found for node in asked.brokers() for found in _listed(asked, node, prefix)})
+    found = [_looked_at(asked, transactional_id) for transactional_id in ids]
+    return sorted(filter(None, found), key=lambda each: not each.open)
+
+
+def _listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
+    def one() -> ListTransactionsResponse:
+        answer: ListTransactionsResponse = asked.ask(
+            node, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest()
+        )
+        return answer
+
+    answer = asked.until_answered("", one, lambda answer: error_code(answer.error_code))
+    code = error_code(answer.error_code)
+    if code is not ErrorCode.NONE:
+        error = BrokerError(code)
+        raise TransactionError(f"cannot list the transactions of broker {node}: {error}") from error
+    return [state.transactional_id for state in answer.transaction_states if state.transactional_id.startswith(prefix)]
+
+
+def _looked_at(asked: Asking, transactional_id: str) -> TransactionalId | None:
+    state = described(asked, transactional_id)
+    if state is None:
+        return None  # forgotten meanwhile
+    return TransactionalId(
+        transactional_id=transactional_id,
+        state=state.transaction_state,
+        producer_id=state.producer_id,
+        epoch=state.producer_epoch,
+        started_ms=state.transaction_start_time_ms,
+        timeout_ms=state.transaction_timeout_ms,
+        partitions=tuple((topic.topic, partition) for topic in state.topics for partition in topic.partitions),
+        offsets=tuple(committed_by_group(asked, transactional_id)),
+    )

@@ -1,0 +1,79 @@
+"""Transactions that nobody ends: found by the beginning of their ids, and aborted one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ottla.protocol.messages.describe_transactions import TransactionState
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.admin.completion import Outcome, outcome_of
+from ottla.transactions.admin.descriptions import ONGOING, described, listed
+from ottla.transactions.manager import NEW_GENERATION
+from ottla.transactions.requests import initialize
+from ottla.transactions.transactional_requests import end
+
+
+@attrs.frozen(kw_only=True)
+class Leftover:
+    """An open transaction: whose it is, since when (ms since 1970), for how long it may stay, and where it wrote."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    started_ms: int
+    timeout_ms: int
+    partitions: tuple[tuple[str, int], ...]
+
+
+def leftovers(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT) -> Sequence[Leftover]:
+    """The open transactions whose ids begin with *prefix*, oldest first; those in good hands are among them.
+
+    Asks every broker, which have to be of 3.0 or later. Raises UnsupportedVersion, TransactionTimeout, or
+    TransactionError when the cluster refuses.
+    """
+    with asking(config, timeout=timeout) as asked:
+        return found(asked, prefix)
+
+
+def found(asked: Asking, prefix: str) -> Sequence[Leftover]:
+    """The same over connections that are there."""
+    ids = {name for node in asked.brokers() for name in listed(asked, node, prefix)}
+    states = [described(asked, name) for name in sorted(ids)]
+    still = [_leftover(state) for state in states if state is not None and state.transaction_state == ONGOING]
+    return sorted(still, key=lambda leftover: leftover.started_ms)
+
+
+def abort(config: Mapping[str, Any], leftover: Leftover, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
+    """Abort this very transaction, and keep whoever began it from writing more; a later one of its id stays."""
+    with asking(config, timeout=timeout) as asked:
+        return aborted(asked, leftover)
+
+
+def aborted(asked: Asking, leftover: Leftover) -> Outcome:
+    """The same over connections that are there."""
+    owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
+    asked.coordinator(leftover.transactional_id)
+    newest = asked.level() >= NEW_GENERATION
+    errand = end(leftover.transactional_id, owner, commit=False, newest=newest)
+    _answer, code = asked.run(errand, leftover.transactional_id)
+    outcome = outcome_of(code, commit=False, open_before=True)
+    if outcome is Outcome.ABORTED and not newest:
+        # The epoch is still what it was, and whoever has it could go on writing.
+        errand = initialize(transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner)
+        asked.run(errand, leftover.transactional_id)
+    return outcome
+
+
+def _leftover(state: TransactionState) -> Leftover:
+    return Leftover(
+        transactional_id=state.transactional_id,
+        producer_id=state.producer_id,
+        epoch=state.producer_epoch,
+        started_ms=state.transaction_start_time_ms,
+        timeout_ms=state.transaction_timeout_ms,
+        partitions=tuple((topic.topic, partition) for topic in state.topics for partition in topic.partitions),
+    )

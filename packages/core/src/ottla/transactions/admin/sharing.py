@@ -1,0 +1,151 @@
+"""The owner's side of a transaction that many producers write into: opened, given offsets, and ended, by one process.
+
+The producers join with `Producer.join_transaction`. What they wrote and the owner's offsets become visible together,
+so an offset of the owner's own can tell later, even after a crash, whether the transaction was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, ProducerFenced, TransactionError, error_code, quoted
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transactions.admin.acl_hints import needed
+from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
+from ottla.transactions.admin.completion import Outcome, outcome_of
+from ottla.transactions.error_actions import RULINGS, Ruling
+from ottla.transactions.manager import NEW_GENERATION
+from ottla.transactions.offsets import OffsetsToSend
+from ottla.transactions.requests import Errand, initialize
+from ottla.transactions.shared import SharedTransaction
+from ottla.transactions.transactional_requests import add_offsets, commit_offsets, end
+
+DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
+
+
+@attrs.frozen(kw_only=True)
+class Ended:
+    """How a shared transaction ended. `following` is the next one, where the answer brought an epoch for it."""
+
+    outcome: Outcome
+    following: SharedTransaction | None
+
+
+@contextmanager
+def sharing(config: Mapping[str, Any], *, timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sharing]:
+    """An owner's conversation with the brokers, of at most *timeout* seconds; *config* is as for a producer."""
+    with asking(config, timeout=timeout) as asked:
+        yield Sharing(asked)
+
+
+class Sharing:
+    """Opens and ends shared transactions. Made by `sharing`.
+
+    Everything raises TransactionTimeout when time runs out, after which it may have been done or not; ProducerFenced
+    when the id is in other hands; TransactionError when the cluster refuses.
+    """
+
+    def __init__(self, asked: Asking) -> None:
+        self._asked = asked
+
+    def open(
+        self,
+        transactional_id: str,
+        *,
+        after: SharedTransaction | None = None,
+        transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS,
+    ) -> SharedTransaction:
+        """A transaction to join. It takes the id over: whoever had it is fenced, and what was open there is aborted.
+
+        With *after*, which was ended before, the id is only kept: ProducerFenced says that another owner has it now.
+        """
+        current = None if after is None else ProducerId(id=after.producer_id, epoch=after.epoch)
+        errand = initialize(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
+        answer = self._run(errand, transactional_id)
+        return SharedTransaction(
+            transactional_id=transactional_id,
+            producer_id=answer.producer_id,
+            epoch=answer.producer_epoch,
+            level=self._asked.level(),
+        )
+
+    def commit_offsets(self, shared: SharedTransaction, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
+        """Make offsets part of the transaction, by (topic, partition); the partitions have to exist."""
+        sending = OffsetsToSend.checked(offsets, group_metadata)
+        group, owner = sending.group.group_id, _owner(shared)
+        newest = shared.level >= NEW_GENERATION
+        if not newest:
+            self._run(add_offsets(shared.transactional_id, owner, group), shared.transactional_id)
+        errand = commit_offsets(shared.transactional_id, owner, sending, sending.offsets, newest=newest)
+
+        def one() -> TxnOffsetCommitResponse:
+            node = self._asked.coordinator(group, group=True)
+            answer: TxnOffsetCommitResponse = self._asked.ask(
+                node, errand.message, errand.content, floor=errand.floor, ceiling=errand.ceiling
+            )
+            return answer
+
+        code = _worst(self._asked.until_answered(group, one, _worst))
+        right = needed(code, group=group, read=sorted({topic for topic, _partition in offsets}))
+        self._check(errand, code, shared.transactional_id, right=right)
+
+    def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
+        """Commit or abort it; harmless to repeat until the id is used again. An abort asked for too late is no error.
+
+        The outcome of a commit may be ALREADY_ABORTED: its time was over.
+        """
+        errand = end(shared.transactional_id, _owner(shared), commit=commit, newest=shared.level >= NEW_GENERATION)
+        answer, code = self._asked.run(errand, shared.transactional_id)
+        outcome = outcome_of(code, commit=commit, open_before=True)
+        if outcome is Outcome.FENCED:
+            raise _fenced(code, shared.transactional_id)
+        following = None
+        if code is ErrorCode.NONE and answer.producer_id >= 0:
+            following = attrs.evolve(shared, producer_id=answer.producer_id, epoch=answer.producer_epoch)
+        return Ended(outcome=outcome, following=following)
+
+    def _run(self, errand: Errand, transactional_id: str) -> Any:
+        answer, code = self._asked.run(errand, transactional_id)
+        self._check(errand, code, transactional_id)
+        return answer
+
+    def _check(self, errand: Errand, code: ErrorCode, transactional_id: str, *, right: str = "") -> None:
+        if code is ErrorCode.NONE:
+            return
+        if RULINGS[errand.kind][code] is Ruling.FENCED:
+            raise _fenced(code, transactional_id)
+        error = BrokerError(code)
+        if code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise TransactionError(
+                f"transactional id {quoted(transactional_id)}: {error} Lower transaction.timeout.ms, or have the "
+                "brokers' transaction.max.timeout.ms raised"
+            ) from error
+        right = right or needed(code, transactional_id=transactional_id)
+        what = f"{errand.message.name} for transactional id {quoted(transactional_id)}"
+        raise TransactionError(f"{what}: {error}{right}") from error
+
+
+def _owner(shared: SharedTransaction) -> ProducerId:
+    return ProducerId(id=shared.producer_id, epoch=shared.epoch)
+
+
+def _worst(answer: TxnOffsetCommitResponse) -> ErrorCode:
+    """What to go by: the first code that asking again does not mend, else the first that is not NONE."""
+    codes = [error_code(each.error_code) for topic in answer.topics for each in topic.partitions]
+    wrong = [code for code in codes if code is not ErrorCode.NONE]
+    return next((code for code in wrong if not code.retriable), wrong[0] if wrong else ErrorCode.NONE)
+
+
+def _fenced(code: ErrorCode, transactional_id: str) -> ProducerFenced:
+    error = BrokerError(code)
+    fenced = ProducerFenced(
+        f"transactional id {quoted(transactional_id)} is in other hands, or its coordinator gave it up: {error}; stop, "
+        "unless this process is meant to be the owner"
+    )
+    fenced.__cause__ = error
+    return fenced

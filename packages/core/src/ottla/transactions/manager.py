@@ -1,0 +1,557 @@
+"""A transactional producer's state, and the next thing to ask of its brokers; no I/O, and time is an argument.
+
+What callers ask for is noted under a lock; the I/O thread derives the next errand from where things stand, so that
+one whose answer was lost, or refused for now, is asked again without being queued anywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, assert_never
+
+from ottla.accumulator.sequences import Sequences
+from ottla.errors import (
+    AbortableError,
+    BrokerError,
+    ErrorCode,
+    OttlaError,
+    ProtocolError,
+    UnsupportedVersion,
+    WrongCall,
+    error_code,
+)
+from ottla.network.backoff import Backoff
+from ottla.recordbatch.stamp import ProducerId
+from ottla.transactions import transactional_requests as errands
+from ottla.transactions.coordinators import Coordinators, found
+from ottla.transactions.error_actions import FATAL_FOR_A_TRANSACTION, RULINGS, ErrandKind, Ruling, last_word
+from ottla.transactions.offsets import OffsetsToSend, TopicPartition
+from ottla.transactions.pending_offsets import Sending, Sendings
+from ottla.transactions.pending_result import Pending
+from ottla.transactions.prepared import PreparedTransaction
+from ottla.transactions.request_source import Stance
+from ottla.transactions.requests import Errand, initialize
+from ottla.transactions.shared import SharedTransaction
+from ottla.transactions.states import State
+from ottla.transactions.transaction_state import Standing
+
+logger = logging.getLogger(__name__)
+
+_UNUSED = -1
+
+SECONDS_AFTER_ANOTHER = 0.02
+"""The wait when the transaction before is still being ended, which takes the coordinator a moment only."""
+
+NEW_GENERATION = 2
+"""From this level of the feature `transaction.version` on, writing makes partitions members (KIP-890)."""
+
+
+class TransactionManager(Standing):
+    """The transactions of one producer. What callers use may be called on any thread, the rest on the I/O thread."""
+
+    def __init__(
+        self,
+        *,
+        transactional_id: str,
+        timeout_ms: int,
+        two_phase: bool,
+        sequences: Sequences,
+        backoff: Backoff,
+        client_id: str,
+    ) -> None:
+        super().__init__(transactional_id=transactional_id, client_id=client_id)
+        self.two_phase = two_phase
+        self._timeout_ms = timeout_ms
+        self._sequences = sequences
+        self._backoff = backoff
+        self._keep_prepared = False
+        self._may_end = False
+        self._sendings = Sendings()
+        self._coordinators = Coordinators(transactional_id)
+        self._under_way = False
+        self._failures = 0
+        self._retry_at = float("-inf")
+        self._last_error: OttlaError | None = None
+        self._started = False
+        self._perhaps_started = False  # an answer was lost
+        self._level = _UNUSED  # of the feature transaction.version, in the epoch that we have
+        self._level_now = 0
+        self._due_at = float("inf")
+        self._needs_new_epoch = False
+        self._was_prepared = False
+
+    # For callers
+
+    def check_open(self) -> None:
+        """Raise unless records may be queued now."""
+        if self.state not in _SENDING:
+            with self._lock:
+                self._require("send", *_SENDING)
+
+    def initialize(self, *, keep_prepared: bool = False) -> Pending:
+        """Have an id given, which fences whoever had the transactional id before."""
+        with self._lock:
+            if (same := self._same("init_transactions")) is not None:
+                return same
+            self._require("init_transactions", State.UNINITIALIZED)
+            self._keep_prepared = keep_prepared
+            self._move(State.INITIALIZING)
+            return self._promise("init_transactions")
+
+    def begin_transaction(self) -> None:
+        """Let records be queued."""
+        with self._lock:
+            self._require("begin_transaction", State.READY)
+            self._move(State.IN_TRANSACTION)
+
+    def send_offsets(self, sending: OffsetsToSend) -> Pending:
+        """Have a group's positions become part of the transaction."""
+        with self._lock:
+            self._require("send_offsets_to_transaction", State.IN_TRANSACTION)
+            return self._sendings.add(sending)
+
+    def end(self, *, commit: bool) -> Pending:
+        """Take no more records, and have the transaction ended after `let_end`."""
+        what, moving = ("commit_transaction", State.COMMITTING) if commit else ("abort_transaction", State.ABORTING)
+        with self._lock:
+            if (same := self._same(what)) is not None:
+                return same
+            allowed = [State.IN_TRANSACTION, State.PREPARED]
+            self._require(what, *allowed, *(() if commit else (State.ABORTABLE_ERROR,)))
+            self._may_end = False
+            self._move(moving)
+            if not commit:
+                self._sendings.drop(AbortableError("the transaction was aborted"))
+            return self._promise(what)
+
+    def prepare(self) -> Pending:
+        """Take no more records, and wait until all are written; ending is left to somebody else."""
+        with self._lock:
+            if (same := self._same("prepare_transaction")) is not None:
+                return same
+            self._require("prepare_transaction", State.IN_TRANSACTION)
+            self._may_end = False
+            self._was_prepared = True
+            self._move(State.PREPARED)
+            return self._promise("prepare_transaction")
+
+    def join(self, shared: SharedTransaction) -> None:
+        """Let records be queued for a transaction that somebody else opened, and will end."""
+        with self._lock:
+            self._require("join_transaction", State.UNINITIALIZED)
+            if shared.transactional_id != self.transactional_id:
+                raise WrongCall(
+                    f"join_transaction: the transaction is of transactional.id {shared.transactional_id!r}, and the "
+                    f"producer of {self.transactional_id!r}; make the producer with that id"
+                )
+            self._sequences.begin_transaction()
+            self._sequences.begin_epoch(ProducerId(id=shared.producer_id, epoch=shared.epoch))
+            self._level = shared.level
+            self._started = True
+            self._move(State.JOINED)
+
+    def leave(self) -> Pending:
+        """Take no more records for the transaction that was joined, and wait until all are written."""
+        with self._lock:
+            if (same := self._same("leave_transaction")) is not None:
+                return same
+            self._require("leave_transaction", State.JOINED)
+            self._may_end = False
+            self._move(State.LEAVING)
+            return self._promise("leave_transaction")
+
+    def let_end(self) -> None:
+        """Every record that belongs to the transaction is queued by now."""
+        self._may_end = True
+
+    def where(self) -> str:
+        """What stands in the way, for a caller whose time ran out."""
+        with self._lock:
+            last = f"; last error: {self._last_error}" if self._last_error is not None else ""
+            return f"the producer with transactional.id {self.transactional_id!r} is {self.state.value}{last}"
+
+    @property
+    def prepared(self) -> PreparedTransaction | None:
+        """The transaction that is prepared, for whoever will end it."""
+        owner = self._sequences.owner
+        if self.state is not State.PREPARED or owner is None:
+            return None
+        return PreparedTransaction(
+            transactional_id=self.transactional_id,
+            producer_id=owner.id,
+            epoch=owner.epoch,
+            level=max(self._level, 0),
+            written=self._started,
+        )
+
+    @property
+    def newest(self) -> bool:
+        """Whether the open transaction is of the new generation."""
+        return self._level >= NEW_GENERATION
+
+    # The agenda
+
+    @property
+    def stance(self) -> Stance:
+        """Queued records leave until their transaction cannot be committed any more."""
+        match self.state:
+            case State.FATAL_ERROR:
+                return Stance.FAIL
+            case State.ABORTABLE_ERROR | State.ABORTING:
+                return Stance.DROP
+            case _:
+                return Stance.SEND
+
+    @property
+    def obstacle(self) -> OttlaError | None:
+        """Why the last request has to be repeated."""
+        return self._last_error
+
+    @property
+    def idle(self) -> bool:
+        """Whether no transaction is being ended."""
+        return self.state not in (State.COMMITTING, State.ABORTING)
+
+    def note_level(self, level: int) -> None:
+        """What the cluster has agreed on as `transaction.version`; counts from the next transaction on."""
+        self._level_now = level
+
+    def next_errand(self, now: float, *, settled: bool) -> Errand | None:
+        """What to ask now, if anything."""
+        with self._lock:
+            self._look_at_failures()
+            self._due_at = float("inf")
+            if self._under_way:
+                return None
+            self._end_without_asking(settled=settled)
+            errand = self._wanted(settled=settled)
+            if errand is None:
+                return None
+            if now < self._retry_at:
+                self._due_at = self._retry_at
+                return None
+            return self._coordinators.before(errand)
+
+    def due_at(self) -> float:
+        """When to ask again; what is not waiting for a backoff, waits for an answer or a caller."""
+        return self._due_at
+
+    def node(self, errand: Errand) -> int | None:
+        """The coordinator that an errand is for."""
+        return self._coordinators.node(errand)
+
+    def begin(self, errand: Errand) -> None:
+        """An errand is under way."""
+        self._under_way = True
+
+    def answer(self, errand: Errand, answer: Any, now: float) -> None:
+        """Take what a broker said."""
+        with self._lock:
+            self._under_way = False
+            if self.state is State.FATAL_ERROR:
+                return
+            match errand.kind:
+                case ErrandKind.INITIALIZE:
+                    if self._rule(errand, answer.error_code, now):
+                        self._take_id(answer, now)
+                case ErrandKind.FIND_COORDINATOR | ErrandKind.FIND_GROUP:
+                    self._take_coordinator(errand, answer, now)
+                case ErrandKind.ADD_PARTITIONS:
+                    self._take_partitions(errand, answer, now)
+                case ErrandKind.ADD_OFFSETS:
+                    if self._rule(errand, answer.error_code, now) and self._sendings:
+                        self._started = self._sendings.first.announced = True
+                case ErrandKind.COMMIT_OFFSETS:
+                    self._take_offsets(errand, answer, now)
+                case ErrandKind.END:
+                    if self._rule(errand, answer.error_code, now):
+                        if answer.producer_id >= 0:
+                            owner = ProducerId(id=answer.producer_id, epoch=answer.producer_epoch)
+                            self._sequences.begin_epoch(owner)
+                        elif self.newest:
+                            self._needs_new_epoch = True
+                        # Over from here on, also where a fault keeps the rest from happening: it is not ended twice.
+                        self._started = self._perhaps_started = False
+                        self._complete()
+                case _:
+                    assert_never(errand.kind)
+
+    def lose(self, errand: Errand, error: OttlaError, now: float) -> None:
+        """Ask again, once the coordinator is found anew."""
+        with self._lock:
+            self._under_way = False
+            if self.state is State.FATAL_ERROR:
+                return
+            self._coordinators.forget(errand)
+            self._perhaps_started |= errand.kind in (ErrandKind.ADD_PARTITIONS, ErrandKind.ADD_OFFSETS)
+            self._try_again(error, now)
+
+    def reject(self, errand: Errand, error: OttlaError) -> None:
+        """A broker is too old for what was asked of it."""
+        with self._lock:
+            self._under_way = False
+            if self.state is State.FATAL_ERROR:
+                return
+            newest = self.two_phase or self._keep_prepared
+            if errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING and newest:
+                what = "transaction.two.phase.commit.enable=true" if self.two_phase else "keep_prepared=True"
+                why = f"{what} needs brokers that offer InitProducerId 6 (KIP-939)"
+                self._refuse(UnsupportedVersion(f"{why}: {error}"))
+            elif errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING:
+                self._refuse(UnsupportedVersion(f"transactions need brokers of 0.11 or later: {error}"))
+            elif errand.kind is ErrandKind.INITIALIZE:
+                why = "it needs another epoch now, which brokers before 2.5 give to a new producer only"
+                self._fail(UnsupportedVersion(f"{why}: {error}"))
+            else:
+                self._fail(error)
+
+    def lose_hope(self, error: OttlaError) -> None:
+        """Tell who waits for the first answer; later on an outage is ridden out."""
+        with self._lock:
+            if self.state is State.INITIALIZING:
+                self._refuse(error)
+
+    def recover(self) -> None:
+        """End what is waited for, where the state says that it is over and nobody was told."""
+        with self._lock:
+            if self.state in (State.READY, State.FATAL_ERROR, State.ABORTABLE_ERROR):
+                self._end_pending(self.cause)
+            if self.cause is not None:
+                self._let_go(self.cause)
+            self._sendings.recover()
+
+    def close(self) -> None:
+        """Abort what is open; what is prepared stays, that is what it is for. For any thread."""
+        with self._lock:
+            if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                self._move(State.ABORTING)
+                self._sendings.drop(AbortableError("the producer was closed"))
+                self._promise("close")
+            if self.state in (State.COMMITTING, State.ABORTING):
+                self._may_end = True
+
+    def shut(self, error: OttlaError) -> None:
+        """Nobody is asked any more."""
+        with self._lock:
+            if not self.idle:
+                self._lock.log(
+                    logger,
+                    logging.WARNING,
+                    "%s: the producer was closed while transactional.id %r was %s",
+                    self._client_id,
+                    self.transactional_id,
+                    self.state.value,
+                )
+            self._end_pending(error)
+            self._sendings.drop(error)
+
+    # What is to be done
+
+    def _look_at_failures(self) -> None:
+        """A record that was given up leaves only one way out of its transaction."""
+        failure = self._sequences.failure
+        if failure is None or self.state not in _SPOILABLE:
+            return
+        cause = failure.__cause__
+        if isinstance(cause, BrokerError) and cause.code in FATAL_FOR_A_TRANSACTION:
+            self._fail(cause)
+        else:
+            self._spoil(failure)
+
+    def _end_without_asking(self, *, settled: bool) -> None:
+        """End what no broker has to be asked for."""
+        if not self._may_end or not settled or self._sendings:
+            return
+        if self.state is State.PREPARED:
+            self._end_pending()
+        elif self.state is State.LEAVING:
+            self._started = False
+            self._level = _UNUSED
+            self._move(State.UNINITIALIZED)
+            self._end_pending()
+        elif self.state in (State.COMMITTING, State.ABORTING) and not self._started:
+            self._complete()
+
+    def _wanted(self, *, settled: bool) -> Errand | None:
+        """The next errand, whoever has to be found first."""
+        owner, sequences = self._sequences.owner, self._sequences
+        match self.state:
+            case State.INITIALIZING:
+                return self._initialize()
+            case State.IN_TRANSACTION | State.COMMITTING | State.PREPARED:
+                assert owner is not None, "a transaction begins after an id was given"
+                if (sequences.wanted or self._sendings) and not self._begun():
+                    return self._initialize(current=owner)
+                if sequences.wanted and (partitions := self._members_to_be()):
+                    return errands.add_partitions(self.transactional_id, owner, partitions)
+                if self._sendings:
+                    return self._send_offsets(owner, self._sendings.first)
+            case State.JOINED | State.LEAVING:
+                assert owner is not None, "it came with the transaction"
+                if sequences.wanted and (partitions := self._members_to_be()):
+                    return errands.add_partitions(self.transactional_id, owner, partitions)
+                return None
+            case State.ABORTING:
+                pass
+            case _:
+                return None
+        if self.state in (State.COMMITTING, State.ABORTING) and self._may_end and settled:
+            assert owner is not None, "a transaction begins after an id was given"
+            return errands.end(self.transactional_id, owner, commit=self.state is State.COMMITTING, newest=self.newest)
+        return None
+
+    def _initialize(self, *, current: ProducerId | None = None) -> Errand:
+        return initialize(
+            transactional_id=self.transactional_id,
+            timeout_ms=self._timeout_ms,
+            current=current,
+            two_phase=self.two_phase,
+            keep_prepared=self._keep_prepared and current is None,
+        )
+
+    def _begun(self) -> bool:
+        """See that the transaction is begun for the brokers; False: it needs another epoch first."""
+        if self._started:
+            return True
+        if self._level_now >= NEW_GENERATION > self._level != _UNUSED:
+            self._needs_new_epoch = True  # something of the old generation may be under way in this epoch
+        if self._needs_new_epoch:
+            return False
+        self._level = self._level_now
+        return True
+
+    def _members_to_be(self) -> list[TopicPartition]:
+        """The partitions that the coordinator has to be told of; in the new generation writing tells it."""
+        sequences = self._sequences
+        if not self.newest:
+            return list(sequences.wanted)
+        sequences.members.update(sequences.wanted)
+        sequences.wanted.clear()
+        self._started = sequences.joining = True
+        self._due_at = float("-inf")  # they may leave now
+        return []
+
+    def _send_offsets(self, owner: ProducerId, sending: Sending) -> Errand:
+        if not self.newest and not sending.announced:
+            return errands.add_offsets(self.transactional_id, owner, sending.sending.group.group_id)
+        self._started = True
+        return errands.commit_offsets(self.transactional_id, owner, sending.sending, sending.left, newest=self.newest)
+
+    # What answers mean
+
+    def _rule(self, errand: Errand, number: int, now: float) -> bool:
+        """Do what an error code asks for; True: there is none."""
+        code = error_code(number)
+        ruling = RULINGS[errand.kind][code]
+        error = BrokerError(code)
+        match ruling:
+            case Ruling.DONE:
+                self._failures = 0
+                self._last_error = self._sequences.obstacle = None
+                return True
+            case Ruling.RETRY:
+                self._try_again(error, now)
+            case Ruling.REFIND:
+                self._coordinators.forget(errand)
+                self._try_again(error, now)
+            case Ruling.REFUSED if self.state is State.INITIALIZING:
+                self._refuse(error)
+            case Ruling.ABORTABLE if self.state is State.INITIALIZING:
+                self._refuse(error)
+            case Ruling.ABORTABLE if self.state in _SPOILABLE:
+                self._spoil(error)
+            case Ruling.ABORTABLE if errand.kind is not ErrandKind.END:
+                pass  # it is being aborted, or can only be, already
+            case Ruling.FENCED:
+                self._fence(error)
+            case Ruling.FATAL | Ruling.REFUSED | Ruling.ABORTABLE:
+                self._fail(error)
+            case _:
+                assert_never(ruling)
+        return False
+
+    def _take_id(self, answer: Any, now: float) -> None:
+        if answer.producer_id < 0 or answer.producer_epoch < 0:
+            self._try_again(ProtocolError("an answer to InitProducerId has no id"), now)
+            return
+        self._sequences.begin_epoch(ProducerId(id=answer.producer_id, epoch=answer.producer_epoch))
+        self._needs_new_epoch = False
+        self._level = _UNUSED
+        if self.state is not State.INITIALIZING:
+            return
+        self._lock.log(
+            logger, logging.DEBUG, "%s: %s for %r", self._client_id, self._sequences.owner, self.transactional_id
+        )
+        self._sequences.begin_transaction()
+        if answer.ongoing_txn_producer_id >= 0:
+            self._started = True
+            self._level = self._level_now
+            self._move(State.PREPARED)
+        else:
+            self._move(State.READY)
+        self._end_pending()
+
+    def _take_coordinator(self, errand: Errand, answer: Any, now: float) -> None:
+        coordinator = found(errand, answer)
+        if self._rule(errand, coordinator.error_code, now):
+            self._coordinators.learn(errand, coordinator.node_id)
+
+    def _take_partitions(self, errand: Errand, answer: Any, now: float) -> None:
+        results = {
+            (topic.name, each.partition_index): error_code(each.partition_error_code)
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        }
+        codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in errand.partitions]
+        # What was not attempted, was not because of another one.
+        telling = [code for code in codes if code is not ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
+        if self._rule(errand, last_word(errand.kind, telling), now):
+            sequences = self._sequences
+            for partition in errand.partitions:
+                sequences.wanted.pop(partition, None)
+                sequences.members.add(partition)
+            self._started = True
+
+    def _take_offsets(self, errand: Errand, answer: Any, now: float) -> None:
+        if not self._sendings:
+            return  # dropped meanwhile
+        codes = self._sendings.take(errand, answer)
+        if self._rule(errand, last_word(errand.kind, codes), now):
+            self._sendings.done()
+
+    def _try_again(self, error: OttlaError, now: float) -> None:
+        delay = self._backoff.delay(self._failures)
+        if isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            delay = min(delay, SECONDS_AFTER_ANOTHER)
+        self._last_error = self._sequences.obstacle = error
+        self._failures += 1
+        self._retry_at = self._due_at = now + delay
+        self._lock.log(
+            logger, logging.DEBUG, "%s: will ask again for %r: %s", self._client_id, self.transactional_id, error
+        )
+
+    # How things end
+
+    def _complete(self) -> None:
+        """The transaction is over."""
+        if self._was_prepared and not self.newest:
+            self._needs_new_epoch = True  # so that nobody who ends it once more ends another one
+        self._was_prepared = False
+        self._needs_new_epoch |= self._sequences.uncertain or (self._perhaps_started and not self._started)
+        self._sequences.begin_transaction()
+        self._started = self._perhaps_started = False
+        self._move(State.READY)
+        self.cause = None
+        self._end_pending()
+
+    def _let_go(self, error: OttlaError) -> None:
+        if self.state is State.FATAL_ERROR:
+            self._sequences.owner = None
+        self._sendings.drop(error)
+
+
+_SENDING = (State.IN_TRANSACTION, State.JOINED)
+"""Where records may be queued."""
+
+_SPOILABLE = (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED, State.JOINED, State.LEAVING)
+"""Where a transaction can still be found to have failed."""

@@ -1,0 +1,137 @@
+"""Where a transactional producer stands: its state, why it is no better, and who waits for it to change.
+
+Every error about a state is made here; each says which state it is, why, and what may be done next.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.concurrency.locks import LoggingLock
+from ottla.errors import (
+    AbortableError,
+    BrokerError,
+    ErrorCode,
+    OttlaError,
+    ProducerFenced,
+    TransactionError,
+    TransactionFailed,
+    WrongCall,
+)
+from ottla.transactions.pending_result import Pending
+from ottla.transactions.states import MOVES, NEXT_STEPS, State
+
+logger = logging.getLogger(__name__)
+
+
+class Standing:
+    """The state of one producer, and its moves. `cause` is what calls are refused with, if something failed."""
+
+    def __init__(self, *, transactional_id: str, client_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.state = State.UNINITIALIZED
+        self.cause: OttlaError | None = None
+        self._client_id = client_id
+        self._lock = LoggingLock()
+        self._pending: Pending | None = None  # of the last change of state that was asked for
+
+    def _let_go(self, error: OttlaError) -> None:
+        """The transaction has failed: nothing more is done for it."""
+        raise NotImplementedError
+
+    def _move(self, state: State) -> None:
+        assert state in MOVES[self.state], f"{self.state} to {state} is no legal move"
+        self.state = state
+
+    def _require(self, what: str, *allowed: State) -> None:
+        """Raise unless the state is one of these: what failed, or else what was called at the wrong time."""
+        last = self._pending
+        if last is not None and last.unclaimed and last.ended and last.error is None and last.what != "close":
+            raise WrongCall(
+                f"{what} cannot be called now: {last.what} ran out of time; call it again first, to learn its outcome"
+            )
+        if self.state in allowed:
+            return
+        if self.cause is not None:
+            raise _anew(self.cause)
+        raise WrongCall(
+            f"{what} cannot be called now: the producer with transactional.id {self.transactional_id!r} is "
+            f"{self.state.value}; {NEXT_STEPS[self.state]}"
+        )
+
+    def _promise(self, what: str) -> Pending:
+        self._end_pending(WrongCall(f"{what} was called meanwhile"))
+        self._pending = Pending(what)
+        return self._pending
+
+    def _same(self, what: str) -> Pending | None:
+        """What an earlier call of the same method, whose time ran out, waited for."""
+        pending = self._pending
+        same = pending is not None and pending.unclaimed and pending.what == what and pending.error is None
+        return pending if same else None
+
+    def _end_pending(self, error: OttlaError | None = None) -> None:
+        if self._pending is not None:
+            self._pending.end(error)
+
+    def _refuse(self, error: OttlaError) -> None:
+        """It could not be initialized, which may be tried again."""
+        refusal = TransactionError(
+            f"the producer with transactional.id {self.transactional_id!r} could not be initialized: {error}; mend "
+            "the cause, then call init_transactions again"
+        )
+        refusal.__cause__ = error
+        self._move(State.UNINITIALIZED)
+        self._end_pending(refusal)
+
+    def _spoil(self, cause: OttlaError) -> None:
+        """The open transaction can only be aborted."""
+        if self.state in (State.JOINED, State.LEAVING):
+            shared = AbortableError(
+                f"the shared transaction of {self.transactional_id!r} cannot be committed: {cause}; have whoever "
+                "opened it abort it, and close this producer"
+            )
+            self._end_for_good(shared, cause)
+            return
+        error = AbortableError(
+            f"the transaction of {self.transactional_id!r} cannot be committed: {cause}; call abort_transaction, then "
+            "begin another one"
+        )
+        error.__cause__ = cause
+        self.cause = error
+        self._move(State.ABORTABLE_ERROR)
+        self._lock.log(logger, logging.WARNING, "%s: a transaction failed: %s", self._client_id, error)
+        self._end_pending(error)
+        self._let_go(error)
+
+    def _fence(self, cause: OttlaError) -> None:
+        error = ProducerFenced(
+            f"another producer has taken transactional.id {self.transactional_id!r} over, or its coordinator gave this "
+            f"one up: {cause}; close this producer"
+        )
+        self._end_for_good(error, cause)
+
+    def _fail(self, cause: OttlaError) -> None:
+        if isinstance(cause, BrokerError) and cause.code is ErrorCode.PRODUCER_FENCED:
+            self._fence(cause)
+            return
+        error = TransactionFailed(
+            f"the producer with transactional.id {self.transactional_id!r} cannot go on: {cause}; it was "
+            f"{self.state.value}. Close it and make a new one"
+        )
+        self._end_for_good(error, cause)
+
+    def _end_for_good(self, error: OttlaError, cause: OttlaError) -> None:
+        error.__cause__ = cause
+        self.cause = error
+        self._move(State.FATAL_ERROR)
+        self._lock.log(logger, logging.ERROR, "%s: the producer failed for good: %s", self._client_id, error)
+        self._end_pending(error)
+        self._let_go(error)
+
+
+def _anew(error: OttlaError) -> OttlaError:
+    """The same error for another raise, so that no traceback grows."""
+    copy = type(error)(*error.args)
+    copy.__cause__ = error.__cause__
+    return copy

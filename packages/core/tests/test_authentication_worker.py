@@ -1,0 +1,177 @@
+"""The helper thread of mechanisms that may block: one at a time, and none that hangs keeps the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ottla.errors import AuthenticationFailed, ConnectionFailed
+from ottla.interfaces import Step
+from ottla.network.authentication import Helper
+
+HANG_GUARD = 20.0
+DONE = Step(reply=b"done", done=True)
+
+
+class Wakes:
+    """How often somebody was woken; `wait` for the n-th time."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    def __call__(self) -> None:
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._count >= count, HANG_GUARD)
+
+
+@pytest.fixture
+def wakes() -> Wakes:
+    return Wakes()
+
+
+@pytest.fixture
+def helper(wakes: Wakes) -> Iterator[Helper]:
+    made = Helper(name="ottla-login-test", wake=wakes)
+    yield made
+    made.close()
+    for thread in ours():
+        thread.join(HANG_GUARD)
+    assert ours() == []
+
+
+def ours() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "ottla-login-test"]
+
+
+def held(until: threading.Event) -> tuple[Callable[[], Step], threading.Event]:
+    """Something that computes until it may end, and what tells that it has begun."""
+    begun = threading.Event()
+
+    def work() -> Step:
+        begun.set()
+        assert until.wait(HANG_GUARD)
+        return DONE
+
+    return work, begun
+
+
+def test_no_thread_is_made_before_there_is_something_to_compute(helper: Helper) -> None:
+    assert ours() == []
+
+
+def test_the_io_thread_is_woken_when_an_outcome_is_there(helper: Helper, wakes: Wakes) -> None:
+    thought = helper.begin(lambda: DONE)
+
+    wakes.wait(1)
+    assert thought.outcome is DONE
+    assert [thread.daemon for thread in ours()] == [True]
+
+
+def test_a_refusal_of_the_mechanism_is_an_outcome(helper: Helper, wakes: Wakes) -> None:
+    refusal = AuthenticationFailed("no")
+
+    def work() -> Step:
+        raise refusal
+
+    thought = helper.begin(work)
+
+    wakes.wait(1)
+    assert thought.outcome is refusal
+
+
+def test_one_thing_is_computed_at_a_time_in_their_order(helper: Helper, wakes: Wakes) -> None:
+    may_end = threading.Event()
+    work, begun = held(may_end)
+    order: list[int] = []
+
+    def second() -> Step:
+        order.append(2)
+        return DONE
+
+    first, later = helper.begin(work), helper.begin(second)
+    assert begun.wait(HANG_GUARD)
+    assert (first.outcome, later.outcome, order) == (None, None, [])
+
+    may_end.set()
+    wakes.wait(2)
+    assert (first.outcome, later.outcome) == (DONE, DONE)
+
+
+def test_what_hangs_is_left_behind_and_the_others_go_on(helper: Helper, wakes: Wakes) -> None:
+    may_end = threading.Event()
+    work, begun = held(may_end)
+    hanging = helper.begin(work)
+    assert begun.wait(HANG_GUARD)
+    later = helper.begin(lambda: DONE)
+
+    helper.forget(hanging)
+
+    wakes.wait(1)
+    assert later.outcome is DONE
+    may_end.set()
+
+
+def test_what_waits_is_computed_once_though_its_thread_was_left_behind(helper: Helper, wakes: Wakes) -> None:
+    may_end = threading.Event()
+    work, begun = held(may_end)
+    counted: list[int] = []
+
+    def count() -> Step:
+        counted.append(1)
+        return DONE
+
+    hanging = helper.begin(work)
+    assert begun.wait(HANG_GUARD)
+    thoughts = [helper.begin(count) for _ in range(50)]
+    helper.forget(hanging)
+    may_end.set()
+
+    wakes.wait(51)
+    assert {thought.outcome for thought in thoughts} == {DONE}
+    assert len(counted) == 50
+
+
+def test_what_nobody_waits_for_any_more_is_not_computed(helper: Helper, wakes: Wakes) -> None:
+    may_end = threading.Event()
+    work, begun = held(may_end)
+    helper.begin(work)
+    assert begun.wait(HANG_GUARD)
+    unwanted, last = helper.begin(lambda: DONE), helper.begin(lambda: DONE)
+
+    helper.forget(unwanted)
+    may_end.set()
+
+    wakes.wait(2)
+    assert last.outcome is DONE
+    assert unwanted.outcome is None
+
+
+def test_forgetting_what_is_over_changes_nothing(helper: Helper, wakes: Wakes) -> None:
+    over = helper.begin(lambda: DONE)
+    wakes.wait(1)
+
+    helper.forget(over)
+
+    assert helper.begin(lambda: DONE)
+    wakes.wait(2)
+    assert len(ours()) == 1
+
+
+def test_without_a_thread_to_be_had_the_connection_fails(helper: Helper, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(ConnectionFailed, match="no thread for the login"):
+            helper.begin(lambda: DONE)
+
+    assert helper.begin(lambda: DONE)

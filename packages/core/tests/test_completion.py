@@ -1,0 +1,120 @@
+"""Batches end once, whole answers of them together, and whoever is told of one may count on what ended before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from machine import columns
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.completion import Settlement
+from ottla.accumulator.incomplete_batches import Backlog
+from ottla.errors import DeliveryFailed
+from ottla.recordbatch.callbacks import OnDelivery
+from ottla_testkit.manual_clock import ManualClock
+
+HELD = 100
+
+
+def failed() -> Failed:
+    return Failed(error=DeliveryFailed("refused", topic="t", partition=0, attempts=1, possibly_persisted=False))
+
+
+class Books:
+    """A settlement with batches of one record each, which hold memory; `free` is what the pool has."""
+
+    def __init__(self) -> None:
+        clock = ManualClock()
+        self.backlog = Backlog()
+        self.pool = BufferPool(10 * HELD, clock=clock)
+        self.settlement = Settlement(
+            backlog=self.backlog, pool=self.pool, sequences=None, tallies=None, helm=None, clock=clock
+        )
+
+    def batch(self, on_delivery: OnDelivery | None = None) -> ProducerBatch:
+        batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+        batch.append(None, b"v", (), 0, on_delivery)
+        assert self.pool.try_reserve(HELD)
+        batch.held_bytes = HELD
+        with self.backlog.lock:
+            self.backlog.begin(self.backlog.queue("t", 0), batch)
+        return batch
+
+    @property
+    def held(self) -> int:
+        return self.pool.capacity - self.pool.free
+
+    def acknowledged(self) -> int:
+        report, _unseen, _error = self.settlement.report()
+        return report.acknowledged
+
+
+def test_what_one_answer_settles_has_its_outcome_at_once_and_is_accounted_for_together() -> None:
+    books = Books()
+    batches = [books.batch() for _ in range(5)]
+    seen: list[tuple[int, int]] = []
+
+    def outcomes() -> Iterator[tuple[ProducerBatch, Acknowledged]]:
+        for number, batch in enumerate(batches):
+            yield batch, Acknowledged(base_offset=number)
+            assert batch.outcome == Acknowledged(base_offset=number)
+            seen.append((books.held, len(books.backlog.incomplete)))
+
+    books.settlement.settle_all(outcomes())
+
+    assert seen == [(5 * HELD, 5)] * 5
+    assert (books.held, dict(books.backlog.incomplete), books.acknowledged()) == (0, {}, 5)
+
+
+@pytest.mark.parametrize("outcome", [Acknowledged(base_offset=0), failed()], ids=["acknowledged", "failed"])
+def test_a_callback_may_use_the_memory_of_what_ended_before_its_record(outcome: Acknowledged | Failed) -> None:
+    books, seen = Books(), list[tuple[int, int]]()
+
+    def look(*_told: object) -> None:
+        seen.append((books.held, len(books.backlog.incomplete)))
+
+    batches = [books.batch(), books.batch(look), books.batch(), books.batch(), books.batch(look)]
+    books.settlement.settle_all([(batch, outcome) for batch in batches])
+
+    assert seen == [(4 * HELD, 4), (HELD, 1)]  # its own is given back when it has run
+    assert (books.held, dict(books.backlog.incomplete)) == (0, {})
+
+
+def test_a_batch_that_has_its_outcome_is_not_counted_again() -> None:
+    books = Books()
+    one, other = books.batch(), books.batch()
+    assert books.settlement.settle(one, Acknowledged(base_offset=7))
+
+    books.settlement.settle_all([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
+
+    assert one.outcome == Acknowledged(base_offset=7)
+    assert not books.settlement.settle(one, Acknowledged(base_offset=8))
+    assert (books.held, books.acknowledged()) == (0, 2)
+
+
+def test_what_was_acknowledged_before_something_breaks_is_accounted_for() -> None:
+    books = Books()
+    first, second = books.batch(), books.batch()
+
+    def broken() -> Iterator[tuple[ProducerBatch, Acknowledged]]:
+        yield first, Acknowledged(base_offset=0)
+        raise RuntimeError("the next one could not be judged")
+
+    with pytest.raises(RuntimeError, match="could not be judged"):
+        books.settlement.settle_all(broken())
+
+    assert (books.held, list(books.backlog.incomplete), books.acknowledged()) == (HELD, [second], 1)
+
+
+def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    books = Books()
+    batch = books.batch(on_delivery=lambda _metadata, _error: None)
+    monkeypatch.setattr("threading.Thread.start", lambda _thread: None)  # its turn has not come yet
+
+    books.settlement.settle(batch, failed(), aside=True)
+    report, unretrieved, error = books.settlement.report()
+
+    assert (report.failed, unretrieved, error) == (1, 0, None)

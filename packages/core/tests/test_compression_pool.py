@@ -1,0 +1,361 @@
+"""Batches of a table are compressed before they are queued: by whom, in which order, and what a codec may break."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+
+from ottla import BufferExhausted, DeliveryFailed, ErrorCode, TableUnreadable
+from ottla.interfaces import Buffer, Columns, Compressor, Facts
+from ottla.protocol import PRODUCE
+from ottla.recordbatch.parse import parse_batches
+from ottla.recordbatch.section import Section, finish
+from ottla.recordbatch.table_rows import FinishedColumns
+from ottla.tables import sending
+from ottla.tables.compression_pool import Ahead, Piece, Sealed, threads
+from ottla_testkit.simulation import SimulatedCluster, brokers
+from simulated_producer import Simulated, simulated
+
+HANG_GUARD = 20.0
+ENCODERS = ["python", "native"]
+
+
+def piece(number: int) -> Piece:
+    facts = Facts((0,), None, (0,))
+    columns = FinishedColumns(b"%d" % number, count=1, first_timestamp=0, highest_timestamp=0, facts=facts)
+    return Piece(0, number, (0,), columns)
+
+
+def plain(columns: Columns) -> Section:
+    return finish(columns.encode(2), magic=2, compressor=None)
+
+
+def numbers(given: Sequence[Sealed]) -> list[int]:
+    return [sealed.piece.offset for sealed in given]
+
+
+def contents(given: Sequence[Sealed]) -> list[bytes]:
+    return [b"".join(sealed.section.chunks) for sealed in given if sealed.section is not None]
+
+
+# Between being cut and being queued
+
+
+def test_pieces_come_in_their_order_however_long_each_takes() -> None:
+    late = threading.Event()
+
+    def seal(columns: Columns) -> Section:
+        section = plain(columns)
+        if b"".join(section.chunks) == b"1":
+            assert late.wait(HANG_GUARD)
+        if b"".join(section.chunks) == b"3":
+            late.set()
+        return section
+
+    ahead = Ahead(seal, threads=2)
+    given = [sealed for number in range(4) for sealed in ahead.put(piece(number))]
+    given += ahead.rest()
+
+    assert numbers(given) == [0, 1, 2, 3]
+    assert contents(given) == [b"0", b"1", b"2", b"3"]
+    assert ahead.close() == []
+
+
+def test_no_more_pieces_are_under_way_than_one_for_each_thread_and_another_one() -> None:
+    ahead = Ahead(plain, threads=3)
+    put = 0
+    for number in range(40):
+        put += 1
+        put -= len(list(ahead.put(piece(number))))
+
+        assert put <= 4
+    assert len(list(ahead.rest())) == put
+    ahead.close()
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_single_piece_is_compressed_by_who_asks_for_it(count: int) -> None:
+    by: list[str] = []
+
+    def seal(columns: Columns) -> Section:
+        by.append(threading.current_thread().name)
+        return plain(columns)
+
+    ahead = Ahead(seal, threads=count)
+    given = [*ahead.put(piece(0)), *ahead.rest()]
+
+    assert numbers(given) == [0]
+    assert by == [threading.current_thread().name]
+
+
+def test_without_a_codec_a_piece_goes_on_as_it_is_at_once() -> None:
+    ahead = Ahead(None, threads=4)
+
+    [given] = ahead.put(piece(0))
+
+    assert (given.section, given.error, len(given.piece.columns.encode(2).chunks)) == (None, None, 1)
+
+
+def test_a_piece_that_the_codec_cannot_take_says_why_and_the_others_go_on() -> None:
+    def seal(columns: Columns) -> Section:
+        section = plain(columns)
+        if section.chunks == [b"1"]:
+            raise ValueError("no ones")
+        return section
+
+    ahead = Ahead(seal, threads=2)
+    given = [sealed for number in range(3) for sealed in ahead.put(piece(number))] + [*ahead.rest()]
+    ahead.close()
+
+    assert contents(given) == [b"0", b"2"]
+    assert [str(sealed.error) for sealed in given] == ["None", "no ones", "None"]
+
+
+def test_closing_ends_the_threads_and_gives_what_nobody_took() -> None:
+    before = threading.active_count()
+    ahead = Ahead(plain, threads=2)
+    taken = [sealed for number in range(4) for sealed in ahead.put(piece(number))]
+
+    left = ahead.close()
+
+    assert [*numbers(taken), *(each.offset for each in left)] == [0, 1, 2, 3]
+    assert threading.active_count() == before
+    assert ahead.close() == []
+
+
+def test_at_the_interpreters_end_where_no_thread_begins_any_more_the_caller_compresses() -> None:
+    ahead = Ahead(plain, threads=1)
+    list(ahead.put(piece(0)))
+    list(ahead.put(piece(1)))
+    assert ahead._pool is not None
+    ahead._pool.shutdown()  # as the interpreter does
+
+    assert contents([*ahead.put(piece(2)), *ahead.rest()])[-1] == b"2"
+
+
+@pytest.mark.parametrize("begun", [0, 1])
+def test_where_the_system_gives_no_more_threads_nothing_is_lost_or_done_twice(
+    monkeypatch: pytest.MonkeyPatch, begun: int
+) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def refuse(thread: threading.Thread) -> None:
+        if len(started) == begun:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    ahead = Ahead(plain, threads=3)
+    given = [sealed for number in range(30) for sealed in ahead.put(piece(number))] + [*ahead.rest()]
+    ahead.close()
+
+    assert [sealed.error for sealed in given] == [None] * 30
+    assert contents(given) == [b"%d" % number for number in range(30)]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_a_piece_whose_wait_is_interrupted_is_among_those_that_nobody_took(interruption: type[BaseException]) -> None:
+    def seal(columns: Columns) -> Section:
+        section = plain(columns)
+        if section.chunks == [b"1"]:
+            raise interruption
+        return section
+
+    ahead = Ahead(seal, threads=2)
+    taken = [sealed for number in range(3) for sealed in ahead.put(piece(number))]
+    with pytest.raises(interruption):
+        taken.extend(ahead.rest())
+
+    assert numbers(taken) == [0]
+    assert [each.offset for each in ahead.close()] == [1, 2]
+
+
+def test_one_processor_needs_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, expected in ((1, 0), (2, 2), (64, 4)):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _pid, count=count: set(range(count)), raising=False)
+
+        assert threads() == expected
+
+
+# In a producer
+
+
+@attrs.define
+class Doubling:
+    """A codec of somebody else's that says every byte twice, and who asked it to; *refuse* raises for some."""
+
+    refuse: Callable[[bytes], bool] = lambda _plain: False
+    by: list[str] = attrs.field(factory=list)
+    codec_id: int = 1
+
+    def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> bytes:
+        plain = b"".join(chunks)
+        self.by.append(threading.current_thread().name)
+        if self.refuse(plain):
+            raise OverflowError("not this one")
+        return bytes(byte for byte in plain for _ in range(2))
+
+    def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
+        return bytes(buffer)[::2]
+
+
+@pytest.fixture(params=ENCODERS)
+def encoder(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def two_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "threads", lambda: 2)
+
+
+@pytest.fixture(autouse=True)
+def brokers_that_know_the_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    codecs: dict[int, Compressor] = {1: Doubling()}
+    monkeypatch.setattr(brokers, "parse_batches", lambda data, **_: parse_batches(data, compressors=codecs))
+
+
+def numbered(count: int, **columns: Any) -> Any:
+    return pa.table({"value": [b"%4d" % number + bytes(96) for number in range(count)], **columns})
+
+
+def of_old() -> SimulatedCluster:
+    """A cluster that takes messages of v1 at most."""
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
+    return cluster
+
+
+def arrived(world: Simulated, *partitions: int) -> list[list[int]]:
+    return [[int((value or b"")[:4]) for value in world.log(partition)] for partition in partitions]
+
+
+def test_the_callers_helpers_compress_and_the_io_thread_does_not(encoder: str) -> None:
+    codec = Doubling()
+    with simulated(1, plugins={"compressor": codec}, record_encoder=encoder, batch_growth_enable="false") as world:
+        delivery = world.producer.send_table("t", numbered(2_000))
+        told = len(codec.by)
+        sealed = [piece.batch.sealed for piece in delivery._pieces]
+
+    assert len(sealed) == told > 10
+    assert all(section is not None and section.size == 2 * section.plain_size for section in sealed)
+    assert [name for name in set(codec.by) if not name.startswith("ottla-table")] == ["MainThread"]
+
+
+def test_rows_arrive_in_the_order_of_their_partitions(encoder: str) -> None:
+    options: dict[str, Any] = {"record_encoder": encoder, "batch_growth_enable": "false", "batch_size": 2_000}
+    with simulated(1, 1, plugins={"compressor": Doubling()}, **options) as world:
+        world.producer.send_table("t", numbered(600, key=[b"%d" % (number % 50) for number in range(600)]))
+        world.settle()
+
+        found = arrived(world, 0, 1)
+        assert sorted(found[0] + found[1]) == list(range(600))
+        assert found == [sorted(each) for each in found]
+
+
+def test_rows_that_a_codec_cannot_take_fail_and_the_others_arrive(encoder: str) -> None:
+    codec = Doubling(lambda plain: b"  77" in plain)
+    options: dict[str, Any] = {"batch_size": 2_000, "batch_growth_enable": "false", "record_encoder": encoder}
+    with simulated(1, plugins={"compressor": codec}, **options) as world:
+        delivery = world.producer.send_table("t", numbered(200))
+        codec.by.clear()
+        failed = delivery.failed_rows()
+
+        assert 77 in failed
+        assert failed.keys() == set(range(min(failed), max(failed) + 1))
+        assert isinstance(failed[77], DeliveryFailed)
+        assert "could not be encoded: not this one" in str(failed[77])
+        assert isinstance(failed[77].__cause__, OverflowError)
+        assert codec.by == []  # nor is it tried again
+        assert [piece.batch.partition for piece in delivery._pieces if piece.batch.outcome is None] != []
+
+
+def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -> None:
+    options: dict[str, Any] = {"record_encoder": encoder, "batch_size": 1_000, "buffer_memory": 50_000}
+    with simulated(1, plugins={"compressor": Doubling()}, max_block_ms=0, **options) as world:
+        with pytest.raises(BufferExhausted) as caught:
+            world.producer.send_table("t", numbered(1_000))
+
+        delivery = caught.value.delivery
+        assert delivery is not None
+        queued = sum(piece.batch.count for piece in delivery._pieces if piece.batch.outcome is None)
+        left = list(delivery.failed_rows())
+        assert 0 < queued < delivery.rows
+        assert left == list(range(queued, delivery.rows))
+        assert world.accumulator.report()[1] == 0  # who failed so is told by what was raised
+        assert not [each for each in threading.enumerate() if each.name.startswith("ottla-table")]
+
+
+def test_a_row_that_a_codec_makes_larger_than_all_memory_is_sent(encoder: str) -> None:
+    with simulated(
+        1, plugins={"compressor": Doubling()}, record_encoder=encoder, buffer_memory=50_000, max_block_ms=0
+    ) as world:
+        world.producer.send_table("t", pa.table({"value": [bytes(40_000)]}))
+        world.settle()
+
+        assert world.log() == [bytes(40_000)]
+        assert world.pool.free == world.pool.capacity
+
+
+def test_a_stream_that_fails_leaves_what_is_being_compressed_queued() -> None:
+    schema = pa.schema([("value", pa.binary())])
+
+    def stream() -> Any:
+        for number in range(5):
+            yield pa.record_batch([[b"%4d" % number + bytes(50_000)] * 8], schema=schema)
+        raise OSError("the disk is gone")
+
+    with simulated(1, plugins={"compressor": Doubling()}, batch_growth_enable="false") as world:
+        with pytest.raises(TableUnreadable) as caught:
+            world.producer.send_table("t", pa.RecordBatchReader.from_batches(schema, stream()))
+
+        delivery = caught.value.delivery
+        assert delivery is not None
+        assert sum(piece.batch.count for piece in delivery._pieces if piece.batch.outcome is None) == 40
+        assert delivery.failed_rows() == {}
+
+
+def test_a_table_that_was_compressed_for_todays_brokers_reaches_one_of_old(encoder: str) -> None:
+    options: dict[str, Any] = {"plugins": {"compressor": Doubling()}, "record_encoder": encoder}
+    with simulated(1, cluster=of_old(), **options) as world:
+        delivery = world.producer.send_table("t", numbered(300))
+        for each in delivery._pieces:
+            assert each.batch.sealed is not None
+            assert each.batch.sealed.magic == 2
+        world.settle()
+
+        assert arrived(world, 0) == [list(range(300))]
+
+
+def test_a_row_is_found_although_chunks_are_compressed_at_once(encoder: str) -> None:
+    """The refused rows of a chunk may be told before the batches of the one before it."""
+    rows = [number for number in range(600) if number % 200 != 7]
+    table = numbered(600, at=[-1 if number % 200 == 7 else number for number in range(600)])
+    options: dict[str, Any] = {"record_encoder": encoder, "batch_size": 1_000}
+    with simulated(1, plugins={"compressor": Doubling()}, batch_growth_enable="false", **options) as world:
+        delivery = world.producer.send_table("t", table.to_reader(200), timestamp="at")
+        world.settle()
+
+        assert list(delivery.failed_rows()) == [7, 207, 407]
+        for row in rows:
+            metadata = delivery.metadata(row)
+            assert metadata is not None
+            assert (metadata.offset, metadata.timestamp_ms) == (rows.index(row), row)
+
+
+def test_a_compressed_batch_that_is_too_large_is_split_and_its_rows_are_told_apart(encoder: str) -> None:
+    with simulated(1, plugins={"compressor": Doubling()}, record_encoder=encoder) as world:
+        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        delivery = world.producer.send_table("t", numbered(200))
+        world.settle()
+
+        assert arrived(world, 0) == [list(range(200))]
+        assert delivery.result(0).partitions[0].rows == 200
+        assert world.pool.free == world.pool.capacity

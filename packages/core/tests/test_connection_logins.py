@@ -1,0 +1,1113 @@
+"""Connections that log in: every stage of it cut, delayed, refused and wrong; and sessions that are renewed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import pytest
+
+from machine import HelperOfTheTest, Machine
+from ottla.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    DeliveryTimeout,
+    ErrorCode,
+    HostnameMismatch,
+    MechanismNotEnabled,
+    OttlaError,
+    RequestTimeout,
+    SessionExpired,
+    TopicUnavailable,
+)
+from ottla.interfaces import Mechanism, Step
+from ottla.network.authentication import Authentication
+from ottla.network.authentication.authentication import LEAST_SESSION
+from ottla.network.connection import Stage
+from ottla.producer.delivery import Delivery
+from ottla.protocol import API_VERSIONS
+from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
+from ottla_testkit.simulation import Session, SimulatedCluster, SimulatedLogin
+from ottla_testkit.simulation.login import HangUp
+from stranger_mechanism import Plain, Scripted
+
+SECRET = "the ducks fly south"
+
+
+def secured(mechanism: Mechanism | None = None, *, login: dict[str, Any] | None = None, **settings: Any) -> Machine:
+    """A machine whose one broker lets in ann; topic t is on it."""
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].require(SimulatedLogin(users={"ann": SECRET, "bob": SECRET}, **(login or {})))
+    return Machine(cluster, mechanism=mechanism or Plain(), **settings)
+
+
+def login_of(machine: Machine, broker: int = 1) -> SimulatedLogin:
+    login = machine.cluster.brokers[broker].login
+    assert login is not None
+    return login
+
+
+def pass_time(machine: Machine, seconds: float) -> None:
+    """Rounds for just so long."""
+    end = machine.clock() + seconds
+    for _ in range(100_000):
+        if machine.clock() >= end:
+            return
+        machine.sender.run_once(machine.clock(), until=end)
+    raise AssertionError("a hundred thousand rounds, and the time is not over")
+
+
+def learn(machine: Machine, seconds: float = 3.0) -> None:
+    """Know topic t, or fail for the reason that the machine gives."""
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, seconds)
+    machine.metadata.wait_for("t", partition=None, timeout=0.0)
+
+
+def refusal(machine: Machine, seconds: float = 3.0) -> OttlaError:
+    """What somebody is told who would wait for an hour."""
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, seconds)
+    with pytest.raises(OttlaError) as caught:
+        machine.metadata.wait_for("t", partition=None, timeout=3600.0)
+    return caught.value
+
+
+def delivered(machine: Machine, *values: bytes) -> None:
+    """Send these, and find them in the log."""
+    deliveries = [machine.send(value) for value in values]
+    machine.settle()
+    assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
+    assert machine.log()[-len(values) :] == list(values)
+
+
+def raising(error: BaseException) -> Callable[[], bytes]:
+    def work() -> bytes:
+        raise error
+
+    return work
+
+
+# The way in
+
+
+@pytest.mark.rule("security.sasl.once")
+def test_a_connection_is_ready_when_both_sides_are_satisfied_and_asks_for_versions_once() -> None:
+    machine = secured()
+
+    learn(machine)
+
+    assert login_of(machine).asked[:2] == [("SaslHandshake", 1), ("SaslAuthenticate", 2)]
+    names = [name for name, _version in machine.cluster.brokers[1].requests]
+    assert names == ["ApiVersions", "Metadata"] * (len(names) // 2)
+    delivered(machine, b"one", b"two")
+
+
+def test_a_mechanism_is_told_the_name_and_port_that_it_logs_in_at() -> None:
+    mechanism = Scripted(first=lambda: f"\0ann\0{SECRET}".encode())
+    machine = secured(mechanism)
+
+    learn(machine)
+
+    assert ("seed", 9092) in mechanism.asked
+
+
+def test_a_mechanism_may_take_as_many_turns_as_it_wants() -> None:
+    heard: list[bytes] = []
+
+    def reply(data: bytes) -> Step:
+        heard.append(data)
+        return Step(reply=b"turn %d" % len(heard), done=False)
+
+    def verify(session: Session, token: bytes) -> SaslAuthenticateResponse:
+        session.user = "ann" if token == b"turn 3" else None
+        return SaslAuthenticateResponse(auth_bytes=b"your turn after " + token)
+
+    last = Step(reply=None, done=True)
+    mechanism = Scripted(steps=[reply, reply, reply, lambda _data: last])
+    machine = secured(mechanism, login={"verify": verify})
+
+    learn(machine)
+
+    assert heard[:3] == [b"your turn after hello", b"your turn after turn 1", b"your turn after turn 2"]
+
+
+def test_a_mechanism_that_is_done_with_its_last_word_is_not_asked_again() -> None:
+    def verify(session: Session, token: bytes) -> SaslAuthenticateResponse:
+        session.user = "ann" if token == b"bye" else None
+        return SaslAuthenticateResponse(auth_bytes=b"more")
+
+    machine = secured(Scripted(steps=[lambda _data: Step(reply=b"bye", done=True)]), login={"verify": verify})
+
+    learn(machine)
+
+
+@pytest.mark.rule("security.sasl.v0")
+def test_a_broker_without_saslauthenticate_gets_bare_tokens() -> None:
+    machine = secured()
+    del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+
+    learn(machine)
+
+    assert login_of(machine).asked[:2] == [("SaslHandshake", 0), ("token", 0)]
+    delivered(machine, b"one")
+
+
+@pytest.mark.rule("security.sasl.v0")
+def test_the_last_word_of_a_bare_login_needs_no_answer() -> None:
+    def verify(session: Session, token: bytes) -> SaslAuthenticateResponse | None:
+        if token == b"bye":
+            session.user = "ann"
+            return None
+        return SaslAuthenticateResponse(auth_bytes=b"more")
+
+    machine = secured(Scripted(steps=[lambda _data: Step(reply=b"bye", done=True)]), login={"verify": verify})
+    del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+
+    learn(machine)
+
+    assert not machine.client.confirm(machine.clock())  # it is no record sent with acks=0
+    delivered(machine, b"one")
+
+
+def test_a_broker_that_hangs_up_on_the_last_bare_word_is_tried_less_often_and_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def verify(_session: Session, token: bytes) -> SaslAuthenticateResponse | None:
+        if token == b"bye":
+            raise HangUp("no")
+        return SaslAuthenticateResponse(auth_bytes=b"more")
+
+    machine = secured(Scripted(steps=[lambda _data: Step(reply=b"bye", done=True)]), login={"verify": verify})
+    del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, 20.0)
+
+    assert machine.network.connects <= 30
+    told = [record.levelname for record in caplog.records if "connecting again" in record.getMessage()]
+    assert told == ["WARNING"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_every_version_of_saslauthenticate_will_do(version: int) -> None:
+    machine = secured(login={"lifetime": 60.0})
+    machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key] = (0, version)
+
+    learn(machine)
+
+    assert ("SaslAuthenticate", version) in login_of(machine).asked
+
+
+# Refusals
+
+
+@pytest.mark.rule("security.sasl.offers")
+def test_a_mechanism_that_the_broker_lacks_is_told_with_those_that_it_has() -> None:
+    machine = secured(login={"mechanisms": ["SCRAM-SHA-512", "PLAIN"]})
+
+    error = refusal(machine)
+
+    assert isinstance(error, MechanismNotEnabled)
+    assert "X-PLAIN; set sasl.mechanism to one that it offers: SCRAM-SHA-512, PLAIN" in str(error)
+
+
+def test_a_wrong_password_is_told_in_the_brokers_own_words_with_the_user_and_without_the_password() -> None:
+    error = refusal(secured(_Named(password="not it")))
+
+    assert isinstance(error, AuthenticationFailed)
+    assert "refused user 'ann' (X-PLAIN): Authentication failed: Invalid username or password; check x.plain.p" in str(
+        error
+    )
+    assert "not it" not in repr(error)
+
+
+def test_a_listener_without_a_login_is_told_as_such() -> None:
+    assert "takes no login on this listener; set security.protocol" in str(
+        refusal(secured(login={"handshake_code": ErrorCode.ILLEGAL_SASL_STATE}))
+    )
+
+
+def test_a_broker_that_knows_no_handshake_is_told_as_such() -> None:
+    machine = secured()
+    del machine.cluster.brokers[1].versions[SASL_HANDSHAKE.key]
+
+    assert isinstance(refusal(machine), AuthenticationFailed)
+
+
+def test_versions_of_the_handshake_that_we_do_not_share_are_told() -> None:
+    machine = secured()
+    machine.cluster.brokers[1].versions[SASL_HANDSHAKE.key] = (7, 9)
+
+    assert "no login at bootstrap server at seed:9092 is possible" in str(refusal(machine))
+
+
+@pytest.mark.rule("security.sasl.bounds")
+def test_words_of_a_broker_are_quoted_in_one_line_and_within_bounds() -> None:
+    told = "no\n\x1b[31m" + "x" * 5000
+    answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told)
+
+    said = str(refusal(secured(login={"verify": lambda _session, _token: answer})))
+
+    assert "no\\n\\x1b[31mxxx" in said
+    assert len(said) < 600
+
+
+def test_any_other_code_is_a_refusal_too() -> None:
+    answer = SaslAuthenticateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=None)
+
+    assert "UNSUPPORTED_VERSION (35)" in str(refusal(secured(login={"verify": lambda _session, _token: answer})))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        (Scripted(first=raising(ValueError(SECRET))), "failed: ValueError"),
+        (Scripted(first=raising(SystemExit(SECRET))), "failed: SystemExit"),
+        (Scripted(first=lambda: "text"), "gave no bytes"),  # type: ignore[arg-type,return-value]
+        (Scripted(first=lambda: bytes(600_000)), "is too long: 600000 bytes of ours"),
+    ],
+)
+def test_what_goes_wrong_in_a_mechanism_is_told_without_its_own_words(mechanism: Scripted, said: str) -> None:
+    error = refusal(secured(mechanism))
+
+    assert isinstance(error, AuthenticationFailed)
+    assert said in str(error)
+    assert SECRET not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (lambda _data: Step(reply=None, done=False), "has nothing to say"),
+        (lambda _data: None, "gave no bytes"),
+        (lambda _data: 1 // 0, "failed: ZeroDivisionError"),
+    ],
+)
+def test_a_mechanism_that_answers_wrongly_is_told_so(step: Callable[[bytes], Step], said: str) -> None:
+    more = SaslAuthenticateResponse(auth_bytes=b"more")
+    machine = secured(Scripted(steps=[step]), login={"verify": lambda _session, _token: more})
+
+    assert said in str(refusal(machine))
+
+
+@pytest.mark.rule("security.sasl.bounds")
+def test_a_login_that_never_ends_is_ended() -> None:
+    steps = [lambda _data: Step(reply=b"more", done=False)] * 1000
+    more = SaslAuthenticateResponse(auth_bytes=b"more")
+    machine = secured(Scripted(steps=steps), login={"verify": lambda _session, _token: more})
+
+    assert "did not end after 64 messages" in str(refusal(machine))
+
+
+@pytest.mark.rule("security.sasl.bounds")
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_message_of_the_broker_is_bounded(wrapped: bool) -> None:
+    huge = SaslAuthenticateResponse(auth_bytes=bytes(600_000))
+    machine = secured(login={"verify": lambda _session, _token: huge})
+    if not wrapped:
+        del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+
+    assert "is too long: 600000 bytes of bootstrap server at seed:9092" in str(refusal(machine))
+
+
+def test_an_answer_that_cannot_be_read_is_an_outage_and_no_refusal() -> None:
+    machine = secured()
+    broker = machine.cluster.brokers[1]
+    converse = broker.converse
+
+    def garbled(session: Session, frame: bytes, now: float) -> bytes | None:
+        answer = converse(session, frame, now)
+        return answer if frame[:2] != SASL_AUTHENTICATE.key.to_bytes(2, "big") else frame[4:8] + b"\0\xff\xff"
+
+    broker.converse = garbled  # type: ignore[method-assign]  # a peer that breaks the protocol
+    with pytest.raises(TopicUnavailable, match="unreadable"):
+        learn(machine)
+
+    broker.converse = converse  # type: ignore[method-assign]
+    learn(machine)
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_an_answer_that_comes_before_its_request_is_written_ends_the_connection(wrapped: bool) -> None:
+    machine = secured()
+    if not wrapped:
+        del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+    broker, network = machine.cluster.brokers[1], machine.network
+    converse = broker.converse
+
+    def answer_hastily(session: Session, frame: bytes, now: float) -> bytes | None:
+        answer = converse(session, frame, now)
+        if login_of(machine).asked[-1:] in ([("SaslHandshake", 1)], [("SaslHandshake", 0)]):
+            network.takes.extend([0, 0])
+            network.later(0.0, lambda: network.link(-1).answer(b"\0\0\0\0"))
+        return answer
+
+    broker.converse = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
+    with pytest.raises(TopicUnavailable, match="an answer to a request that is not written yet"):
+        learn(machine)
+
+
+# A broker that hangs up, or says nothing
+
+
+def hang_up(machine: Machine) -> None:
+    """Cut the connection in the middle of its login."""
+    login_of(machine).silent = True
+    machine.metadata.use("t", machine.clock())
+    for _ in range(8):
+        machine.client.poll(0.01, machine.clock())
+    machine.network.cut(1)
+    for _ in range(2):
+        machine.client.poll(0.0, machine.clock())
+
+
+@pytest.mark.rule("security.sasl.wordless")
+def test_an_old_broker_that_hangs_up_in_a_login_may_mean_wrong_credentials() -> None:
+    machine = secured(Plain(password="wrong"))
+    del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+
+    error = refusal(machine)
+
+    assert isinstance(error, AuthenticationFailed)
+    assert "closed the connection during the login" in str(error)
+    assert "credentials may be wrong" in str(error)
+
+
+@pytest.mark.rule("security.sasl.wordless")
+def test_a_newer_broker_that_hangs_up_in_a_login_is_an_outage_for_it_has_words_for_a_refusal() -> None:
+    machine = secured()
+    hang_up(machine)
+
+    with pytest.raises(TopicUnavailable, match="during the login of our X-PLAIN credentials") as caught:
+        machine.metadata.wait_for("t", partition=None, timeout=0.0)
+    assert type(caught.value.__cause__) is ConnectionFailed
+
+    login_of(machine).silent = False
+    learn(machine)
+
+
+@pytest.mark.rule("security.sasl.setup")
+def test_the_setup_timeout_runs_until_the_login_is_done() -> None:
+    machine = secured(login={"silent": True}, setup_timeout=10.0)
+    machine.metadata.use("t", machine.clock())
+    while machine.metadata._error is None:
+        machine.client.poll(60.0, machine.clock())
+
+    assert machine.clock() == pytest.approx(10.0, abs=0.1)
+    assert isinstance(machine.metadata._error, RequestTimeout)
+    assert "socket.connection.setup.timeout.ms (logging in)" in str(machine.metadata._error)
+
+
+def test_a_refusal_that_comes_together_with_the_end_of_the_connection_is_what_is_told() -> None:
+    machine = secured(Plain(password="wrong"))
+    poll = machine.network.poll
+    ended = threading.Event()
+
+    def poll_and_cut(timeout: float) -> None:
+        poll(timeout)
+        asked = login_of(machine).asked[-1:]
+        if asked == [("SaslAuthenticate", 2)] and machine.network.received and not ended.is_set():
+            ended.set()
+            del machine.network._links[-1]
+            machine.network.disconnected = {-1: ConnectionFailed("reset")}
+
+    machine.network.poll = poll_and_cut  # type: ignore[method-assign]  # a reset on the heels of the answer
+    while not ended.is_set():
+        machine.client.poll(0.01, machine.clock())
+
+    assert isinstance(machine.metadata.last_error, AuthenticationFailed)
+
+
+# Mechanisms that may block
+
+
+@pytest.mark.rule("security.sasl.blocking")
+def test_a_mechanism_that_may_block_computes_elsewhere_while_nothing_else_waits() -> None:
+    helper = HelperOfTheTest()
+    machine = secured(attrs.evolve(Plain(), blocking=True), helper=helper)
+    machine.metadata.use("t", machine.clock())
+    for _ in range(20):
+        machine.client.poll(0.01, machine.clock())
+    assert not machine.cluster.brokers[1].requests[1:]
+    assert len(helper.thoughts) == 1
+
+    for _ in range(20):
+        helper.compute()
+        machine.client.poll(0.01, machine.clock())
+
+    assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)
+
+
+@pytest.mark.rule("security.sasl.setup")
+def test_a_mechanism_that_takes_too_long_is_told_and_what_it_computes_is_forgotten() -> None:
+    helper = HelperOfTheTest()
+    machine = secured(attrs.evolve(Plain(), blocking=True), helper=helper, setup_timeout=10.0)
+    machine.metadata.use("t", machine.clock())
+    while machine.metadata._error is None:
+        machine.client.poll(60.0, machine.clock())
+
+    assert "(logging in: our own mechanism takes so long)" in str(machine.metadata._error)
+    assert helper.forgotten == helper.thoughts[:1]
+
+
+def test_the_end_of_the_client_ends_helper_and_mechanism() -> None:
+    helper = HelperOfTheTest()
+    mechanism = Scripted()
+    machine = secured(mechanism, helper=helper)
+
+    machine.client.shutdown()
+
+    assert helper.closed
+    assert mechanism.closed == 1
+
+
+def test_a_mechanism_that_fails_to_close_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    mechanism = Scripted()
+    mechanism.steps = ()
+
+    def fail() -> None:
+        raise ValueError(SECRET)
+
+    machine = secured(_Closing(fail))
+    machine.client.shutdown()
+
+    assert "failed to close: ValueError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+class _Named(Plain):
+    identity = "ann"
+    remedy = "check x.plain.password"
+
+
+class _Closing(Plain):
+    def __init__(self, close: Callable[[], None]) -> None:
+        super().__init__()
+        self.close = close
+
+
+# Who is told of a refusal, and who rides it out
+
+
+@pytest.mark.rule("security.refusal.first")
+def test_before_any_broker_has_accepted_us_a_refusal_is_raised_at_once_as_what_it_is() -> None:
+    machine = secured(Plain(password="wrong"))
+
+    assert isinstance(refusal(machine, 0.5), AuthenticationFailed)
+    assert machine.clock() < 1.0
+
+
+@pytest.mark.rule("security.refusal.first")
+def test_a_certificate_that_is_refused_is_raised_at_once_too() -> None:
+    machine = secured()
+    machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
+
+    assert isinstance(refusal(machine, 0.5), HostnameMismatch)
+
+
+def several_seeds(machine: Machine, *names: str) -> None:
+    brokers = {
+        -1 - n: attrs.evolve(machine.metadata.cluster.brokers[-1], id=-1 - n, host=h) for n, h in enumerate(names)
+    }
+    machine.metadata.cluster = attrs.evolve(machine.metadata.cluster, brokers=brokers)
+
+
+@pytest.mark.rule("security.refusal.others")
+def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_they_come(population: Sequence[object], _k: int) -> list[object]:
+        return list(population)  # the one that refuses comes first
+
+    machine = secured()
+    monkeypatch.setattr(machine.client._connections._chance, "sample", as_they_come)
+    several_seeds(machine, "seed", "other")
+    machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
+    machine.network.black_holes.add("other")
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, 5.0)
+    with pytest.raises(TopicUnavailable):
+        machine.metadata.wait_for("t", partition=None, timeout=0.0)
+
+    machine.network.black_holes.clear()
+    learn(machine, 15.0)
+
+
+@pytest.mark.rule("security.refusal.others")
+def test_a_refusal_counts_when_no_other_server_is_left_to_try() -> None:
+    machine = secured()
+    several_seeds(machine, "seed", "other")
+    machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
+    machine.network.refusing.add("other")
+
+    assert isinstance(refusal(machine), HostnameMismatch)
+
+
+@pytest.mark.rule("security.refusal.advertised")
+def test_brokers_that_refuse_us_where_the_bootstrap_server_does_not_fail_what_is_queued() -> None:
+    machine = secured()
+    machine.network.untrusted["broker-1"] = HostnameMismatch("the certificate is for others")
+    learn(machine)
+
+    delivery = machine.send(b"one")
+    pass_time(machine, 0.5)
+
+    error = delivery.exception(timeout=0)
+    assert error is not None
+    assert isinstance(error.__cause__, HostnameMismatch)
+    machine.network.untrusted.clear()
+    pass_time(machine, 2.0)
+    delivered(machine, b"two")
+
+
+@pytest.mark.rule("security.refusal.later")
+def test_later_a_refusal_is_ridden_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    machine = secured()
+    learn(machine)
+    delivered(machine, b"one")
+    login = login_of(machine)
+    login.users = {}
+    machine.network.cut(1)
+
+    delivery = machine.send(b"two")
+    pass_time(machine, 20.0)
+    assert not delivery.done()
+    warned = [
+        r.getMessage() for r in caplog.records if r.levelname == "WARNING" and "Invalid username" in r.getMessage()
+    ]
+    assert len({line.split(":")[1] for line in warned}) == len(warned)  # one for each broker
+
+    login.users = {"ann": SECRET}
+    machine.settle()
+    assert delivery.exception() is None
+
+
+def test_a_refusal_is_logged_also_in_the_middle_of_another_outage(caplog: pytest.LogCaptureFixture) -> None:
+    machine = secured()
+    learn(machine)
+    delivered(machine, b"one")
+    machine.cluster.brokers[1].up = False
+    machine.send(b"two")
+    pass_time(machine, 5.0)
+    assert "refused our X-PLAIN credentials" not in caplog.text
+
+    login_of(machine).users = {}
+    machine.cluster.brokers[1].up = True
+    pass_time(machine, 5.0)
+
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert sum("refused our X-PLAIN credentials" in line for line in warned) >= 1
+
+
+@pytest.mark.rule("security.refusal.later")
+def test_a_record_that_waited_for_a_broker_that_refuses_us_in_vain_has_the_refusal_as_its_cause() -> None:
+    machine = secured(delivery_timeout=30.0)
+    learn(machine)
+    delivered(machine, b"one")
+    login_of(machine).users = {}
+    machine.network.cut(1)
+    delivery = machine.send(b"two")
+    started = machine.clock()
+
+    machine.settle()
+
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error.__cause__, AuthenticationFailed)
+    assert "Invalid username or password" in str(error)
+    assert machine.clock() - started == pytest.approx(30.0, abs=0.1)
+
+
+@pytest.mark.rule("security.refusal.later")
+def test_a_later_refusal_fails_nothing_that_waits() -> None:
+    machine = secured()
+    learn(machine)
+    delivered(machine, b"one")
+    login_of(machine).users = {}
+    machine.network.cut(1)
+    delivery = machine.send(b"two")
+    machine.metadata.use("new", machine.clock())
+    pass_time(machine, 20.0)
+
+    assert machine.metadata.hopeless is None
+    assert not delivery.done()
+    with pytest.raises(TopicUnavailable, match=r"was not available within max\.block\.ms"):
+        machine.metadata.wait_for("new", partition=None, timeout=0.0)
+
+
+@pytest.mark.rule("selector.close.delayed")
+def test_a_broker_that_refuses_us_is_tried_less_and_less_often() -> None:
+    machine = secured()
+    learn(machine)
+    delivered(machine, b"one")
+    login_of(machine).users = {}
+    machine.network.cut(1)
+    machine.send(b"two")
+    before = machine.network.connects
+
+    pass_time(machine, 20.0)
+
+    assert 15 <= machine.network.connects - before <= 50
+
+
+# Sessions
+
+
+@pytest.mark.rule("security.session.renewed")
+def test_a_session_is_renewed_on_the_same_connection_when_a_request_comes_late_in_it() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    connects, logins = machine.network.connects, login_of(machine).logins
+    pass_time(machine, 52.0)
+    delivered(machine, b"two")
+    assert login_of(machine).logins == logins  # at nine tenths, not before
+
+    pass_time(machine, 2.5)
+    delivered(machine, b"three")
+
+    assert login_of(machine).logins == logins + 1
+    assert login_of(machine).asked[-2:] == [("SaslHandshake", 1), ("SaslAuthenticate", 2)]
+    assert machine.network.connects == connects
+
+
+@pytest.mark.rule("security.session.renewed")
+def test_a_session_that_nobody_uses_is_left_alone() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    logins = login_of(machine).logins
+
+    pass_time(machine, 200.0)
+
+    assert login_of(machine).logins == logins
+
+
+@pytest.mark.rule("security.session.lossless")
+def test_renewing_under_load_loses_nothing_and_connects_no_further_time() -> None:
+    machine = secured(login={"lifetime": 12.0}, linger=0.0)
+    learn(machine)
+    delivered(machine, b"first")
+    connects = machine.network.connects
+    values = [b"%d" % number for number in range(2000)]
+    deliveries = []
+    for value in values:
+        deliveries.append(machine.send(value))
+        pass_time(machine, 0.06)
+    machine.settle()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
+    assert machine.log()[1:] == values
+    assert machine.network.connects == connects
+    assert login_of(machine).logins >= 10
+
+
+Held: TypeAlias = list[tuple[Session, bytes, float]]
+
+
+def sent_around_a_renewal(machine: Machine) -> tuple[Delivery, Delivery, Held]:
+    """A record before the session is to be renewed, one after; from then on the broker only keeps what it gets."""
+    connection, broker = machine.client._connections[1], machine.cluster.brokers[1]
+    connection.renew_at = float("inf")
+    held: Held = []
+
+    def hold(session: Session, frame: bytes, now: float) -> bytes | None:
+        held.append((session, frame, now))
+        return None
+
+    broker.converse = hold  # type: ignore[method-assign]  # a broker that takes its time
+    early = machine.send(b"early")
+    for _ in range(2):
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+    connection.renew_at = 0.0
+    late = machine.send(b"late")
+    for _ in range(5):
+        machine.client.ready(1, machine.clock())
+        machine.client.poll(0.0, machine.clock())
+    return early, late, held
+
+
+def answer_all(machine: Machine, held: Held) -> None:
+    """The broker answers what it has kept, and everything behind it."""
+    broker, link = machine.cluster.brokers[1], machine.network.link(1)
+    del broker.converse  # the method is there again
+    for answer in [broker.converse(*each) for each in held]:
+        assert answer is not None
+        link.answer(answer)
+    machine.settle()
+
+
+@pytest.mark.rule("security.session.order")
+def test_answers_to_what_was_asked_before_are_taken_in_their_order_while_a_session_is_renewed() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 55.0)
+    early, late, held = sent_around_a_renewal(machine)
+    assert [int.from_bytes(frame[:2], "big") for _session, frame, _now in held] == [0, SASL_HANDSHAKE.key]
+
+    answer_all(machine, held)
+
+    assert (early.exception(), late.exception()) == (None, None)
+    assert machine.log() == [b"one", b"early", b"late"]
+
+
+def test_a_broker_without_lifetimes_is_asked_once() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key] = (0, 0)
+    learn(machine)
+    delivered(machine, b"one")
+
+    assert machine.client._connections[1].renew_at == float("inf")
+
+
+@pytest.mark.rule("security.session.renewed")
+def test_a_session_is_renewed_between_85_and_95_percent_of_its_time_by_chance() -> None:
+    authentication = Authentication(Plain(), helper=HelperOfTheTest())
+
+    drawn = [authentication.renewal_after(1000.0) for _ in range(1000)]
+
+    assert 850.0 <= min(drawn) < 860.0
+    assert 940.0 < max(drawn) <= 950.0
+    assert authentication.renewal_after(0.0) == float("inf")
+    assert authentication.renewal_after(0.001) == LEAST_SESSION
+
+
+@pytest.mark.rule("security.session.short")
+def test_records_of_short_sessions_arrive_once_and_in_order_on_new_connections() -> None:
+    machine = secured(login={"lifetime": 3.0}, linger=0.0)
+    learn(machine)
+    delivered(machine, b"first")
+    connects = machine.network.connects
+    values = [b"%d" % number for number in range(2000)]
+    deliveries = []
+    for value in values:
+        deliveries.append(machine.send(value))
+        pass_time(machine, 0.015)
+    machine.settle()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
+    assert machine.log()[1:] == values
+    assert machine.network.connects - connects >= 5
+    assert login_of(machine).asked.count(("SaslHandshake", 1)) == machine.network.connects
+
+
+@pytest.mark.rule("security.session.short")
+@pytest.mark.parametrize("lifetime", [0.001, 0.5, 5.0, 9.999])
+def test_sessions_of_a_millisecond_make_no_loop_of_logins(lifetime: float) -> None:
+    machine = secured(login={"lifetime": lifetime}, linger=0.0)
+    machine.cluster.brokers[1].converse = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
+    learn(machine)
+    login = login_of(machine)
+    before = login.logins
+    deliveries = []
+    for number in range(600):
+        deliveries.append(machine.send(b"%d" % number))
+        pass_time(machine, 0.1)
+    machine.settle()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * 600
+    assert login.logins - before <= 60.0 / 0.8 + 5  # a minute at reconnect.backoff.max.ms, 20 % of which is chance
+    assert login.asked.count(("SaslHandshake", 1)) == machine.network.connects
+
+
+@pytest.mark.rule("security.session.short")
+def test_a_long_session_ends_the_backoff_of_short_ones() -> None:
+    machine = secured(login={"lifetime": 2.0}, linger=0.0)
+    learn(machine)
+    for _ in range(20):
+        delivered(machine, b"x")
+        pass_time(machine, 1.0)
+    connection = machine.client._connections[1]
+    assert connection.attempts >= 3
+
+    login_of(machine).lifetime = 60.0
+    pass_time(machine, 2.0)
+    delivered(machine, b"y")
+
+    assert connection.attempts == 0
+
+
+@pytest.mark.rule("security.session.short")
+def test_a_short_session_waits_for_its_unconfirmed_records(caplog: pytest.LogCaptureFixture) -> None:
+    machine = secured(login={"lifetime": 2.0}, linger=0.0, acks=0)
+    learn(machine)
+    for number in range(200):
+        machine.send(b"%d" % number)
+        pass_time(machine, 0.05)
+    machine.settle()
+
+    assert machine.log() == [b"%d" % number for number in range(200)]
+    assert machine.network.connects > 5
+    assert "may be lost" not in caplog.text
+
+
+@pytest.mark.rule("security.session.short")
+def test_a_short_session_is_not_left_before_every_answer() -> None:
+    machine = secured(login={"lifetime": 5.0})
+    learn(machine)
+    delivered(machine, b"one")
+    connection, connects = machine.client._connections[1], machine.network.connects
+    early, late, held = sent_around_a_renewal(machine)
+    assert (connection.stage, len(connection.in_flight), len(held)) == (Stage.READY, 1, 1)
+
+    answer_all(machine, held)
+
+    assert (early.exception(), late.exception()) == (None, None)
+    assert machine.log() == [b"one", b"early", b"late"]
+    assert machine.network.connects == connects + 1
+
+
+def test_short_sessions_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    machine = secured(login={"lifetime": 2.0}, linger=0.0)
+    learn(machine)
+    for _ in range(20):
+        delivered(machine, b"x")
+        pass_time(machine, 1.0)
+
+    lines = [record.getMessage() for record in caplog.records if "ends sessions after" in record.getMessage()]
+    assert len(lines) == 1
+    assert "ends sessions after 2.000 s" in lines[0]
+    assert "connections.max.reauth.ms" in lines[0]
+
+
+def test_a_lifetime_of_next_to_nothing_leaves_time_for_requests() -> None:
+    machine = secured(login={"lifetime": 0.001})
+    login = login_of(machine)
+    machine.cluster.brokers[1].converse = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
+    learn(machine)
+
+    delivered(machine, *[b"%d" % number for number in range(20)])
+
+    assert login.logins > 1
+
+
+def _endless_sessions(machine: Machine) -> Callable[[Session, bytes, float], bytes | None]:
+    broker = machine.cluster.brokers[1]
+    converse = broker.converse
+
+    def kind(session: Session, frame: bytes, now: float) -> bytes | None:
+        session.ends_at = float("inf")
+        return converse(session, frame, now)
+
+    return kind
+
+
+@pytest.mark.rule("security.session.failed")
+def test_another_user_in_the_same_connection_is_refused_and_told_and_the_next_connection_is_his() -> None:
+    mechanism = Plain()
+    machine = secured(mechanism, login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 58.0)
+    mechanism.user = "bob"
+
+    delivered(machine, b"two")
+
+    assert isinstance(machine.client._connections[1].last_failure, AuthenticationFailed)
+    assert "Cannot change principals during re-authentication from ann to bob" in str(
+        machine.client._connections[1].last_failure
+    )
+
+
+@pytest.mark.rule("security.session.failed")
+def test_a_broker_that_hangs_up_while_a_session_is_renewed_has_ended_it() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 58.0)
+    login_of(machine).silent = True
+    delivery = machine.send(b"two")
+    for _ in range(4):
+        machine.round()
+        if machine.client._connections[1].doing == "logging in again":
+            break
+    machine.network.cut(1)
+    login_of(machine).silent = False
+    machine.settle()
+
+    assert delivery.exception() is None
+    assert isinstance(machine.client._connections[1].last_failure, SessionExpired)
+
+
+@pytest.mark.rule("security.session.failed")
+def test_a_connection_that_the_broker_ends_after_its_session_says_so() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 70.0)
+    machine.network.cut(1)
+    machine.round()
+    delivered(machine, b"two")
+
+    assert isinstance(machine.client._connections[1].last_failure, SessionExpired)
+    assert "connections.max.reauth.ms" in str(machine.client._connections[1].last_failure)
+
+
+def test_a_renewal_that_takes_too_long_ends_the_connection() -> None:
+    machine = secured(login={"lifetime": 60.0}, setup_timeout=10.0)
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 58.0)
+    login_of(machine).silent = True
+    machine.send(b"two")
+    pass_time(machine, 11.0)
+
+    failure = machine.client._connections[1].last_failure
+    assert isinstance(failure, RequestTimeout)
+    assert "(logging in again)" in str(failure)
+
+
+@pytest.mark.rule("security.session.setup")
+def test_a_renewal_does_not_cut_off_the_requests_before_it() -> None:
+    machine, early, late = renewing_behind_a_slow_request()
+    connects = machine.network.connects
+    pass_time(machine, 12.0)  # the set-up time-out is 10 s; a request may take 30 s
+
+    machine.network.held.clear()
+    machine.settle()
+
+    assert [early.exception(), late.exception()] == [None, None]
+    assert machine.log() == [b"one", b"early", b"late"]
+    assert machine.network.connects == connects
+
+
+@pytest.mark.rule("security.session.setup", "network.throttle.time-out")
+@pytest.mark.parametrize("throttle_ms", [0, 7_000])
+def test_a_renewal_has_its_time_from_the_last_answer_before_it(throttle_ms: int) -> None:
+    machine, early, _late = renewing_behind_a_slow_request(throttle_ms)
+    login_of(machine).silent = True
+    pass_time(machine, 12.0)
+    machine.network.held.clear()
+    while not early.done():
+        machine.round()
+    answered_at = machine.clock()
+    while machine.client._connections[1].last_failure is None:
+        machine.round()
+
+    assert machine.clock() - answered_at == pytest.approx(10.0 + throttle_ms / 1000)
+    assert "(logging in again)" in str(machine.client._connections[1].last_failure)
+
+
+@pytest.mark.rule("security.sasl.setup", "network.throttle.time-out")
+def test_throttle_time_does_not_count_against_the_time_for_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = secured(setup_timeout=10.0)
+    broker = machine.cluster.brokers[1]
+    answer = broker._api_versions
+    monkeypatch.setattr(broker, "_api_versions", lambda: attrs.evolve(answer(), throttle_time_ms=7_000))
+    login_of(machine).silent = True
+    machine.metadata.use("t", machine.clock())
+    while machine.metadata.last_error is None:
+        machine.round()
+
+    assert machine.clock() == pytest.approx(17.0)
+
+
+def renewing_behind_a_slow_request(throttle_ms: int = 0) -> tuple[Machine, Delivery, Delivery]:
+    """A session is renewed while one request has no answer yet; two records, the second waits for the renewal."""
+    machine = secured(login={"lifetime": 60.0}, request_timeout=30.0, setup_timeout=10.0)
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 52.0)
+    machine.network.held.add(1)
+    machine.cluster.brokers[1].throttle_ms = throttle_ms
+    early = machine.send(b"early")
+    pass_time(machine, 3.0)
+    late = machine.send(b"late")
+    pass_time(machine, 1.0)
+    assert machine.client._connections[1].stage is Stage.RENEWING
+    return machine, early, late
+
+
+def test_a_request_that_is_not_answered_while_a_session_is_renewed_is_told_as_such() -> None:
+    machine = secured(login={"lifetime": 60.0}, request_timeout=3.0, setup_timeout=10.0)
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 52.0)
+    machine.cluster.brokers[1].silent = True
+    login_of(machine).silent = True
+    machine.send(b"two")
+    pass_time(machine, 2.5)
+    machine.send(b"three")
+    pass_time(machine, 1.0)
+
+    failure = machine.client._connections[1].last_failure
+    assert isinstance(failure, RequestTimeout)
+    assert "did not answer a Produce request within request.timeout.ms" in str(failure)
+
+
+def test_the_answer_to_a_renewal_confirms_what_was_sent_before_without_wanting_one() -> None:
+    machine = secured(login={"lifetime": 60.0}, acks=0)
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 52.0)
+    delivered(machine, b"two")
+    connection = machine.client._connections[1]
+    assert connection.unconfirmed is not None
+    pass_time(machine, 6.0)
+    delivery = machine.send(b"three")
+    while connection.unconfirmed is not None:
+        assert not delivery.done()
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+
+    assert connection.doing == "logging in again"
+
+
+def test_a_broker_that_no_longer_offers_the_mechanism_is_told_at_the_renewal() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    pass_time(machine, 58.0)
+    login_of(machine).mechanisms = ["OTHER"]
+    machine.send(b"two")
+    pass_time(machine, 0.5)
+
+    assert isinstance(machine.client._connections[1].last_failure, MechanismNotEnabled)
+
+
+@pytest.mark.rule("security.sasl.once")
+def test_the_versions_are_asked_for_once_a_connection_and_not_at_a_renewal() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    asked = machine.cluster.brokers[1].requests.count(("ApiVersions", API_VERSIONS.max_version))
+    pass_time(machine, 58.0)
+    delivered(machine, b"two")
+
+    assert machine.cluster.brokers[1].requests.count(("ApiVersions", API_VERSIONS.max_version)) == asked
+
+
+# Figures
+
+
+def counts(machine: Machine) -> tuple[int, int, int, int]:
+    """Logins, refusals, renewals, renewals that were refused."""
+    of = machine.client._tallies.producer
+    return of.logins.count, of.refusals.count, of.renewals.count, of.lost_renewals.count
+
+
+@pytest.mark.rule("producer.metrics")
+def test_logins_renewals_and_refusals_are_counted_each_for_itself() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    delivered(machine, b"one")
+    logins, *others = counts(machine)
+    assert logins == login_of(machine).logins
+    assert others == [0, 0, 0]
+
+    pass_time(machine, 55.0)
+    delivered(machine, b"two")
+    assert counts(machine) == (logins, 0, 1, 0)
+
+    login_of(machine).users = {}
+    pass_time(machine, 57.0)
+    machine.send(b"three")
+    pass_time(machine, 1.0)
+    _logins, refusals, renewals, lost_renewals = counts(machine)
+    assert (renewals, lost_renewals) == (1, 1)
+    assert refusals >= 1
+    machine.client.shutdown()
+    of = machine.client._tallies.producer
+    assert of.connected.count == of.closed.count

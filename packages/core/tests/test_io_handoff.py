@@ -1,0 +1,217 @@
+"""The helm in simulated time: the thread that waits runs the rounds of a whole producer, while the I/O thread rests."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ottla import DeliveryTimeout
+from ottla.accumulator.batch_outcome import Acknowledged
+from ottla.sender import io_handoff
+from ottla.sender.io_handoff import ENOUGH, Helm
+from simulated_producer import HANG_GUARD, Simulated, simulated
+
+DELIVERY_SECONDS = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The I/O thread does not look up by itself: nothing but a call brings it back."""
+    monkeypatch.setattr(io_handoff, "TICK", HANG_GUARD)
+
+
+def _until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANG_GUARD
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
+
+
+class IoThread:
+    """Rests at a helm, as the I/O thread does between its rounds, until it is called."""
+
+    def __init__(self, own: Helm) -> None:
+        self._helm = own
+        self.error: BaseException | None = None
+        own._in_a_row = ENOUGH  # as if so many records had been awaited
+        own.go_on()
+        self.thread = threading.Thread(target=self._rest, daemon=True)
+        self.thread.start()
+        _until(lambda: not own._turn.locked())
+
+    @property
+    def resting(self) -> bool:
+        """Whether nobody has called it yet."""
+        return self.thread.is_alive()
+
+    def join(self) -> None:
+        """Call it."""
+        self._helm.call()
+        self.thread.join(HANG_GUARD)
+        assert not self.thread.is_alive()
+
+    def _rest(self) -> None:
+        try:
+            self._helm.rest()
+        except BaseException as error:
+            self.error = error
+
+
+@contextmanager
+def _resting(world: Simulated) -> Iterator[IoThread]:
+    resting = IoThread(world.thread._helm)
+    try:
+        yield resting
+    finally:
+        resting.join()
+
+
+# What a round does is the same, whoever runs it
+
+
+def test_who_waits_moves_the_record_and_has_its_outcome() -> None:
+    with simulated(0) as world, _resting(world) as io_thread:
+        delivery = world.producer.send("t", b"value")
+
+        assert delivery.result().offset == 0
+        assert io_thread.error is None
+    assert world.log() == [b"value"]
+
+
+def test_a_record_that_meets_a_new_leader_is_tried_again_by_who_waits() -> None:
+    with simulated(0, 1) as world, _resting(world):
+        world.cluster.topics["t"].leaders[0] = 1
+        delivery = world.producer.send("t", b"value", partition=0)
+
+        assert delivery.result().offset == 0
+    assert world.log() == [b"value"]
+
+
+def test_a_record_that_no_broker_takes_expires_while_its_thread_waits() -> None:
+    with simulated(0) as world, _resting(world):
+        world.cluster.topics["t"].leaders[0] = -1
+        sent_at = world.clock()
+        delivery = world.producer.send("t", b"value")
+
+        with pytest.raises(DeliveryTimeout):
+            delivery.result()
+        assert world.clock() - sent_at == pytest.approx(DELIVERY_SECONDS, abs=1.0)
+
+
+def test_a_key_that_has_to_find_its_partition_is_dealt_by_who_waits() -> None:
+    with simulated(0, 0, 0) as world, _resting(world) as io_thread:
+        delivery = world.producer.send("t", b"value", b"key")
+
+        assert delivery.result().offset == 0
+        assert io_thread.error is None
+
+
+# Who is at the helm
+
+
+def test_who_sends_leaves_the_io_thread_alone_as_long_as_records_are_alone_and_awaited() -> None:
+    with simulated(0) as world, _resting(world):
+        calls: list[bool] = []
+        for _ in range(3):
+            delivery = world.producer.send("t", b"value")
+            calls.append(world.thread._helm._called)
+            delivery.result()
+
+    assert calls == [False] * 3
+
+
+def test_another_record_before_the_first_was_asked_for_calls_the_io_thread() -> None:
+    with simulated(0, 0) as world, _resting(world) as io_thread:
+        world.producer.send("t", b"one", partition=0)
+        world.producer.send("t", b"two", partition=1)
+
+        _until(lambda: not io_thread.resting)
+
+
+def test_a_flush_calls_the_io_thread() -> None:
+    with simulated(0) as world, _resting(world) as io_thread:
+        world.producer.send("t", b"value")
+        world.accumulator.close_open()
+
+        _until(lambda: not io_thread.resting)
+
+
+def test_only_who_leads_may_put_off_what_the_io_thread_is_to_do() -> None:
+    with simulated(0) as world, _resting(world):
+        assert not world.thread._helm.put_off(lambda: None)
+
+
+def test_what_was_put_off_is_done_in_order_by_the_io_thread_as_it_comes_back() -> None:
+    with simulated(0) as world:
+        told: list[tuple[str, int]] = []
+        with _resting(world) as io_thread:
+            delivery = world.producer.send(
+                "t", b"value", on_delivery=lambda _metadata, _error: told.append(("first", threading.get_ident()))
+            )
+            delivery.add_done_callback(lambda _delivery: told.append(("second", threading.get_ident())))
+            delivery.result()
+            ident = io_thread.thread.ident
+
+        assert told == [("first", ident), ("second", ident)]
+        assert world.accumulator.incomplete == 0
+
+
+def test_an_error_in_a_round_is_raised_where_the_io_thread_comes_back() -> None:
+    with simulated(0) as world:
+        with _resting(world) as io_thread:
+            run_once = world.sender.run_once
+
+            def fail(now: float, *, until: float = 0.0) -> None:
+                raise RuntimeError("on purpose")
+
+            world.sender.run_once = fail  # type: ignore[method-assign]
+            batch = world.producer.send("t", b"value")._batch
+            world.thread._helm.lead(batch, None)
+            world.sender.run_once = run_once  # type: ignore[method-assign]
+            _until(lambda: not io_thread.resting)
+
+        assert str(io_thread.error) == "on purpose"
+
+
+def test_nobody_leads_when_the_io_thread_is_at_the_helm() -> None:
+    with simulated(0) as world:
+        batch = world.producer.send("t", b"value")._batch
+
+        world.thread._helm.lead(batch, None)
+
+        assert batch.outcome is None
+        world.settle()
+        assert isinstance(batch.outcome, Acknowledged)
+
+
+def test_a_thread_that_is_deep_in_calls_leaves_the_round_to_the_io_thread() -> None:
+    def deep(calls: int, call: Callable[[], object]) -> None:
+        if calls:
+            deep(calls - 1, call)
+        else:
+            call()
+
+    with simulated(0) as world, _resting(world) as io_thread:
+        batch = world.producer.send("t", b"value")._batch
+        deep(sys.getrecursionlimit() // 4, lambda: world.thread._helm.lead(batch, None))
+
+        assert batch.outcome is None
+        _until(lambda: not io_thread.resting)
+
+
+def test_the_io_thread_does_not_rest_while_a_request_is_under_way() -> None:
+    with simulated(0) as world:
+        own = world.thread._helm
+        own._in_a_row = ENOUGH
+        own.go_on()
+        world.producer.send("t", b"value")
+        world.sender.run_once(world.clock(), until=world.clock())
+
+        own.rest()  # comes back at once
+
+        assert not own._resting

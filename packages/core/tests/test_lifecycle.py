@@ -1,0 +1,70 @@
+"""A producer ends once, whatever is in the way: locks that others hold, threads that cannot start, its neighbours."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ottla import Producer
+from ottla.producer import lifecycle
+
+HANG_GUARD = 60.0
+
+
+@pytest.fixture
+def producer() -> Iterator[Producer]:
+    """One whose brokers nobody reaches."""
+    with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=0) as producer:
+        yield producer
+
+
+def test_a_dropped_producer_waits_for_no_lock(producer: Producer) -> None:
+    """The collector may find it on the I/O thread itself, which holds one just then."""
+    engine = producer._engine
+    dropped = threading.Thread(target=producer._life.abandon)
+
+    with producer._accumulator._lock, engine.metadata._changed:
+        dropped.start()
+        dropped.join(HANG_GUARD)
+        assert not dropped.is_alive()
+
+    assert engine.io_thread.join(HANG_GUARD)
+
+
+def test_a_producer_whose_thread_cannot_start_is_not_one_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = set(lifecycle._living)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            Producer(bootstrap_servers="127.0.0.1:1")
+
+    assert lifecycle._living == before
+
+
+def test_one_that_cannot_be_closed_at_the_program_s_end_is_in_nobody_s_way(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Producer(bootstrap_servers="127.0.0.1:1") as broken, Producer(bootstrap_servers="127.0.0.1:1") as other:
+        with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+            patch.setattr(lifecycle, "_living", {broken._life, other._life})
+            patch.setattr(broken._accumulator, "report", lambda: 1 / 0)
+            lifecycle._end_all()
+
+        told = [record.getMessage() for record in caplog.records]
+        assert "a producer could not be closed at the program's end" in told
+        assert "the program ended without closing its producer: 0 acknowledged, 0 failed, 0 pending" in told
+        assert all(producer._engine.io_thread.join(0) for producer in (broken, other))
+
+
+@pytest.mark.parametrize("timeout", [-5.0, float("inf")])
+def test_a_time_out_may_be_any_number(timeout: float) -> None:
+    producer = Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=0)
+
+    assert producer.flush(timeout).pending == 0
+    assert producer.close(timeout).pending == 0

@@ -1,0 +1,87 @@
+"""Which brokers are slow: those that had something to take for too long."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.sender.node_latency import NodeDelays
+
+
+class Delays:
+    """Delays of one second, and how often a change was told."""
+
+    def __init__(self, timeout: float = 1.0) -> None:
+        self.delays = NodeDelays(timeout)
+        self.changes = 0
+        self.delays.on_change = self._changed
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def note(self, *, wanted: str, served: str = "", now: float) -> set[int]:
+        """Note brokers, one digit each; the slow ones."""
+        self.delays.note(wanted=map(int, wanted), served={int(node) for node in served}, now=now)
+        return set(self.delays.slow)
+
+
+@pytest.mark.rule("partitioner.slow")
+def test_a_broker_that_takes_nothing_for_longer_than_the_timeout_is_slow() -> None:
+    delays = Delays()
+
+    assert delays.note(wanted="12", served="2", now=10.0) == set()
+    assert delays.note(wanted="12", served="2", now=11.0) == set()
+    assert delays.note(wanted="12", served="2", now=11.1) == {1}
+
+
+@pytest.mark.rule("partitioner.slow.over")
+def test_a_broker_that_takes_something_is_slow_no_more_and_starts_anew() -> None:
+    delays = Delays()
+    delays.note(wanted="1", now=0.0)
+    assert delays.note(wanted="1", now=5.0) == {1}
+
+    assert delays.note(wanted="1", served="1", now=5.1) == set()
+    assert delays.note(wanted="1", now=5.2) == set()
+    assert delays.note(wanted="1", now=6.2) == set()
+    assert delays.note(wanted="1", now=6.3) == {1}
+
+
+@pytest.mark.rule("partitioner.slow.over")
+def test_a_broker_for_which_nothing_waits_is_not_slow() -> None:
+    delays = Delays()
+    delays.note(wanted="1", now=0.0)
+    assert delays.note(wanted="1", now=5.0) == {1}
+
+    assert delays.note(wanted="", now=5.1) == set()
+    assert delays.note(wanted="1", now=5.2) == set()
+
+
+@pytest.mark.rule("partitioner.slow.over")
+def test_a_timeout_of_zero_makes_none_slow() -> None:
+    delays = Delays(0.0)
+    delays.note(wanted="1", now=0.0)
+
+    assert delays.note(wanted="1", now=1e6) == set()
+    assert delays.changes == 0
+
+
+@pytest.mark.rule("partitioner.news")
+def test_a_change_is_told_once_and_no_change_is_not() -> None:
+    delays = Delays()
+    delays.note(wanted="12", served="2", now=0.0)
+    assert delays.changes == 0
+    for now in (2.0, 3.0, 4.0):
+        delays.note(wanted="12", served="2", now=now)
+    assert delays.changes == 1
+
+    delays.note(wanted="12", served="12", now=5.0)
+    assert delays.changes == 2
+
+
+def test_when_a_change_is_told_the_slow_ones_are_known_already() -> None:
+    delays = NodeDelays(1.0)
+    seen: list[frozenset[int]] = []
+    delays.on_change = lambda: seen.append(delays.slow)
+    delays.note(wanted=[1], served=(), now=0.0)
+    delays.note(wanted=[1], served=(), now=2.0)
+
+    assert seen == [{1}]

@@ -1,0 +1,174 @@
+"""Rows on their way to the owners of their partitions: sealed batches, made where the rows are.
+
+A shuffle that moves the rows themselves would take each apart and together again, in Java and in Arrow, twice, and its
+other end would encode and compress what this end could as well. So the first stage makes of its rows what a producer
+would send, and moves that; a *parcel* is one batch. Owners only number and send them. What may be wrong with a row is
+found here, where it still has its place in the frame.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from ottla import DeliveryFailed, InvalidRecord
+from ottla.errors.secret import Secret
+from ottla.recordbatch.section import SealedBatch, Section
+from ottla.tables.sealed import TableSealer
+from ottla_spark.atomic.partition_assignment import Ownership
+from ottla_spark.errors import WriteFailed
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.worker.tcp_quickack import promptly
+from ottla_spark.write.columns import ColumnPositions
+from ottla_spark.write.records import RowPlace, by_topic, records_of
+from ottla_spark.write.row_buffer import Gathering, TopicTable
+from ottla_spark.write.task import task_name
+
+SCHEMA: Final = pa.schema(
+    [
+        ("owner", pa.int32()),
+        ("slot", pa.int32()),
+        ("records", pa.int32()),
+        ("first_timestamp", pa.int64()),
+        ("max_timestamp", pa.int64()),
+        ("magic", pa.int8()),
+        ("codec", pa.int8()),
+        ("plain_size", pa.int64()),
+        ("content", pa.binary()),
+    ]
+)
+
+PARCELS: Final = (
+    "owner int, slot int, records int, first_timestamp bigint, max_timestamp bigint, magic tinyint, codec tinyint, "
+    "plain_size bigint, content binary"
+)
+"""The same for Spark: what the first stage makes of the frame."""
+
+PARCEL_BYTES: Final = 480 * 1024
+"""So much is in a parcel at most, before it is compressed: Java has a long way round for values of half a megabyte."""
+
+Settings = frozenset[tuple[str, Any]]
+
+
+@attrs.frozen(kw_only=True)
+class Packing:
+    """Packs the rows of a task. Pickled to the executors; `columns` are places in its rows.
+
+    `settings` are those of the producer that will send; a parcel has at most so many bytes before it is compressed.
+    """
+
+    settings: Settings = attrs.field(repr=False)
+    ownership: Ownership
+    options: WriteOptions
+    columns: ColumnPositions
+    most: int = PARCEL_BYTES
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For `mapInArrow`. Raises WriteFailed, which names a row that cannot be sent."""
+        return self.pack(promptly(batches), task=task_name())
+
+    def pack(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
+        """The parcels of all rows, those of a partition in the order of its rows."""
+        packer = _Packer(_sealer(Secret(self.settings), self.ownership.topics, self.most))
+        gathering = Gathering(packer.seal)
+        known = dict(self.ownership.topics)
+        rows = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            place = RowPlace(task=task, rows_before=rows)
+            records = records_of(
+                batch,
+                self.columns,
+                place=place,
+                value_format=self.options.value_format,
+                encoder=self.options.encoder,
+            )
+            for found in by_topic(records, topic=self.options.topic):
+                if found.topic not in known:
+                    raise _unknown(found.topic, known)
+                gathering.put(found, place)
+            rows += batch.num_rows
+            yield from packer.take(self.ownership)
+        gathering.send_all()
+        yield from packer.take(self.ownership)
+        if packer.records != rows:
+            raise WriteFailed(f"{task}: of {rows} rows {packer.records} are in batches")
+
+
+def unpacked(batch: pa.RecordBatch, ownership: Ownership) -> Iterator[SealedBatch]:
+    """The batches in parcels, each with bytes of its own: one that waits for its broker keeps none of the others."""
+    slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
+    for number, (topic, partition) in enumerate(ownership.places(slots)):
+        [parcel] = batch.slice(number, 1).to_pylist()
+        section = Section(
+            magic=parcel["magic"],
+            codec_id=parcel["codec"],
+            chunks=[parcel["content"]],
+            first_timestamp=parcel["first_timestamp"],
+            max_timestamp=parcel["max_timestamp"],
+            count=parcel["records"],
+            size=len(parcel["content"]),
+            plain_size=parcel["plain_size"],
+        )
+        yield SealedBatch(topic=topic, partition=partition, section=section)
+
+
+class _Packer:
+    """Seals tables, and keeps their batches until they are taken."""
+
+    def __init__(self, sealer: TableSealer) -> None:
+        self._sealer = sealer
+        self._batches: list[SealedBatch] = []
+        self.records = 0
+
+    def seal(self, table: TopicTable) -> Mapping[int, DeliveryFailed]:
+        sealed = self._sealer.seal(table.topic, table.table, **table.parts)
+        for row, error in sealed.refused.items():
+            if not isinstance(error.__cause__, InvalidRecord):  # a codec's own
+                raise WriteFailed(f"{table.names(row)}: {error}") from error
+        self._batches += sealed.batches
+        self.records += sum(batch.section.count for batch in sealed.batches)
+        return sealed.refused
+
+    def take(self, ownership: Ownership) -> Iterator[pa.RecordBatch]:
+        """What was sealed, for the shuffle."""
+        taken, self._batches = self._batches, []
+        if taken:
+            yield _parcels(taken, ownership)
+
+
+def _parcels(batches: Sequence[SealedBatch], ownership: Ownership) -> pa.RecordBatch:
+    sections = [batch.section for batch in batches]
+    firsts = ownership.first_slots()
+    slots = [firsts[batch.topic] + batch.partition for batch in batches]
+    columns: Mapping[str, Sequence[object]] = {
+        "owner": [slot % ownership.owners for slot in slots],
+        "slot": slots,
+        "records": [section.count for section in sections],
+        "first_timestamp": [section.first_timestamp for section in sections],
+        "max_timestamp": [section.max_timestamp for section in sections],
+        "magic": [section.magic for section in sections],
+        "codec": [section.codec_id for section in sections],
+        "plain_size": [section.plain_size for section in sections],
+        "content": [b"".join(section.chunks) for section in sections],
+    }
+    return pa.RecordBatch.from_pydict(columns, SCHEMA)
+
+
+def _unknown(topic: str, known: Mapping[str, int]) -> WriteFailed:
+    return WriteFailed(
+        f"a row names topic {topic!r}, and {', '.join(map(repr, known))} were said to be written; name all of them in "
+        "topics="
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _sealer(settings: Secret[Settings], topics: tuple[tuple[str, int], ...], most: int) -> TableSealer:
+    """A worker's for all batches of a query: the partitioner remembers what went where."""
+    return TableSealer(with_shipped_files(dict(settings.reveal())), dict(topics), most=most)

@@ -1,0 +1,129 @@
+"""The commit of a batch: checked, recorded, made visible, in that order. The ledger's entry is the commit point.
+
+Before it, everything can be taken back; after it, nothing may be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from ottla.errors import OttlaError
+from ottla.transactions import PreparedTransaction
+from ottla_spark.exactly_once.driver.cluster import Cluster, Fate
+from ottla_spark.exactly_once.driver.recovery import finish
+from ottla_spark.exactly_once.errors import BatchNotCommitted
+from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step
+from ottla_spark.exactly_once.ledger.lease import Lease
+
+_log = logging.getLogger(__name__)
+
+ENOUGH_TIME: Final = 0.5
+"""What must be left of each transaction's time when its batch is recorded, as a share."""
+
+
+@attrs.frozen(kw_only=True)
+class Attempt:
+    """What one attempt of a task did; `prepared` is None when it had no rows, or skipped them."""
+
+    lease: Lease
+    query: str
+    batch: int
+    partition: int
+    step: Step
+    prepared: PreparedTransaction | None = None
+    records: int = 0
+
+
+def commit(cluster: Cluster, attempts: Sequence[Attempt], *, batch: int) -> None:
+    """Make a batch visible, all of it once.
+
+    Raises BatchNotCommitted when nothing of it will be visible. After anything else that is raised, the batch may be
+    in the ledger or not: a restart finds out.
+    """
+    if not attempts:
+        return
+    step = _agreed(attempts, batch=batch)
+    if step is Step.SKIP:
+        return  # settled when it was planned
+    first, listed = attempts[0], _listed(attempts)
+    name = first.lease.name
+    # Looked for before the ledger is written: once that has come through, nobody held a newer lease until then.
+    orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
+    _check_open(cluster, listed, what=f"batch {batch} of {name!r}")
+    entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed)
+    lease = cluster.append(first.lease, entry)
+    finish(cluster, listed, what=f"batch {batch} of {name!r}")
+    for orphan in orphans:
+        cluster.abort(orphan)
+    _note_done(cluster, lease, entry)
+
+
+def give_up(cluster: Cluster, attempts: Sequence[Attempt | None]) -> None:
+    """Abort what the tasks of a failed batch prepared, if it cannot be recorded: some task never came through.
+
+    With every attempt there, `commit` was tried, and the batch may be in the ledger.
+    """
+    if None not in attempts:
+        return
+    for attempt in attempts:
+        if attempt is not None and attempt.prepared is not None:
+            cluster.end(attempt.prepared, commit=False)
+
+
+def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
+    """What all of them did. Raises BatchNotCommitted unless they are one batch's, whole and once."""
+    partitions = sorted(attempt.partition for attempt in attempts)
+    problem = None
+    if len({(attempt.query, attempt.lease, attempt.step) for attempt in attempts}) > 1:
+        problem = "they were planned apart: an earlier attempt of this batch is among them"
+    elif any(attempt.batch != batch for attempt in attempts):
+        problem = f"they are of batch {', '.join(sorted({str(attempt.batch) for attempt in attempts}))}"
+    elif partitions != list(range(len(attempts))):
+        problem = f"Spark's partitions are {partitions}"
+    if problem is not None:
+        raise BatchNotCommitted(
+            f"the {len(attempts)} tasks of batch {batch} do not belong together: {problem}. Nothing was recorded; "
+            "start the query again"
+        )
+    return attempts[0].step
+
+
+def _listed(attempts: Sequence[Attempt]) -> tuple[Listed, ...]:
+    return tuple(
+        Listed(prepared=attempt.prepared, partition=attempt.partition, records=attempt.records)
+        for attempt in attempts
+        if attempt.prepared is not None
+    )
+
+
+def _check_open(cluster: Cluster, listed: Sequence[Listed], *, what: str) -> None:
+    """Raise BatchNotCommitted, all aborted, unless each can still be committed for a good while."""
+    standings = cluster.standings([each.prepared for each in listed])
+    late = [
+        f"{each} is {standing.fate.value}" + (", and its time is running out" if standing.fate is Fate.OPEN else "")
+        for each, standing in zip(listed, standings, strict=True)
+        if standing.fate is not Fate.OPEN or standing.left < ENOUGH_TIME
+    ]
+    if not late:
+        return
+    for each in listed:
+        cluster.end(each.prepared, commit=False)
+    raise BatchNotCommitted(
+        f"{what} is not committed: {'; '.join(late)}. Nothing of it is visible; the next try writes it anew. If "
+        "batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
+        "transaction.max.timeout.ms"
+    )
+
+
+def _note_done(cluster: Cluster, lease: Lease, entry: Entry) -> None:
+    """Keep later starts from asking after transactions that brokers forget in time. They find out if this fails."""
+    try:
+        cluster.append(lease, entry.with_status(Status.DONE))
+    except OttlaError as error:
+        _log.warning(
+            "batch %d of %r is visible, but its completion could not be recorded: %s", entry.batch, lease.name, error
+        )

@@ -1,0 +1,1 @@
+"""The cluster that the driver decides with, over the network."""

@@ -1,0 +1,267 @@
+"""The cluster of the decisions, asked over the network: one request after another on the caller's thread."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, OttlaError, TransactionError, TransactionTimeout, UnsupportedVersion
+from ottla.producer import build
+from ottla.protocol.messages.describe_transactions import TransactionState
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.transactions import Leftover, Outcome, PreparedTransaction
+from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.completion import ended
+from ottla.transactions.admin.descriptions import ONGOING, described_together, listed
+from ottla.transactions.admin.open_transactions import aborted
+from ottla.transactions.requests import initialize
+from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
+from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
+from ottla_spark.exactly_once.driver.cluster import Fate, Open, Standing
+from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, MOVED, Entry, Ledger
+from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
+from ottla_spark.exactly_once.ledger.lookup import LedgerLookup
+from ottla_spark.exactly_once.ledger.partition import Place
+from ottla_spark.exactly_once.ledger.write_permissions import check_writers
+from ottla_spark.exactly_once.ledger.writer import write_entry
+from ottla_spark.exactly_once.settings import TIMEOUT, TWO_PHASE, Settings
+from ottla_spark.exactly_once.transactional_ids import is_task_id
+from ottla_spark.options.shipped_files import with_shipped_files
+
+_log = logging.getLogger(__name__)
+
+PATIENCE: Final = 120.0
+"""Seconds for each answer of the cluster's, while a broker restarts for instance."""
+
+ONE_AFTER_ANOTHER: Final = 30.0
+"""Seconds; what is left of the patience is enough for the last request of a row."""
+
+BRIEFLY: Final = 3.0
+"""Seconds for a broker to tell what it knows. What is open and missed is found the next time, or runs out of time."""
+
+LEDGER_TIMEOUT_MS: Final = 30_000
+"""A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
+
+FIRST_WITH_TWO_PHASE: Final = 6
+"""Of InitProducerId."""
+
+USUAL_MAXIMUM_MS: Final = 900_000
+"""What brokers allow unless somebody has changed it; taken when they do not tell us."""
+
+
+class Brokers:
+    """What `Cluster` promises, of real brokers. For one thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connections = build.connect(with_shipped_files(settings.connection))
+        self._lookup = LedgerLookup(settings)
+        self._place: Place | None = None
+        self._longest_ms: int | None = None
+        self._asked = Asking(self._connections, timeout=PATIENCE)
+        self._asked_since = self._connections.clock()
+
+    def close(self) -> None:
+        """Give the connections up."""
+        self._connections.client.shutdown()
+
+    def timeout_ms(self) -> int:
+        """How long a task's transaction may last. Raises LedgerRefused when the brokers do not allow what was set."""
+        if self._longest_ms is None:
+            if self._settings.two_phase:
+                self._check_two_phase()
+            told = [self._allowed_by(node) for node in self._asking().brokers()]
+            self._longest_ms = min((each for each in told if each is not None), default=USUAL_MAXIMUM_MS)
+        wanted = self._settings.timeout_ms
+        if wanted is None:
+            return self._longest_ms
+        if wanted > self._longest_ms:
+            raise LedgerRefused(
+                f"kafka.{TIMEOUT}={wanted} is more than the brokers allow: transaction.max.timeout.ms is "
+                f"{self._longest_ms}. Leave the option out to use all of it"
+            )
+        return wanted
+
+    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
+        """See Cluster."""
+        asked = self._asking()
+        ids = {each for node in asked.brokers() for each in self._listed(node, name)}
+        mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
+        states = described_together(asked, mine)
+        return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
+
+    def take_lease(self, name: str) -> Lease:
+        """See Cluster. Makes the ledger topic when it is missing."""
+        asked = self._asking()
+        self._where(asked, name)
+        transactional_id = lease_id(name)
+        timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
+        errand = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
+        with _naming_rights(name):
+            self._lookup.before_lease(asked)
+            answer, code = asked.run(errand, transactional_id)
+            if code is not ErrorCode.NONE:
+                raise TransactionError(
+                    f"the ledger of {name!r} cannot be taken over: {BrokerError(code)}"
+                ) from BrokerError(code)
+        self._lookup.leased(answer.producer_id)
+        return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=asked.level())
+
+    def ledger(self, name: str) -> Ledger:
+        """See Cluster."""
+        asked = self._asking()
+        place = self._where(asked, name)
+        with _naming_rights(name):
+            return self._lookup.read(asked, place)
+
+    def append(self, lease: Lease, entry: Entry | None) -> Lease:
+        """See Cluster."""
+        asked, settings = self._asking(), self._settings
+        place, forgotten = self._where(asked, lease.name), FORGOTTEN if settings.earlier else None
+        value = forgotten if entry is None else entry.to_bytes()
+        after = write_entry(asked, place, lease, value)
+        if settings.shared and after.producer_id != lease.producer_id:
+            # All epochs of the producer id are used, and a driver that comes later knows only the new one.
+            after = write_entry(asked, place, after, value)
+        if self._lookup.taken_over_from is not None:
+            after = self._close_earlier(asked, self._lookup.taken_over_from, after)
+            self._lookup.taken_over_from = None
+        return after
+
+    def _close_earlier(self, asked: Asking, place: Place, lease: Lease) -> Lease:
+        """Keep drivers of earlier versions from going on with what was taken over from their topic."""
+        try:
+            after = write_entry(asked, place, attrs.evolve(lease, sequence=0), MOVED)
+        except OttlaError as error:
+            _log.warning(
+                "the ledger of %r is in the topic %r from now on. A driver of an earlier version would not know: %s",
+                lease.name,
+                self._settings.topic.name,
+                error,
+            )
+            return lease
+        # Numbers go on within an epoch, for each partition.
+        return lease if after.epoch == lease.epoch and after.producer_id == lease.producer_id else after
+
+    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
+        """See Cluster."""
+        asked = self._asking()
+        states = described_together(asked, [each.transactional_id for each in transactions])
+        return [_standing(asked, each, state) for each, state in zip(transactions, states, strict=True)]
+
+    def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
+        """See Cluster."""
+        return ended(self._asking(), prepared, commit=commit, open_before=True)
+
+    def abort(self, found: Open) -> None:
+        """See Cluster."""
+        leftover = Leftover(
+            transactional_id=found.transactional_id,
+            producer_id=found.producer_id,
+            epoch=found.epoch,
+            started_ms=-1,
+            timeout_ms=found.timeout_ms,
+            partitions=(),
+        )
+        aborted(self._asking(), leftover)
+
+    def _listed(self, node: int, name: str) -> Sequence[str]:
+        """The ids of one broker. Of one that is down there are none: others coordinate its transactions by now."""
+        try:
+            return listed(self._briefly(), node, f"{name}/")
+        except UnsupportedVersion as error:
+            raise UnsupportedVersion(
+                "exactly-once needs brokers of 3.0 or later, which tell of their transactions"
+            ) from error
+        except TransactionTimeout as error:
+            _log.warning("the open transactions of broker %d cannot be listed: %s", node, error)
+            return ()
+
+    def _allowed_by(self, node: int) -> int | None:
+        """What one broker allows; None: it does not tell, or is down."""
+        try:
+            return longest_timeout_ms(self._briefly(), node)
+        except TransactionTimeout as error:
+            _log.warning("transaction.max.timeout.ms of broker %d cannot be read: %s", node, error)
+            return None
+
+    def _check_two_phase(self) -> None:
+        """Raise LedgerRefused for a broker that cannot keep what is prepared without a time-out."""
+        for node in self._asking().brokers():
+            with contextlib.suppress(TransactionTimeout):  # it is down
+                self._briefly().offers(node, INIT_PRODUCER_ID)
+            versions = self._connections.client.offered(node, INIT_PRODUCER_ID)
+            if versions is not None and versions[1] < FIRST_WITH_TWO_PHASE:
+                raise LedgerRefused(
+                    f"{TWO_PHASE}=true needs brokers that offer InitProducerId {FIRST_WITH_TWO_PHASE} (KIP-939), and "
+                    f"broker {node} offers {versions[1]} at most; leave the option out"
+                )
+
+    def _briefly(self) -> Asking:
+        """For what every broker is asked, and can be done without."""
+        return Asking(self._connections, timeout=BRIEFLY)
+
+    def _where(self, asked: Asking, name: str) -> Place:
+        if self._place is None:
+            self._place = self._settings.topic.place(asked, name)
+            check_writers(self._briefly(), self._settings)
+        return self._place
+
+    def _asking(self) -> Asking:
+        """One for some requests in a row, since it knows the coordinators that it found."""
+        now = self._connections.clock()
+        if now - self._asked_since > ONE_AFTER_ANOTHER:
+            self._asked, self._asked_since = Asking(self._connections, timeout=PATIENCE), now
+        return self._asked
+
+
+@contextlib.contextmanager
+def _naming_rights(name: str) -> Iterator[None]:
+    """Have an error of a request with the lease's transactional id say which right helps."""
+    try:
+        yield
+    except TransactionError as refused:
+        cause = refused.__cause__
+        if isinstance(cause, BrokerError) and cause.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise TransactionError(f"{refused}{lacking(cause.code, transactions_right(name))}") from cause
+        raise
+
+
+def _open(state: TransactionState) -> Open:
+    return Open(
+        transactional_id=state.transactional_id,
+        producer_id=state.producer_id,
+        epoch=state.producer_epoch,
+        timeout_ms=state.transaction_timeout_ms,
+    )
+
+
+def _standing(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> Standing:
+    """What its coordinator says; where that is only that it is over, EndTxn tells how, and cannot change it."""
+    if state is None:
+        return Standing(fate=Fate.UNTOLD)
+    if state.transaction_state == ONGOING and (state.producer_id, state.producer_epoch) == (
+        prepared.producer_id,
+        prepared.epoch,
+    ):
+        age_ms = max(0, time.time_ns() // 1_000_000 - state.transaction_start_time_ms)
+        return Standing(fate=Fate.OPEN, left=1 - age_ms / max(1, state.transaction_timeout_ms))
+    return Standing(fate=_FATES[ended(asked, prepared, commit=True, open_before=False)])
+
+
+_FATES: Final = {
+    Outcome.COMMITTED: Fate.COMMITTED,
+    Outcome.ALREADY_COMMITTED: Fate.COMMITTED,
+    Outcome.ABORTED: Fate.ABORTED,
+    Outcome.ALREADY_ABORTED: Fate.ABORTED,
+    # Whoever took the id over found the transaction open and aborted it: ids of a batch that is committed are used
+    # again only after the ledger says so.
+    Outcome.FENCED: Fate.ABORTED,
+    Outcome.UNKNOWN: Fate.UNTOLD,
+}

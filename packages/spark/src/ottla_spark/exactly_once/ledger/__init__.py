@@ -1,0 +1,1 @@
+"""The ledger in Kafka: entries, their topic, its reader and its writer."""

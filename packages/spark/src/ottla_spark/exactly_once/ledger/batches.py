@@ -1,0 +1,136 @@
+"""Batches of a ledger topic as a Fetch brings them, unpacked no further than it takes to see whose they are.
+
+Other tenants may write to the topic whatever brokers accept: any codec, anything inside. Headers are checked by
+brokers; what is behind them is not, and a kilobyte of it may unpack to a megabyte.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from ottla.errors import CorruptBatch, ProtocolError
+from ottla.interfaces import Buffer
+from ottla.plugins.compressors.gzip import Gzip
+from ottla.protocol.primitives import read_varint, read_varlong
+from ottla.recordbatch.codecs import CODEC_MASK, NONE
+from ottla.recordbatch.parse_v2 import batch_size, read_batch
+from ottla.recordbatch.stored import ControlMarker, Record
+from ottla.recordbatch.v2 import CHECKED, CHECKED_FROM, COUNTED_FROM, HEADER_SIZE, LENGTH_OFFSET, MAGIC, Attributes
+
+GZIP: Final = 1
+
+COMPRESSORS: Final = {GZIP: Gzip(-1)}
+"""Entries are written with it, and read without another one."""
+
+LARGEST_ENTRY: Final = 4 * 1024 * 1024
+"""Bytes of an entry with its key, unpacked: a batch of fifty thousand tasks."""
+
+_MAGIC_AT: Final = 16
+_GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
+_BEFORE_A_KEY: Final = 1 + 5 + 10 + 5 + 5
+"""The longest that attributes, length, timestamp, offset and the size of the key can be."""
+
+_PACKED: Final = 64 * 1024
+"""Compressed bytes that are given to zlib to see a key: it gives out more than it takes in, or nearly as much."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LedgerBatch:
+    """The header of a batch, and the bytes behind it. What formats before v2 lack is -1 or False."""
+
+    first_offset: int
+    last_offset: int
+    codec_id: int = NONE
+    transactional: bool = False
+    control: bool = False
+    producer_id: int = -1
+    epoch: int = -1
+    sequence: int = -1
+    count: int = -1
+    whole: memoryview
+
+    def has_key(self, key: bytes) -> bool:
+        """Whether its first record has this key. Raises CorruptBatch where that cannot be read."""
+        if self.count == 0:
+            return False  # compaction has left the header only
+        start = self._start(len(key) + _BEFORE_A_KEY)
+        try:
+            _length, position = read_varint(start, 0)
+            _timestamp, position = read_varlong(start, position + 1)
+            _offset, position = read_varint(start, position)
+            size, position = read_varint(start, position)
+        except ProtocolError as error:
+            raise CorruptBatch(f"the batch at offset {self.first_offset}: {error}") from error
+        return size == len(key) and start[position : position + size] == key
+
+    def entry(self) -> Record:
+        """Its one record. Raises CorruptBatch for anything that no writer of entries makes."""
+        if self.count != 1:
+            raise CorruptBatch(f"the batch at offset {self.first_offset} has {self.count} records, and an entry is one")
+        return self._read()[0]
+
+    def marker(self) -> ControlMarker | None:
+        """How a transaction ended, if this is a control batch."""
+        found = read_batch(self.whole, compressors=COMPRESSORS, limit=LARGEST_ENTRY)
+        return found.marker
+
+    def _read(self) -> tuple[Record, ...]:
+        return read_batch(self.whole, compressors=COMPRESSORS, limit=LARGEST_ENTRY).records
+
+    def _start(self, most: int) -> memoryview:
+        """The beginning of its records, unpacked: at most *most* bytes."""
+        section = self.whole[HEADER_SIZE:]
+        if self.codec_id == NONE:
+            return section[:most]
+        if self.codec_id != GZIP:
+            raise CorruptBatch(f"the batch at offset {self.first_offset} has codec {self.codec_id}, which no entry has")
+        try:
+            return memoryview(zlib.decompressobj(_GZIP_FRAMING).decompress(section[:_PACKED], most))
+        except zlib.error as error:
+            raise CorruptBatch(f"the batch at offset {self.first_offset} is no gzip: {error}") from error
+
+
+def split(data: Buffer) -> Iterator[LedgerBatch]:
+    """The batches of an answer, one after the other, nothing unpacked; a last one that is cut off is left out."""
+    view = memoryview(data)
+    while len(view) > _MAGIC_AT:
+        old = view[_MAGIC_AT] != MAGIC
+        size = _old_size(view) if old else batch_size(view)
+        if size > len(view):
+            return
+        yield _of_old_format(view[:size]) if old else _of_v2(view[:size])
+        view = view[size:]
+
+
+def _of_v2(view: memoryview) -> LedgerBatch:
+    first = int.from_bytes(view[:LENGTH_OFFSET], "big", signed=True)
+    bits, last_delta, _first, _max, producer_id, epoch, sequence, count = CHECKED.unpack_from(view, CHECKED_FROM)
+    return LedgerBatch(
+        first_offset=first,
+        last_offset=first + max(0, last_delta),
+        codec_id=bits & CODEC_MASK,
+        transactional=bool(bits & Attributes.TRANSACTIONAL),
+        control=bool(bits & Attributes.CONTROL),
+        producer_id=producer_id,
+        epoch=epoch,
+        sequence=sequence,
+        count=count,
+        whole=view,
+    )
+
+
+def _of_old_format(view: memoryview) -> LedgerBatch:
+    """A message of format v0 or v1: nothing of ours, and its offset is that of its last record."""
+    offset = int.from_bytes(view[:LENGTH_OFFSET], "big", signed=True)
+    return LedgerBatch(first_offset=offset, last_offset=offset, count=0, whole=view)
+
+
+def _old_size(view: memoryview) -> int:
+    size = COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
+    if size <= _MAGIC_AT:
+        raise CorruptBatch(f"a message of {size} bytes is shorter than its header")
+    return size

@@ -1,0 +1,205 @@
+"""What the ledger says of one name, and what that means for a batch that Spark wants written.
+
+A name has one entry, its last; each entry replaces the one before. It is recorded when a batch is decided to become
+visible, done when all its transactions are, and void when none is nor will be. Only the last decides what comes next,
+because Spark repeats its last batch at most.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import InvalidRecord, printable, quoted
+from ottla.transactions import PreparedTransaction
+from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.transactional_ids import is_task_id
+
+_FORM: Final = 1
+
+_FORGOTTEN: Final = "forgotten"
+
+_INT16: Final = (1 << 15) - 1
+_INT32: Final = (1 << 31) - 1
+_INT64: Final = (1 << 63) - 1
+
+
+class Status(enum.Enum):
+    """How far a batch has come."""
+
+    RECORDED = "recorded"
+    DONE = "done"
+    VOID = "void"
+
+
+class Step(enum.Enum):
+    """What the tasks of a batch have to do."""
+
+    WRITE = "write"
+    SKIP = "skip"
+
+
+@attrs.frozen(kw_only=True)
+class Listed:
+    """One task's transaction in an entry."""
+
+    prepared: PreparedTransaction
+    partition: int
+    records: int
+
+    def __str__(self) -> str:
+        return f"{self.prepared.transactional_id} (Spark partition {self.partition}, {self.records} records)"
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """The last word on one batch of one query; all its transactions become visible, or none."""
+
+    query: str
+    batch: int
+    status: Status
+    listed: Sequence[Listed] = ()
+
+    def with_status(self, status: Status) -> Entry:
+        """The same batch, further on."""
+        return attrs.evolve(self, status=status)
+
+    def to_bytes(self) -> bytes:
+        """For the ledger topic."""
+        transactions = [
+            [
+                each.prepared.transactional_id,
+                each.prepared.producer_id,
+                each.prepared.epoch,
+                each.prepared.level,
+                each.partition,
+                each.records,
+            ]
+            for each in self.listed
+        ]
+        fields = {"form": _FORM, "query": self.query, "batch": self.batch, "status": self.status.value}
+        return json.dumps({**fields, "transactions": transactions}, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, name: str) -> Entry:
+        """The entry of a name that `to_bytes` made. Raises InvalidRecord for anything else.
+
+        Transactions that do not belong to the name are refused: the driver would end them with its own rights.
+        """
+        fields = _fields(data)
+        try:
+            return cls(
+                query=_as(str, fields["query"]),
+                batch=_number(fields["batch"], _INT64),
+                status=Status(fields["status"]),
+                listed=tuple(_listed(name, *each) for each in fields["transactions"]),
+            )
+        except (ValueError, TypeError, KeyError) as cause:
+            raise _no_entry(cause) from cause
+
+
+FORGOTTEN: Final = json.dumps({"form": _FORM, "status": _FORGOTTEN}, separators=(",", ":")).encode()
+"""In place of an entry that was forgotten, where one of an earlier version may lie in another topic."""
+
+MOVED: Final = json.dumps({"form": _FORM + 1, "status": "moved"}, separators=(",", ":")).encode()
+"""In the topic of an earlier version, once an entry was taken over from there: that version must not go on with it."""
+
+
+def read_value(value: bytes | None, *, name: str) -> Entry | None:
+    """The entry that a record of the ledger topic holds, None where it forgets. Raises InvalidRecord."""
+    if value is None or _fields(value).get("status") == _FORGOTTEN:
+        return None
+    return Entry.from_bytes(value, name=name)
+
+
+@attrs.frozen(kw_only=True)
+class Ledger:
+    """What one name's ledger holds, and where the topic ended when it was read.
+
+    `doubt` says why *last* may not be what the name's drivers wrote last. `restate`: the entry has to be written again
+    before anything else, or a later driver could not tell whose it is. `unsettled`: an entry is written there just now.
+    """
+
+    last: Entry | None
+    end: int
+    doubt: str = ""
+    restate: bool = False
+    unsettled: bool = False
+
+    def certain(self) -> Entry | None:
+        """The last entry. Raises LedgerRefused where it is in doubt: a guess would skip rows or write them twice."""
+        if self.doubt:
+            raise LedgerRefused(self.doubt)
+        return self.last
+
+
+def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
+    """What is to be done for a batch. Raises LedgerRefused where the ledger is another query's, or in disagreement."""
+    if last is None:
+        return Step.WRITE
+    if last.query != query:
+        raise LedgerRefused(
+            f"the ledger of {name!r} belongs to the query {printable(last.query)}, and this is {query}: a new "
+            "checkpoint, or two queries with one prefix. Give this query a transactional.id.prefix of its own; or, if "
+            "its rows may come again from the beginning, forget the old ledger with ottla_spark.exactly_once.forget"
+        )
+    if batch < last.batch:
+        raise LedgerRefused(
+            f"the ledger of {name!r} has batch {last.batch}, and Spark wants to write batch {batch}: its checkpoint is "
+            "older than what is in Kafka. Use the newest checkpoint; what was written would come again"
+        )
+    if last.status is Status.VOID and batch > last.batch:
+        raise LedgerRefused(
+            f"batch {last.batch} of {name!r} ended with none of its transactions, and Spark goes on with batch {batch} "
+            "as if it were written: start again with a checkpoint in which it is not committed"
+        )
+    if batch == last.batch and last.status is not Status.VOID:
+        return Step.SKIP
+    return Step.WRITE
+
+
+def _fields(data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data)
+        if _as(dict, fields)["form"] != _FORM:
+            raise ValueError(f"it is of form {quoted(str(fields['form']))}, not {_FORM}")
+    # RecursionError: a kilobyte of brackets is enough.
+    except (ValueError, TypeError, KeyError, RecursionError) as cause:
+        raise _no_entry(cause) from cause
+    found: dict[str, Any] = fields
+    return found
+
+
+def _no_entry(cause: Exception) -> InvalidRecord:
+    return InvalidRecord(f"this is no entry of an exactly-once ledger: {type(cause).__name__}: {printable(str(cause))}")
+
+
+def _listed(
+    name: str, transactional_id: Any, producer_id: Any, epoch: Any, level: Any, partition: Any, records: Any
+) -> Listed:
+    if not is_task_id(name, _as(str, transactional_id)):
+        raise ValueError(f"{transactional_id!r} is no transactional id of {name!r}")
+    prepared = PreparedTransaction(
+        transactional_id=transactional_id,
+        producer_id=_number(producer_id, _INT64),
+        epoch=_number(epoch, _INT16),
+        level=_number(level, _INT16),
+    )
+    return Listed(prepared=prepared, partition=_number(partition, _INT32), records=_number(records, _INT64))
+
+
+def _number(value: Any, most: int) -> int:
+    number: int = _as(int, value)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is not between 0 and {most}")
+    return number
+
+
+def _as(kind: type[Any], value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not {kind.__name__}")
+    return value

@@ -1,0 +1,129 @@
+"""Where a name's last entry is, and whether it can be believed.
+
+In a ledger topic of the prefix's own, the access list of the topic decides who writes entries. In a shared topic, and
+in the one that earlier versions shared, only entries of the lease's producer ids are believed: brokers verify those.
+Two of them can be known, the one that the coordinator has before the lease is taken, and the one that it gives then.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, error_code
+from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.descriptions import described as described_transaction
+from ottla_spark.exactly_once.ledger.entry import Ledger
+from ottla_spark.exactly_once.ledger.lease import lease_id
+from ottla_spark.exactly_once.ledger.partition import Place, described, existing
+from ottla_spark.exactly_once.ledger.reader import LedgerReader
+from ottla_spark.exactly_once.ledger.scan import LedgerScan
+from ottla_spark.exactly_once.ledger.topic import partition_of
+from ottla_spark.exactly_once.settings import EARLIER, SHARED, Settings
+
+_log = logging.getLogger(__name__)
+
+_PATIENCE: Final = 5.0
+"""Seconds for the marker of an entry, where no lease is held that would have ended its transaction."""
+
+_HELP: Final = (
+    "If this query or job wrote it, take it over with ottla_spark.exactly_once.adopt. If not, "
+    "ottla_spark.exactly_once.forget begins without it, and a batch that it stands for would come again"
+)
+
+
+@attrs.define
+class LedgerLookup:
+    """Reads the ledger of one name; `lease_ids` are the producer ids that its lease is known to have had.
+
+    `taken_over_from` is where the last entry was read, if that is the topic of an earlier version.
+    """
+
+    settings: Settings
+    lease_ids: set[int] = attrs.field(factory=set, init=False)
+    taken_over_from: Place | None = attrs.field(default=None, init=False)
+    _reader: LedgerReader = attrs.field(init=False)
+    _earlier: LedgerReader = attrs.field(init=False)
+    _holder: int = attrs.field(default=-1, init=False)
+    _just_leased: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = LedgerReader(self.settings.name)
+        self._earlier = LedgerReader(self.settings.name)
+
+    def before_lease(self, asked: Asking) -> None:
+        """Learn the producer id of the lease as it is, which taking the lease may replace."""
+        if self.settings.shared or (self.settings.earlier and not self._reader.answered):
+            found = described_transaction(asked, lease_id(self.settings.name))
+            if found is not None and found.producer_id >= 0:
+                self.lease_ids.add(found.producer_id)
+
+    def leased(self, producer_id: int) -> None:
+        """The lease has this producer id now."""
+        self.lease_ids.add(producer_id)
+        self._holder, self._just_leased = producer_id, True
+
+    def read(self, asked: Asking, place: Place | None) -> Ledger:
+        """What is there, *place* being the name's own; None: there is no such topic yet."""
+        patience = 0.0 if self._just_leased else _PATIENCE
+        if not self._just_leased:
+            self.before_lease(asked)
+        self._just_leased, end = False, -1
+        if place is not None:
+            believed = self.lease_ids if self.settings.shared and not self.settings.believe_all else None
+            scan = self._reader.read(asked, place, lease_ids=believed, patience=patience)
+            end = self._reader.end
+            if scan.answered or scan.stranger is not None or not self.settings.earlier:
+                moved = self.settings.shared and -1 not in (self._holder, scan.written_by)
+                return self._told(scan, place, end=end, restate=moved and scan.written_by != self._holder)
+        return self._of_earlier_version(asked, end=end)
+
+    def _of_earlier_version(self, asked: Asking, *, end: int) -> Ledger:
+        """The same in the topic that earlier versions shared."""
+        nothing = Ledger(last=None, end=end)
+        topic = self.settings.earlier
+        if not topic:
+            return nothing
+        found = described(asked, topic)
+        code = error_code(found.topics[0].error_code)
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return nothing
+        if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            _log.warning(
+                "the topic %r, in which earlier versions kept the ledger of every query, cannot be read for %r (%s). "
+                "If this query wrote there, its user needs the right Read for that topic once; else set "
+                "ledger.earlier.topic to nothing",
+                topic,
+                self.settings.name,
+                BrokerError(code),
+            )
+            return nothing
+        count = len(existing(asked, topic).topics[0].partitions)
+        place = Place(topic=topic, partition=partition_of(self.settings.name, count))
+        ids = None if self.settings.believe_all else self.lease_ids
+        scan = self._earlier.read(asked, place, lease_ids=ids)
+        self.taken_over_from = place if scan.last is not None else None
+        return self._told(scan, place, end=end, restate=scan.last is not None)
+
+    def _told(self, scan: LedgerScan, place: Place, *, end: int, restate: bool) -> Ledger:
+        doubt, stranger = "", scan.stranger
+        where = f"partition {place.partition} of the ledger topic {place.topic!r}"
+        if scan.problem:
+            doubt = (
+                f"{where} has an entry of {self.settings.name!r} that cannot be read: {scan.problem}. Brokers may "
+                "compress anew (set compression.type of the topic to producer), or a newer version of Ottla wrote it. "
+                "ottla_spark.exactly_once.forget begins without it, and the batch that it stands for would come again"
+            )
+        elif not scan.answered and stranger is not None:
+            doubt = (
+                f"{where} has an entry under {self.settings.name!r} at offset {stranger.offset}, of producer id "
+                f"{stranger.producer_id}, and brokers do not know any more whether that was this name's lease: it was "
+                f"not used for a while (transactional.id.expiration.ms), or somebody else wrote it. {_HELP}"
+            )
+            if place.topic == self.settings.topic.name:
+                doubt += f". If nobody else may write to the topic, set {SHARED}=false"
+            else:
+                doubt += f". If no query of this prefix ever used that topic, set {EARLIER} to nothing"
+        return Ledger(last=scan.last, end=end, doubt=doubt, restate=restate, unsettled=scan.unsettled)

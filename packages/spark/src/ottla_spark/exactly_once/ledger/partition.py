@@ -1,0 +1,87 @@
+"""A partition of the ledger topic, and whoever leads it at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.protocol import METADATA, Message, MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.transactions.admin.blocking_client import Asking
+from ottla_spark.exactly_once.acl_hints import lacking
+
+_FIRST_WITHOUT_CREATION: Final = 4
+
+
+@attrs.define(kw_only=True)
+class Place:
+    """One partition. Its leader is looked up at first, and after every answer that is none or an error."""
+
+    topic: str
+    partition: int
+    _leader: int = attrs.field(default=-1, init=False)
+
+    def ask(
+        self,
+        asked: Asking,
+        message: Message[Any, Any],
+        content: Callable[[int], Any],
+        *,
+        of: Callable[[Any], Any],
+        floor: int = 0,
+        ceiling: int | None = None,
+    ) -> tuple[Any, ErrorCode]:
+        """What the leader says of the partition, found in its answer by *of*, and a code that asking again keeps."""
+
+        def one() -> Any:
+            node, self._leader = self._known(asked), -1
+            found = of(asked.ask(node, message, content, floor=floor, ceiling=ceiling))
+            if error_code(found.error_code) is ErrorCode.NONE:
+                self._leader = node
+            return found
+
+        found = asked.until_answered("", one, lambda found: error_code(found.error_code))
+        return found, error_code(found.error_code)
+
+    def refused(self, code: ErrorCode, what: str, *, right: str) -> TransactionError:
+        """What to raise when the leader does not do it; *right* is what it takes, Read for instance."""
+        error = BrokerError(code)
+        told = f"partition {self.partition} of the ledger topic {self.topic!r}: {what}: {error}"
+        refusal = TransactionError(told + lacking(code, f"{right} for topic {self.topic!r}"))
+        refusal.__cause__ = error
+        return refusal
+
+    def _known(self, asked: Asking) -> int:
+        if self._leader >= 0:
+            return self._leader
+        partitions = existing(asked, self.topic).topics[0].partitions
+        return next(each.leader_id for each in partitions if each.partition_index == self.partition)
+
+
+def described(asked: Asking, topic: str) -> MetadataResponse:
+    """What some broker tells of a topic, which does not come to be by that."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    answer: MetadataResponse = asked.ask(None, METADATA, lambda _version: request, floor=_FIRST_WITHOUT_CREATION)
+    return answer
+
+
+def existing(asked: Asking, topic: str) -> MetadataResponse:
+    """The same once it exists and every partition has a leader."""
+    found = asked.until_answered("", lambda: described(asked, topic), _code_of)
+    code = _code_of(found)
+    if code is not ErrorCode.NONE:
+        error = BrokerError(code)
+        raise TransactionError(
+            f"the ledger topic {topic!r} cannot be used: {error}" + lacking(code, f"Describe for topic {topic!r}")
+        ) from error
+    return found
+
+
+def _code_of(found: MetadataResponse) -> ErrorCode:
+    [topic] = found.topics
+    code = error_code(topic.error_code)
+    if code is ErrorCode.NONE and any(each.leader_id < 0 for each in topic.partitions):
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return code

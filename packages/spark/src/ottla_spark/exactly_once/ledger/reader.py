@@ -1,0 +1,152 @@
+"""A partition of a ledger topic, read up to where it ends now: from the beginning at first, later from where it was.
+
+Everything is read, also what is not committed: whoever leaves a transaction open in the partition would keep a reader
+of committed records waiting. Which entries are committed, their markers say; what the lease has written has one as
+soon as the next lease is taken.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from typing import Final
+
+import attrs
+
+from ottla.errors import ErrorCode, error_code
+from ottla.protocol.messages.fetch import (
+    FETCH,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from ottla.protocol.messages.list_offsets import (
+    EARLIEST,
+    LATEST,
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ottla.transactions.admin.blocking_client import Asking
+from ottla_spark.exactly_once.ledger.batches import split
+from ottla_spark.exactly_once.ledger.partition import Place
+from ottla_spark.exactly_once.ledger.scan import LedgerScan
+
+_log = logging.getLogger(__name__)
+
+_FETCH_BYTES: Final = 1024 * 1024
+_WAIT_MS: Final = 100
+_FIRST_WITH_ISOLATION: Final = 4
+_LAST_WITH_NAMES: Final = 12
+_FIRST_WITH_ONE_OFFSET: Final = 1
+_A_CLIENT: Final = -1
+
+
+@attrs.define
+class LedgerReader:
+    """Reads the entries of one name, and remembers where it stopped; `end` is where the partition ended then."""
+
+    name: str
+    end: int = attrs.field(default=-1, init=False)
+    _position: int = attrs.field(default=-1, init=False)
+    _lease_ids: frozenset[int] | None = attrs.field(default=None, init=False)
+    _scan: LedgerScan | None = attrs.field(default=None, init=False)
+
+    @property
+    def answered(self) -> bool:
+        """Whether an entry of the name was found already."""
+        return self._scan is not None and self._scan.answered
+
+    def read(
+        self, asked: Asking, place: Place, *, lease_ids: Collection[int] | None, patience: float = 0.0
+    ) -> LedgerScan:
+        """Go on to what is the end now. Only entries of these producer ids count; None: those of all.
+
+        The marker of an entry that somebody is just writing is waited for, *patience* seconds.
+        """
+        self.end = _offset(asked, place, LATEST)
+        ids = None if lease_ids is None else frozenset(lease_ids)
+        scan = self._scan
+        # Compaction may remove a marker together with what it ended, so an entry without one is read again. Where the
+        # end is before the position, the topic was made again or its newest records were lost.
+        if scan is None or scan.unsettled or ids != self._lease_ids or self._position > self.end:
+            scan = self._scan = LedgerScan(self.name, (lambda _id: True) if ids is None else ids.__contains__)
+            self._position, self._lease_ids = _offset(asked, place, EARLIEST), ids
+        deadline = time.monotonic() + patience
+        while self._position < self.end or (scan.unsettled and time.monotonic() < deadline):
+            for batch in split(_fetch(asked, place, self._position).records or b""):
+                if batch.last_offset >= self._position:
+                    scan.take(batch)
+                    self._position = batch.last_offset + 1
+        self._report(scan, place)
+        return scan
+
+    def _report(self, scan: LedgerScan, place: Place) -> None:
+        count, first = scan.skipped.take()
+        if count:
+            _log.warning(
+                "%d of the batches in partition %d of the ledger topic %r are no entries of %r and were skipped: %s",
+                count,
+                place.partition,
+                place.topic,
+                self.name,
+                first,
+            )
+
+
+def _offset(asked: Asking, place: Place, which: int) -> int:
+    request = ListOffsetsRequest(
+        replica_id=_A_CLIENT,
+        topics=[
+            ListOffsetsTopic(
+                name=place.topic, partitions=[ListOffsetsPartition(partition_index=place.partition, timestamp=which)]
+            )
+        ],
+    )
+
+    found, code = place.ask(
+        asked,
+        LIST_OFFSETS,
+        lambda _version: request,
+        of=lambda answer: answer.topics[0].partitions[0],
+        floor=_FIRST_WITH_ONE_OFFSET,
+    )
+    if code is not ErrorCode.NONE:
+        raise place.refused(code, "its ends cannot be found out", right="Read")
+    offset: int = found.offset
+    return offset
+
+
+def _fetch(asked: Asking, place: Place, position: int) -> PartitionData:
+    request = FetchRequest(
+        max_wait_ms=_WAIT_MS,
+        min_bytes=1,
+        max_bytes=_FETCH_BYTES,
+        topics=[
+            FetchTopic(
+                topic=place.topic,
+                partitions=[
+                    FetchPartition(partition=place.partition, fetch_offset=position, partition_max_bytes=_FETCH_BYTES)
+                ],
+            )
+        ],
+    )
+
+    found, code = place.ask(
+        asked, FETCH, lambda _version: request, of=_of, floor=_FIRST_WITH_ISOLATION, ceiling=_LAST_WITH_NAMES
+    )
+    if code is not ErrorCode.NONE:
+        raise place.refused(code, "it cannot be read", right="Read")
+    data: PartitionData = found
+    return data
+
+
+def _of(answer: FetchResponse) -> PartitionData:
+    """The one partition that was asked for, or the error of the whole request in its place."""
+    if error_code(answer.error_code) is not ErrorCode.NONE:
+        return PartitionData(error_code=answer.error_code)
+    return answer.responses[0].partitions[0]

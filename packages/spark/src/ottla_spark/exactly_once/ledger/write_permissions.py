@@ -1,0 +1,91 @@
+"""Who may write to a ledger topic without being allowed to write under its prefix, as far as brokers show it.
+
+Whoever may write entries decides which batches count as written, so the access list of the topic should name nobody
+else than that of the transactional ids. Super users are on neither.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.errors import BrokerError, ErrorCode, OttlaError, error_code, printable
+from ottla.transactions.admin.blocking_client import Asking
+from ottla_spark.exactly_once.describe_acls import (
+    ALL,
+    ALLOW,
+    DESCRIBE_ACLS,
+    MATCH,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    WRITE,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from ottla_spark.exactly_once.ledger.lease import lease_id
+from ottla_spark.exactly_once.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+_ANYBODY: Final = "User:*"
+
+
+def check_writers(asked: Asking, settings: Settings) -> Sequence[str]:
+    """Log who else may write to the ledger topic of a name, and return them; nobody where that cannot be seen."""
+    topic = settings.topic.name
+    if settings.shared:
+        _log.warning(
+            "the ledger topic %r of %r is shared: who else may write to it can make this query stop or write rows "
+            "twice. Leave ledger.topic out for a topic of its own, which only its users may write to",
+            topic,
+            settings.name,
+        )
+        return ()
+    strangers = strange_writers(asked, topic, transactional_id=lease_id(settings.name))
+    if strangers:
+        _log.warning(
+            "%s may write to the ledger topic %r and not under the prefix of %r: entries from there can make this "
+            "query skip rows or write them twice. Take the right Write for the topic away",
+            ", ".join(strangers),
+            topic,
+            settings.name,
+        )
+    return strangers
+
+
+def strange_writers(asked: Asking, topic: str, *, transactional_id: str) -> Sequence[str]:
+    """The principals that may write to the topic and not with the transactional id; none where that is not shown."""
+    try:
+        mine = _writers(asked, TRANSACTIONAL_ID, transactional_id)
+        writers = _writers(asked, TOPIC, topic)
+    except OttlaError as error:
+        _log.info("the access list of the ledger topic %r cannot be read: %s", topic, error)
+        return ()
+    if _ANYBODY in mine:
+        return ()
+    return sorted(printable(each) for each in writers - mine)
+
+
+def _writers(asked: Asking, kind: int, name: str) -> frozenset[str]:
+    request = DescribeAclsRequest(
+        resource_type_filter=kind,
+        resource_name_filter=name,
+        pattern_type_filter=MATCH,
+        principal_filter=None,
+        host_filter=None,
+        permission_type=ALLOW,
+    )
+
+    def one() -> DescribeAclsResponse:
+        answer: DescribeAclsResponse = asked.ask(None, DESCRIBE_ACLS, lambda _version: request)
+        return answer
+
+    answer = asked.until_answered("", one, lambda answer: error_code(answer.error_code))
+    code = error_code(answer.error_code)
+    if code is ErrorCode.SECURITY_DISABLED:
+        return frozenset()  # everybody may do everything
+    if code is not ErrorCode.NONE:
+        raise BrokerError(code)
+    acls = [acl for resource in answer.resources for acl in resource.acls]
+    return frozenset(acl.principal for acl in acls if acl.operation in (ALL, WRITE))

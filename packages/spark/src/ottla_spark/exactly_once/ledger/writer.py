@@ -1,0 +1,140 @@
+"""One entry of the ledger, written in a transaction of the lease's, from whatever process holds it.
+
+Brokers refuse it once the lease is somebody else's. Each request may be repeated: a record by its sequence number, an
+end by its epoch.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.recordbatch.number_columns import Timestamps
+from ottla.recordbatch.records_v2 import encode_records
+from ottla.recordbatch.stamp import ProducerId
+from ottla.recordbatch.v2 import batch_header
+from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.manager import NEW_GENERATION
+from ottla.transactions.requests import Errand
+from ottla.transactions.transactional_requests import add_partitions, end
+from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
+from ottla_spark.exactly_once.errors import LeaseLost, LedgerRefused
+from ottla_spark.exactly_once.ledger.batches import COMPRESSORS, GZIP, LARGEST_ENTRY
+from ottla_spark.exactly_once.ledger.lease import Lease
+from ottla_spark.exactly_once.ledger.partition import Place
+
+_TIMEOUT_MS: Final = 30_000
+_ALL_REPLICAS: Final = -1
+_FIRST_WITH_TRANSACTIONS: Final = 3
+_LAST_OF_OLD: Final = 11
+_LAST_WITH_NAMES: Final = 12
+_ROOM_FOR_A_KEY: Final = 64 * 1024
+_LOST: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+
+
+def write_entry(asked: Asking, place: Place, lease: Lease, value: bytes | None) -> Lease:
+    """Write it, for good; the lease to go on with. Raises LeaseLost, after which it may be written or not."""
+    if value is not None and len(value) > LARGEST_ENTRY - _ROOM_FOR_A_KEY:
+        raise LedgerRefused(
+            f"an entry of {lease.name!r} has {len(value)} bytes, and {LARGEST_ENTRY - _ROOM_FOR_A_KEY} are read back: "
+            "the batch has too many tasks. Use fewer of them, with coalesce for instance; nothing was recorded"
+        )
+    owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
+    newest = lease.level >= NEW_GENERATION
+    transactions = transactions_right(lease.name)
+    if not newest:
+        errand = add_partitions(lease.transactional_id, owner, [(place.topic, place.partition)])
+        _check(lease, _joined(asked, errand, lease.transactional_id), "join its transaction", right=transactions)
+    batch = _batch(lease, value)
+    request = ProduceRequest(
+        transactional_id=lease.transactional_id,
+        acks=_ALL_REPLICAS,
+        timeout_ms=_TIMEOUT_MS,
+        topic_data=[
+            TopicProduceData(
+                name=place.topic, partition_data=[PartitionProduceData(index=place.partition, records=batch)]
+            )
+        ],
+    )
+    _found, code = place.ask(
+        asked,
+        PRODUCE,
+        lambda _version: request,
+        of=lambda answer: answer.responses[0].partition_responses[0],
+        floor=_LAST_WITH_NAMES if newest else _FIRST_WITH_TRANSACTIONS,
+        ceiling=_LAST_WITH_NAMES if newest else _LAST_OF_OLD,
+    )
+    if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by a try whose answer was lost
+        _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
+    answer, code = asked.run(end(lease.transactional_id, owner, commit=True, newest=newest), lease.transactional_id)
+    _check(lease, code, "be committed", right=transactions)
+    if answer.producer_id >= 0:
+        return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
+    return attrs.evolve(lease, sequence=lease.sequence + 1)
+
+
+def _joined(asked: Asking, errand: Errand, transactional_id: str) -> ErrorCode:
+    """What became of a request to make the one partition a member of the transaction."""
+
+    def one() -> Any:
+        node = asked.coordinator(transactional_id)
+        return asked.ask(node, errand.message, errand.content, ceiling=errand.ceiling)
+
+    def code(answer: Any) -> ErrorCode:
+        return error_code(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+    return code(asked.until_answered(transactional_id, one, code))
+
+
+def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
+    if code in _LOST:
+        raise LeaseLost(
+            f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken its ledger over, or "
+            "this one was away for too long. The one that goes on finds out what was written; stop this one if two run"
+        )
+    if code is not ErrorCode.NONE:
+        error = BrokerError(code)
+        told = f"an entry of the ledger of {lease.name!r} could not {what}: {error}"
+        raise TransactionError(told + lacking(code, right)) from error
+
+
+def _batch(lease: Lease, value: bytes | None) -> bytes:
+    key = lease.name.encode()
+    now = time.time_ns() // 1_000_000
+    section = COMPRESSORS[GZIP].compress(
+        [
+            encode_records(
+                keys=[key],
+                values=[value],
+                headers=None,
+                timestamps=Timestamps.of([now]),
+                key_sizes=[len(key)],
+                value_sizes=[-1 if value is None else len(value)],
+                nulls=value is None,
+            )
+        ]
+    )
+    header = batch_header(
+        [section],
+        codec_id=GZIP,
+        first_timestamp=now,
+        max_timestamp=now,
+        count=1,
+        producer_id=lease.producer_id,
+        epoch=lease.epoch,
+        sequence=lease.sequence,
+        transactional=True,
+    )
+    return header + section

@@ -1,0 +1,143 @@
+"""What the next driver of a prefix would do with what is there, told beforehand, for people. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.errors import ErrorCode, error_code, printable
+from ottla.errors.secret import hide_settings
+from ottla.producer import build
+from ottla.transactions import PreparedTransaction
+from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.descriptions import ONGOING, described, listed
+from ottla_spark.errors import WriteRefused
+from ottla_spark.exactly_once.driver.cluster import Fate
+from ottla_spark.exactly_once.ledger import partition
+from ottla_spark.exactly_once.ledger.entry import Entry, Status
+from ottla_spark.exactly_once.ledger.lookup import LedgerLookup
+from ottla_spark.exactly_once.ledger.write_permissions import check_writers
+from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.exactly_once.transactional_ids import is_task_id
+from ottla_spark.options.options import read_hidden
+
+DEFAULT_TIMEOUT: Final = 60.0
+
+
+@attrs.frozen(kw_only=True)
+class Outlook:
+    """The last entry of a name, and what becomes of each transaction that is open or in that entry.
+
+    `doubt` says why the next driver does not believe the entry, or that there is none. `strangers` may write to the
+    ledger topic and not under the prefix, as far as brokers show it.
+    """
+
+    name: str
+    entry: Entry | None
+    transactions: Mapping[str, str]
+    doubt: str = ""
+    strangers: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        lines = [f"ledger of {self.name!r}: {_said(self.entry)}"]
+        lines += [f"  the next driver refuses it: {self.doubt}"] if self.doubt else []
+        lines += [f"  {each} may write to the ledger topic, and not under this prefix" for each in self.strangers]
+        lines += [f"  {transactional_id}: {becomes}" for transactional_id, becomes in self.transactions.items()]
+        return "\n".join(lines if self.transactions else [*lines, "  no transaction is open"])
+
+
+def outlook(options: Mapping[str, str], *, job_id: str | None = None, timeout: float = DEFAULT_TIMEOUT) -> Outlook:
+    """Look at what the query or the job has in Kafka; *options* are those of the write, and no topic is needed.
+
+    Raises WriteRefused for wrong options, TransactionTimeout, or TransactionError when the cluster refuses.
+    """
+    options = hide_settings(options)
+    problems: list[str] = []
+    read = read_hidden({"guarantee": "exactly-once", **options}, problems=problems)
+    if problems:
+        raise WriteRefused(problems)
+    settings = read_settings(read, job=job_id)
+    connections = build.connect(settings.connection)
+    try:
+        return _looked_at(Asking(connections, timeout=timeout), settings)
+    finally:
+        connections.client.shutdown()
+
+
+def foreseen(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Sequence[Fate]) -> Outlook:
+    """*fates* are of the transactions in the entry, in its order; *open_ids* of all that are open."""
+    found: dict[str, str] = {}
+    of_entry = entry.listed if entry is not None and entry.status is Status.RECORDED else ()
+    for each, fate in zip(of_entry, fates, strict=False):
+        found[each.prepared.transactional_id] = f"{fate.value}; {_verdict(fates)}"
+    for transactional_id in open_ids:
+        # Also those of a batch that is being written at the moment.
+        found.setdefault(
+            transactional_id, "open; not in the ledger: unless its driver still writes it there, the next one aborts it"
+        )
+    return Outlook(name=name, entry=entry, transactions=found)
+
+
+def _verdict(fates: Sequence[Fate]) -> str:
+    """As `settling` decides it."""
+    if Fate.UNTOLD in fates:
+        return "the brokers do not tell how it ended: the next driver asks for its end, and commits it or says DataLoss"
+    if Fate.ABORTED in fates:
+        return (
+            "a part of its batch is visible and a part is lost: DataLoss at the next start"
+            if Fate.COMMITTED in fates
+            else "nothing of its batch is visible: the next driver takes the batch back and writes it anew"
+        )
+    return "its batch is in the ledger: the next driver commits what is open"
+
+
+def _said(entry: Entry | None) -> str:
+    if entry is None:
+        return "nothing was ever written, or it was forgotten"
+    what = f"batch {entry.batch} of query {printable(entry.query)}"
+    match entry.status:
+        case Status.RECORDED:
+            return f"{what} is decided, and its transactions are to be committed"
+        case Status.DONE:
+            return f"{what} is in Kafka"
+        case Status.VOID:
+            return f"{what} came to nothing, and is to be written anew"
+
+
+def _looked_at(asked: Asking, settings: Settings) -> Outlook:
+    ledger = LedgerLookup(settings).read(asked, _place(asked, settings))
+    entry = ledger.last
+    ids = {each for node in asked.brokers() for each in listed(asked, node, f"{settings.name}/")}
+    mine = sorted(each for each in ids if is_task_id(settings.name, each))
+    fates = [_fate(asked, each.prepared) for each in entry.listed] if entry is not None else []
+    strangers = check_writers(asked, settings)
+    return attrs.evolve(foreseen(settings.name, entry, mine, fates), doubt=ledger.doubt, strangers=strangers)
+
+
+def _place(asked: Asking, settings: Settings) -> partition.Place | None:
+    found = partition.described(asked, settings.topic.name)
+    if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None  # where it is missing, it is not made here
+    return settings.topic.place(asked, settings.name)
+
+
+def _fate(asked: Asking, prepared: PreparedTransaction) -> Fate:
+    """What its coordinator tells without being asked to end it."""
+    state = described(asked, prepared.transactional_id)
+    if state is None or state.producer_id != prepared.producer_id:
+        return Fate.UNTOLD
+    if state.transaction_state == ONGOING and state.producer_epoch == prepared.epoch:
+        return Fate.OPEN
+    if state.producer_epoch not in (prepared.epoch, prepared.epoch + 1):  # an end raises it by one
+        return Fate.UNTOLD
+    return _FATES.get(state.transaction_state, Fate.UNTOLD)
+
+
+_FATES: Final = {
+    "PrepareCommit": Fate.COMMITTED,
+    "CompleteCommit": Fate.COMMITTED,
+    "PrepareAbort": Fate.ABORTED,
+    "CompleteAbort": Fate.ABORTED,
+}

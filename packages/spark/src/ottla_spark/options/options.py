@@ -1,0 +1,191 @@
+"""The options of a write: the sink's own few, and the producer's behind `kafka.`.
+
+Read on the driver, where Spark hands over all keys in lower case; the tasks get what was found good.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+
+from ottla.config import PluginValues, as_written, describe
+from ottla.errors.secret import revealed
+from ottla.producer.producer import TOPIC_NAME
+from ottla_spark.options.producer_settings import problems_of
+from ottla_spark.options.refused import reason_against
+from ottla_spark.write.columns import ValueFormat
+
+PREFIX: Final = "kafka."
+
+TOPIC: Final = "topic"
+GUARANTEE: Final = "guarantee"
+VALUE_FORMAT: Final = "value.format"
+IDLE_MS: Final = "producer.idle.ms"
+REPORT: Final = "report"
+
+EXACTLY_ONCE: Final = (
+    "transactional.id.prefix",
+    "ledger.topic",
+    "ledger.shared",
+    "ledger.earlier.topic",
+    "ledger.replication.factor",
+    "two.phase.commit",
+)
+"""What belongs to guarantee=exactly-once; handed over as it was written."""
+
+SPARKS: Final = (
+    "path",
+    "checkpointLocation",
+    "queryName",
+    "asyncProgressTrackingEnabled",
+    "asyncProgressTrackingCheckpointIntervalMs",
+    "includeHeaders",
+)
+"""What Spark itself reads, or, as includeHeaders, its own sink takes without effect."""
+
+OWN: Final = {name.lower(): name for name in (TOPIC, GUARANTEE, VALUE_FORMAT, IDLE_MS, REPORT, *EXACTLY_ONCE, *SPARKS)}
+"""Keys as Spark hands them over, and as people write them."""
+
+DEFAULT_IDLE_MS: Final = 300_000
+MOST_IDLE_MS: Final = 2**31 - 1
+"""25 days; a thread cannot wait for any length of time."""
+
+_TRUTH: Final = {"true": True, "false": False}
+
+
+class Guarantee(Enum):
+    """What a reader may rely on."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@attrs.frozen(kw_only=True)
+class WriteOptions:
+    """What the tasks need. `topic` None: each row names its own. A repr shows no secrets.
+
+    `idle` is for how many seconds a producer waits for its next task; `exactly_once` has those of the options of that
+    guarantee that were set.
+    """
+
+    topic: str | None
+    producer: PluginValues
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    value_format: ValueFormat | None = None
+    idle: float = DEFAULT_IDLE_MS / 1000
+    report: bool = False
+    exactly_once: Mapping[str, str] = attrs.field(factory=dict)
+
+    @property
+    def encoder(self) -> str | None:
+        """The record encoder that was asked for."""
+        return self.producer.get("record.encoder")
+
+
+def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOptions:
+    """The options, with everything that is wrong with them added to *problems*."""
+    settings: dict[str, str] = {}
+    own: dict[str, str] = {}
+    for key, value in options.items():
+        name = key.lower()
+        if (reason := reason_against(name)) is not None:
+            problems.append(f"option {key} cannot be set: {reason}")
+        elif name.startswith(PREFIX) and (bare := OWN.get(name.removeprefix(PREFIX))) is not None:
+            problems.append(f"option {key} is not the producer's but the sink's own; write it as {bare!r}")
+        elif name.startswith(PREFIX):
+            settings[name.removeprefix(PREFIX)] = value
+        elif name in OWN:
+            own[name] = value.strip()
+        else:
+            problems.append(_unknown(key))
+    problems += [f"in the kafka.* options, {problem}" for problem in problems_of(settings)]
+    guarantee = _guarantee(own, problems)
+    return WriteOptions(
+        topic=_topic(own, problems),
+        producer=as_written(settings),
+        guarantee=guarantee,
+        value_format=_value_format(own, problems),
+        idle=_idle(own, problems),
+        report=_report(own, problems),
+        exactly_once=_exactly_once(own, guarantee, problems),
+    )
+
+
+def read_hidden(options: Mapping[str, Any], *, problems: list[str]) -> WriteOptions:
+    """The same for options that `hide_settings` has hidden."""
+    return read_options({key: revealed(value) for key, value in options.items()}, problems=problems)
+
+
+def _topic(own: Mapping[str, str], problems: list[str]) -> str | None:
+    topic = own.get(TOPIC)
+    if topic == "":
+        problems.append("option topic is empty; name a topic, or leave it out and have a column 'topic'")
+    elif topic is not None and not TOPIC_NAME.fullmatch(topic):
+        problems.append(f"option topic={topic!r} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
+    return topic
+
+
+def _guarantee(own: Mapping[str, str], problems: list[str]) -> Guarantee:
+    written = own.get(GUARANTEE, Guarantee.AT_LEAST_ONCE.value).lower()
+    try:
+        return Guarantee(written)
+    except ValueError:
+        allowed = " or ".join(each.value for each in Guarantee)
+        problems.append(f"option guarantee={written!r} is not known; it is {allowed}")
+        return Guarantee.AT_LEAST_ONCE
+
+
+def _exactly_once(own: Mapping[str, str], guarantee: Guarantee, problems: list[str]) -> Mapping[str, str]:
+    found = {key: own[key] for key in EXACTLY_ONCE if key in own}
+    if found and guarantee is not Guarantee.EXACTLY_ONCE:
+        problems.append(f"option {', '.join(found)} is for guarantee=exactly-once; set that too, or leave it out")
+    return found
+
+
+def _value_format(own: Mapping[str, str], problems: list[str]) -> ValueFormat | None:
+    written = own.get(VALUE_FORMAT)
+    if written is None:
+        return None
+    match written.lower():
+        case "json":
+            return ValueFormat.JSON
+        case "avro":
+            reason = "needs a schema, and readers that know it; encode with to_avro of Spark's avro package"
+        case "arrow-ipc":
+            reason = "would repeat the schema in each record, for a record is a row; write Arrow files, or set json"
+        case _:
+            reason = "is not known; it is json"
+    problems.append(f"option value.format={written!r} {reason}")
+    return None
+
+
+def _idle(own: Mapping[str, str], problems: list[str]) -> float:
+    written = own.get(IDLE_MS, str(DEFAULT_IDLE_MS))
+    if not re.fullmatch("[0-9]{1,10}", written) or int(written) > MOST_IDLE_MS:
+        problems.append(f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 to {MOST_IDLE_MS}")
+        return DEFAULT_IDLE_MS / 1000
+    return int(written) / 1000
+
+
+def _report(own: Mapping[str, str], problems: list[str]) -> bool:
+    return truth(own, REPORT, problems)
+
+
+def truth(given: Mapping[str, str], key: str, problems: list[str]) -> bool:
+    """Whether an option is set to true; it is false when it is left out."""
+    written = given.get(key, "false")
+    if written.lower() not in _TRUTH:
+        problems.append(f"option {key}={written!r} is neither true nor false")
+    return _TRUTH.get(written.lower(), False)
+
+
+def _unknown(key: str) -> str:
+    names = OWN | {row.key: PREFIX + row.key for row in describe()}
+    near = difflib.get_close_matches(key.lower(), names, n=1)
+    hint = f"did you mean {names[near[0]]!r}?" if near else "the producer's own options begin with 'kafka.'"
+    return f"option {key!r} is not known; {hint}"

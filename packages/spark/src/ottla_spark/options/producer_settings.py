@@ -1,0 +1,47 @@
+"""Whether the core would take the producer's settings.
+
+Nothing is started or connected here: a wrong setting is told on the driver, before a task exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ottla import ConfigError, PluginError, check_config
+from ottla.config.allow_lists import options_of_others
+from ottla_spark.options.named_files import PLACE, problems_of_names
+from ottla_spark.options.shipped_files import with_shipped_files
+
+MOST_GOOD: Final = 64
+
+_good: set[frozenset[tuple[str, object]]] = set()
+
+
+def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
+    """Everything that would keep a producer with these settings from being made, plugins included.
+
+    What was found good is not looked at again in this process: Spark asks twice for each micro-batch.
+    """
+    known = frozenset(settings.items())
+    if known in _good:
+        return ()
+    with options_of_others(PLACE):
+        # Nothing of a file is opened to find more problems: they would say what is there.
+        problems = problems_of_names(settings) or _problems(settings)
+    if problems:
+        return tuple(problems)
+    if len(_good) >= MOST_GOOD:
+        _good.clear()
+    _good.add(known)
+    return ()
+
+
+def _problems(settings: Mapping[str, object]) -> Sequence[str]:
+    try:
+        check_config(with_shipped_files(settings))
+    except ConfigError as error:
+        return error.problems
+    except PluginError as error:
+        return (str(error),)
+    return ()

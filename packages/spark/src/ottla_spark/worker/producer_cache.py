@@ -1,0 +1,144 @@
+"""Producers that outlive a task: Spark keeps a Python worker, and its next task with equal settings goes on.
+
+They are made only in the process that sends, never before a fork. One that nobody borrows is closed after a while, by
+a thread of its own that is there only as long as a producer waits. What is still open when a worker ends is closed by
+the core; nothing is lost then, because each task waits for its own records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+import attrs
+
+from ottla import OttlaError, Producer
+from ottla_spark.options.shipped_files import with_shipped_files
+
+MOST: Final = 4
+"""A worker that serves many jobs keeps this many producers; the one unused for longest is closed."""
+
+Key: TypeAlias = frozenset[tuple[str, Any]]
+
+
+class Borrowed:
+    """This process's producer with these settings, for the time of a `with`; made when it is first asked for.
+
+    Given back afterwards, to be kept for *idle* seconds. After an exception it is closed, with what is still queued:
+    a retry would only send it twice.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], *, idle: float) -> None:
+        self._settings = settings
+        self._idle = idle
+        self._producer: Producer | None = None
+
+    def producer(self) -> Producer:
+        """The producer. Raises what making one raises."""
+        if self._producer is None:
+            self._producer = _shelf().take(self._settings)
+        return self._producer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._producer is None:
+            return
+        if error is None:
+            _shelf().put_back(self._producer, self._settings, idle=self._idle)
+        else:
+            _close_now(self._producer)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Waiting:
+    producer: Producer
+    until: float
+
+
+class Shelf:
+    """The producers of one process that nobody uses at the moment. Its methods may be called from any thread."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._waiting: dict[Key, _Waiting] = {}  # put back last is last
+        self._thread: threading.Thread | None = None
+
+    def take(self, settings: Mapping[str, Any]) -> Producer:
+        """One with these settings, a new one if none waits; it is the caller's until it is put back."""
+        with self._changed:
+            found = self._waiting.pop(_key(settings), None)
+        return found.producer if found is not None else Producer(with_shipped_files(settings))
+
+    def put_back(self, producer: Producer, settings: Mapping[str, Any], *, idle: float) -> None:
+        """Keep it for *idle* seconds, unless somebody takes it before or too many wait already."""
+        key = _key(settings)
+        with self._changed:
+            surplus = [self._waiting.pop(key)] if key in self._waiting else []
+            self._waiting[key] = _Waiting(producer=producer, until=self._clock() + idle)
+            surplus += [self._waiting.pop(each) for each in list(self._waiting)[:-MOST]]
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="ottla-spark-idle-producers", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        _close_all(surplus)
+
+    def close_idle(self) -> None:
+        """Close those whose time is over."""
+        with self._changed:
+            idle = self._remove_idle()
+        _close_all(idle)
+
+    def empty(self) -> None:
+        """Close all that wait."""
+        with self._changed:
+            found = list(self._waiting.values())
+            self._waiting.clear()
+            self._changed.notify()
+        _close_all(found)
+
+    def _remove_idle(self) -> list[_Waiting]:
+        now = self._clock()
+        return [self._waiting.pop(key) for key, each in list(self._waiting.items()) if each.until <= now]
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                idle = self._remove_idle()
+                if not idle:
+                    if not self._waiting:
+                        self._thread = None
+                        return
+                    self._changed.wait(max(0.0, min(each.until for each in self._waiting.values()) - self._clock()))
+            _close_all(idle)
+
+
+_shelves: dict[int, Shelf] = {}
+
+
+def _shelf() -> Shelf:
+    return _shelves.setdefault(os.getpid(), Shelf())
+
+
+def _key(settings: Mapping[str, Any]) -> Key:
+    return frozenset(settings.items())
+
+
+def _close_all(waiting: list[_Waiting]) -> None:
+    for each in waiting:
+        _close_now(each.producer)
+
+
+def _close_now(producer: Producer) -> None:
+    """What is queued is given up; of a producer that waited, that is nothing."""
+    with contextlib.suppress(OttlaError):
+        producer.close(timeout=0)

@@ -1,0 +1,122 @@
+"""Which columns of a DataFrame go to Kafka, where they are, and whether their types fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Final, TypeAlias
+
+import attrs
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from ottla_spark.write import json_columns
+
+ColumnPositions: TypeAlias = Mapping[str, int]
+"""Where in the DataFrame each of our columns is; those that it lacks are missing.
+
+Without a value it is made of all columns that have none of our names.
+"""
+
+
+class ValueFormat(Enum):
+    """How values are made of columns that are neither text nor bytes."""
+
+    JSON = "json"
+
+
+@attrs.frozen(kw_only=True)
+class Column:
+    """One column that means something here."""
+
+    allowed: str
+    fits: Callable[[DataType], bool]
+
+
+def find_columns(
+    schema: StructType, *, topic: str | None, problems: list[str], value_format: ValueFormat | None = None
+) -> ColumnPositions:
+    """The columns to send, with everything that is wrong with them added to *problems*.
+
+    Names are case-sensitive and other columns are ignored, as in Spark's sink. With a *topic* that all rows
+    go to, the column of that name is ignored too. With a *value_format* there need be no column 'value': it is made
+    of all columns of other names.
+    """
+    names = schema.fieldNames()
+    known = COLUMNS if value_format is None else {**COLUMNS, "value": VALUE_IN_A_FORMAT}
+    wanted = {name: column for name, column in known.items() if name in names and (topic is None or name != "topic")}
+    if "value" not in wanted and value_format is not None:
+        _check_the_rest(schema, problems)
+    elif "value" not in wanted:
+        problems.append(
+            f"required column 'value' not found; it must be {COLUMNS['value'].allowed}, and names are "
+            f"case-sensitive (found: {', '.join(names) or 'none'})"
+        )
+    if topic is None and "topic" not in wanted:
+        problems.append("there is no topic: set option 'topic', or have a column 'topic' of type string")
+    for name, column in wanted.items():
+        if names.count(name) > 1:
+            problems.append(f"column {name!r} is there {names.count(name)} times; keep one")
+        elif not column.fits(schema[name].dataType):
+            found = schema[name].dataType.simpleString()
+            problems.append(f"column {name!r} has the unsupported type {found}; it must be {column.allowed}")
+    return {name: names.index(name) for name in wanted}
+
+
+def other_columns(names: Sequence[str]) -> list[int]:
+    """Where the columns are that have none of our names."""
+    return [position for position, name in enumerate(names) if name not in COLUMNS]
+
+
+def _check_the_rest(schema: StructType, problems: list[str]) -> None:
+    fields = [schema.fields[position] for position in other_columns(schema.fieldNames())]
+    if not fields:
+        problems.append(
+            "there is nothing to make values of: with value.format the value is the column 'value', or else all "
+            f"columns but {', '.join(name for name in COLUMNS if name != 'value')}"
+        )
+    for name in {field.name for field in fields if [each.name for each in fields].count(field.name) > 1}:
+        problems.append(f"column {name!r} is there more than once, and would be one field of the value; rename it")
+    for field in fields:
+        if not json_columns.fits(field.dataType):
+            found, allowed = field.dataType.simpleString(), VALUE_IN_A_FORMAT.allowed
+            problems.append(f"column {field.name!r} has the unsupported type {found}; in a value it must be {allowed}")
+
+
+def _is_text_or_bytes(found: DataType) -> bool:
+    return isinstance(found, (StringType, BinaryType))
+
+
+def _is_headers(found: DataType) -> bool:
+    match found:
+        case ArrayType(elementType=StructType(fields=[key, value])):
+            return (
+                (key.name, value.name) == ("key", "value")
+                and isinstance(key.dataType, StringType)
+                and isinstance(value.dataType, BinaryType)
+            )
+        case _:
+            return False
+
+
+COLUMNS: Final[Mapping[str, Column]] = {
+    "value": Column(allowed="string or binary", fits=_is_text_or_bytes),
+    "key": Column(allowed="string or binary", fits=_is_text_or_bytes),
+    "topic": Column(allowed="string", fits=lambda found: isinstance(found, StringType)),
+    "partition": Column(allowed="int", fits=lambda found: isinstance(found, IntegerType)),
+    "headers": Column(allowed="array<struct<key:string,value:binary>>", fits=_is_headers),
+    "timestamp": Column(allowed="timestamp", fits=lambda found: isinstance(found, TimestampType)),
+}
+
+VALUE_IN_A_FORMAT: Final = Column(
+    allowed="text, bytes, a number, boolean, date or timestamp, or a struct, array or map of such",
+    fits=json_columns.fits,
+)
+"""What `value.format` takes."""

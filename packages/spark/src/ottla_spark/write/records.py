@@ -1,0 +1,136 @@
+"""From a record batch of Spark's to one with our columns, and what in it no record can hold.
+
+Columns stay the arrays that Spark sent. What can be wrong with a cell is looked for in whole columns, before the
+first row of the batch is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.plugins.serializers import json_columns
+from ottla_spark.errors import WriteFailed
+from ottla_spark.write.columns import ColumnPositions, ValueFormat, other_columns
+from ottla_spark.write.native_json import json_rows
+
+TOPIC: Final = "topic"
+
+
+@attrs.frozen(kw_only=True)
+class RowPlace:
+    """Where a record batch begins, for people: rows are counted from 1 within what one task was given."""
+
+    task: str
+    rows_before: int
+
+    def of(self, row: int) -> str:
+        """Name the row with this index in the record batch."""
+        return f"row {self.rows_before + row + 1} of {self.task}"
+
+
+@attrs.frozen(kw_only=True)
+class TopicRows:
+    """Rows of a record batch that go to one topic, in their order; `indexes` None: they are the whole batch."""
+
+    topic: str
+    rows: pa.RecordBatch
+    indexes: Any | None
+
+
+def records_of(
+    batch: pa.RecordBatch,
+    columns: ColumnPositions,
+    *,
+    place: RowPlace,
+    value_format: ValueFormat | None = None,
+    encoder: str | None = None,
+) -> pa.RecordBatch:
+    """The batch with our columns alone, under our names. Raises WriteFailed, which names a row that cannot be sent.
+
+    Where values are made of columns, the record *encoder* may be faster at it; None: any that is installed.
+    """
+    found = {name: batch.column(position) for name, position in columns.items()}
+    if value_format is not None:
+        found["value"] = _json(batch, found.get("value"), rows=json_rows(encoder))
+    for name, column in found.items():
+        if name in _WRONG:
+            wrong, problem = _WRONG[name](column), _PROBLEMS[name]
+            if wrong is not None and (row := pc.index(wrong, True).as_py()) >= 0:
+                raise WriteFailed(f"{place.of(row)} was refused: column {name!r} {problem}")
+    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
+
+
+def by_topic(records: pa.RecordBatch, *, topic: str | None) -> Iterator[TopicRows]:
+    """The rows of each topic: all for *topic*, or as the column has it."""
+    if topic is not None:
+        yield TopicRows(topic=topic, rows=records, indexes=None)
+        return
+    place = records.schema.get_field_index(TOPIC)
+    names = records.column(place).dictionary_encode()
+    rest = records.remove_column(place)
+    if len(names.dictionary) == 1:
+        yield TopicRows(topic=names.dictionary[0].as_py(), rows=rest, indexes=None)
+        return
+    order = pc.array_sort_indices(names.indices)  # stable: the rows of a topic stay in their order
+    runs = pc.run_end_encode(names.indices.take(order))
+    sorted_rows = rest.take(order)
+    start = 0
+    for code, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield TopicRows(
+            topic=names.dictionary[code].as_py(),
+            rows=sorted_rows.slice(start, end - start),
+            indexes=order.slice(start, end - start),
+        )
+        start = end
+
+
+def size(records: pa.RecordBatch) -> int:
+    """The bytes of keys and values."""
+    columns = (records.column(name) for name in ("key", "value") if name in records.schema.names)
+    return sum(_as_bytes(column).total_values_length for column in columns)
+
+
+def _json(batch: pa.RecordBatch, value: Any | None, *, rows: json_columns.JsonRows | None) -> Any:
+    if value is not None:
+        return json_columns.texts(value, rows=rows)
+    positions = other_columns(batch.schema.names)
+    names, fields = [batch.schema.names[at] for at in positions], [batch.column(at) for at in positions]
+    return json_columns.objects(names, fields, count=batch.num_rows, rows=rows)
+
+
+def _as_bytes(column: Any) -> Any:
+    if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+        return column
+    return column.view(pa.binary() if pa.types.is_string(column.type) else pa.large_binary())
+
+
+def _before_1970(column: Any) -> Any | None:
+    return pc.less(column.cast(pa.int64()), 0)
+
+
+def _nameless(column: Any) -> Any | None:
+    names = pc.struct_field(column.flatten(), 0)  # null also where the whole header is
+    if not names.null_count:
+        return None
+    rows = pc.unique(pc.list_parent_indices(column).filter(pc.is_null(names)))
+    return pc.is_in(pa.array(range(len(column)), rows.type), value_set=rows)
+
+
+_WRONG: Final = {
+    TOPIC: pc.is_null,
+    "partition": lambda column: pc.less(column, 0),
+    "timestamp": _before_1970,
+    "headers": _nameless,
+}
+
+_PROBLEMS: Final = {
+    TOPIC: "is null; give it a topic, or set option 'topic'",
+    "partition": "is negative; null leaves the choice to the partitioner",
+    "timestamp": "is before 1970, which Kafka cannot hold",
+    "headers": "has a null key; only its value may be null",
+}

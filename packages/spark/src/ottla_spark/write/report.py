@@ -1,0 +1,130 @@
+"""What a write did, as a table for people and as values for a program.
+
+It is put together where Spark commits: on the driver, but in a Python process of its own. So it travels to the program
+through a file, in the folder that Spark makes for one application and removes with it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+from pyspark import SparkFiles
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ottla import OttlaError
+from ottla_spark.worker.garbage_collection import settle_in
+from ottla_spark.write.task import TaskWritten
+
+_log = logging.getLogger(__name__)
+
+FILE: Final = "ottla-last-report.json"
+MOST_LINES: Final = 20
+"""So many partitions are printed; all of them are in the values."""
+
+
+def tell(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: bool) -> None:
+    """Log what the tasks of a write have told, and where a report is wanted, publish it."""
+    settle_in()
+    report = WriteReport.of(what, messages)
+    _log.info("records were written: %s", report.line())
+    if wanted:
+        report.publish()
+
+
+@attrs.frozen(kw_only=True)
+class WriteReport:
+    """What all tasks of a write, or of one micro-batch, sent and brokers acknowledged.
+
+    `partitions` has the records by topic and partition. The seconds are those of all tasks together: waiting for
+    Spark's rows, making batches of them, waiting for the last acknowledgements.
+    """
+
+    what: str
+    tasks: int
+    records: int
+    bytes: int
+    partitions: Mapping[tuple[str, int], int]
+    reading: float
+    sending: float
+    waiting: float
+
+    @classmethod
+    def of(cls, what: str, messages: Sequence[WriterCommitMessage | None]) -> WriteReport:
+        """The sum of what tasks have told."""
+        written = [message for message in messages if isinstance(message, TaskWritten)]
+        partitions: Counter[tuple[str, int]] = Counter()
+        for message in written:
+            partitions.update(message.partitions)
+        return cls(
+            what=what,
+            tasks=len(written),
+            records=sum(message.records for message in written),
+            bytes=sum(message.bytes for message in written),
+            partitions=dict(sorted(partitions.items())),
+            reading=sum(message.reading for message in written),
+            sending=sum(message.sending for message in written),
+            waiting=sum(message.waiting for message in written),
+        )
+
+    def line(self) -> str:
+        """One line for a log."""
+        return f"{self.what}: {self.records} records, {self.bytes} bytes, acknowledged in {self.tasks} tasks"
+
+    def __str__(self) -> str:
+        rows = [(f"{topic} [{partition}]", f"{count:,}") for (topic, partition), count in self.partitions.items()]
+        if len(rows) > MOST_LINES:
+            rows = [*rows[:MOST_LINES], (f"and {len(rows) - MOST_LINES} more", "")]
+        rows += [
+            ("records", f"{self.records:,}"),
+            ("bytes of keys and values", f"{self.bytes:,}"),
+            ("tasks", f"{self.tasks:,}"),
+            ("seconds waiting for rows", f"{self.reading:.3f}"),
+            ("seconds making batches", f"{self.sending:.3f}"),
+            ("seconds waiting for brokers", f"{self.waiting:.3f}"),
+        ]
+        wide, numbers = (max(len(row[at]) for row in rows) for at in (0, 1))
+        return "\n".join([f"ottla: {self.what}", *(f"  {name:<{wide}}  {value:>{numbers}}" for name, value in rows)])
+
+    def publish(self) -> None:
+        """Print it, and leave it for `last_report`. Called on the driver, in Spark's process for commits."""
+        print(self, file=sys.stderr, flush=True)
+        folder = SparkFiles._root_directory
+        if folder is not None:
+            _leave(self, Path(folder))
+
+
+def last_report() -> WriteReport | None:
+    """The report of this application's last write with `report=true`, micro-batches included; None: there was none.
+
+    Raises OttlaError where the driver is not here: under Spark Connect its output has the table.
+    """
+    try:
+        folder = Path(SparkFiles.getRootDirectory())
+    except Exception as cause:
+        raise OttlaError(
+            "the report of a write is left with Spark's driver, and this program is not in touch with one: there is no "
+            "SparkContext here, or it is Spark Connect; the output of the driver has the table"
+        ) from cause
+    try:
+        found = json.loads((folder / FILE).read_text())
+    except FileNotFoundError:
+        return None
+    partitions = {(topic, partition): count for topic, partition, count in found.pop("partitions")}
+    return WriteReport(partitions=partitions, **found)
+
+
+def _leave(report: WriteReport, folder: Path) -> None:
+    """Another commit may do the same, and `last_report` be reading: the file is replaced as a whole."""
+    values = attrs.asdict(report, recurse=False)
+    values["partitions"] = [[*place, count] for place, count in report.partitions.items()]
+    draft = folder / f".{FILE}.{os.getpid()}"
+    draft.write_text(json.dumps(values))
+    draft.replace(folder / FILE)

@@ -1,0 +1,127 @@
+"""Rows that wait for others of their topic, until they are a table worth sending.
+
+Spark's record batches are small; some megabytes of rows together fill batches for every partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from ottla import DeliveryFailed, InvalidRecord, OttlaError, RecordTooLarge
+from ottla_spark.errors import WriteFailed
+from ottla_spark.write.records import RowPlace, TopicRows
+
+TABLE_BYTES: Final = 8 * 1024 * 1024
+"""So much for one topic is sent at once."""
+
+GATHERED_BYTES: Final = 16 * 1024 * 1024
+"""So much waits for more at most, in all topics together."""
+
+
+class RowNames:
+    """The rows of a table as people find them, in what Spark gave to the task. Keeps none of the rows."""
+
+    def __init__(self, pieces: Sequence[_Piece]) -> None:
+        self._pieces = [(piece.rows.rows.num_rows, piece.rows.indexes, piece.place) for piece in pieces]
+
+    def __call__(self, row: int) -> str:
+        """The name of the row with this index in the table."""
+        for count, indexes, place in self._pieces:
+            if row < count:
+                return place.of(row if indexes is None else indexes[row].as_py())
+            row -= count
+        raise AssertionError("a table has the rows of its pieces")
+
+
+@attrs.frozen(kw_only=True)
+class TopicTable:
+    """Rows for one topic; `parts` are what `send_table` is to be told of its columns."""
+
+    topic: str
+    table: pa.Table
+    parts: Mapping[str, str | None]
+    names: RowNames
+
+
+class Gathering:
+    """Makes tables of the rows of one task. *send* returns the rows that it has refused, and why.
+
+    Raises WriteFailed for the first row that can be no record, and in place of what *send* raises.
+    """
+
+    def __init__(self, send: Callable[[TopicTable], Mapping[int, DeliveryFailed]]) -> None:
+        self._send = send
+        self._gathered: dict[str, _Gathered] = {}
+        self._bytes = 0
+
+    def put(self, rows: TopicRows, place: RowPlace) -> None:
+        """Take rows, and send what is enough for a table."""
+        gathered = self._gathered.setdefault(rows.topic, _Gathered())
+        size = rows.rows.nbytes
+        gathered.pieces.append(_Piece(rows=rows, place=place))
+        gathered.bytes += size
+        self._bytes += size
+        if gathered.bytes >= TABLE_BYTES:
+            self._send_gathered(rows.topic)
+        elif self._bytes >= GATHERED_BYTES:
+            self.send_all()
+
+    def send_all(self) -> None:
+        """Send what is gathered."""
+        for topic in list(self._gathered):
+            self._send_gathered(topic)
+
+    def _send_gathered(self, topic: str) -> None:
+        gathered = self._gathered.pop(topic)
+        self._bytes -= gathered.bytes
+        pieces = gathered.pieces
+        columns = pieces[0].rows.rows.schema.names
+        table = TopicTable(
+            topic=topic,
+            table=pa.Table.from_batches([piece.rows.rows for piece in pieces]),
+            parts={name: name if name in columns else None for name in ("key", "headers", "partition", "timestamp")},
+            names=RowNames(pieces),
+        )
+        try:
+            refused = self._send(table)
+        except WriteFailed:
+            raise
+        except OttlaError as error:
+            raise WriteFailed(
+                f"{table.names(0)}, and what follows it for topic {topic!r}, cannot be sent: {error}"
+            ) from error
+        for row, failed in refused.items():
+            cause = failed.__cause__
+            if isinstance(cause, InvalidRecord):
+                sizes = _sizes(pieces, row) if isinstance(cause, RecordTooLarge) else ""
+                raise WriteFailed(f"{table.names(row)} was refused: {cause}{sizes}") from failed
+
+
+@attrs.frozen(kw_only=True)
+class _Piece:
+    rows: TopicRows
+    place: RowPlace
+
+
+@attrs.define
+class _Gathered:
+    pieces: list[_Piece] = attrs.field(factory=list)
+    bytes: int = 0
+
+
+def _sizes(pieces: Sequence[_Piece], row: int) -> str:
+    """What the columns of a row take, for people."""
+    for piece in pieces:
+        rows = piece.rows.rows
+        if row < rows.num_rows:
+            cells: list[tuple[str, Any]] = [
+                (name, rows.column(name)[row]) for name in ("key", "value") if name in rows.schema.names
+            ]
+            sizes = [f"column {name!r}: {cell.as_buffer().size} bytes" for name, cell in cells if cell.is_valid]
+            return f" ({', '.join(sizes)})" if sizes else ""
+        row -= rows.num_rows
+    raise AssertionError("a table has the rows of its pieces")

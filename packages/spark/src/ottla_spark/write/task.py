@@ -1,0 +1,109 @@
+"""What a task does with its rows: send them, and wait until brokers have acknowledged every one.
+
+The same for a batch write and for a micro-batch of a stream, and at least once for both: a task that Spark runs
+again sends everything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from time import perf_counter
+
+import attrs
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ottla import DeliveryFailed, Producer
+from ottla_spark.errors import WriteFailed
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.worker import producer_cache
+from ottla_spark.worker.garbage_collection import settle_in
+from ottla_spark.worker.tcp_quickack import promptly
+from ottla_spark.write.columns import ColumnPositions
+from ottla_spark.write.in_flight import Outbox
+from ottla_spark.write.records import RowPlace, by_topic, records_of, size
+from ottla_spark.write.row_buffer import Gathering, TopicTable
+
+
+@attrs.frozen(kw_only=True)
+class TaskWritten(WriterCommitMessage):
+    """What one task sent and brokers acknowledged; `bytes` counts keys and values.
+
+    `partitions` has the records by topic and partition. Seconds: waiting for Spark's rows, making batches of them
+    (waiting for room in `buffer.memory` included), and waiting for the last acknowledgements.
+    """
+
+    records: int = 0
+    bytes: int = 0
+    partitions: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
+    reading: float = 0.0
+    sending: float = 0.0
+    waiting: float = 0.0
+
+
+def write_rows(batches: Iterator[pa.RecordBatch], *, options: WriteOptions, columns: ColumnPositions) -> TaskWritten:
+    """Send a task's rows with this worker's producer and wait for them. Raises WriteFailed."""
+    with producer_cache.Borrowed(options.producer, idle=options.idle) as borrowed:
+        return send_rows(batches, borrowed.producer, options=options, columns=columns, task=task_name())
+
+
+def send_rows(
+    batches: Iterator[pa.RecordBatch],
+    producer: Callable[[], Producer],
+    *,
+    options: WriteOptions,
+    columns: ColumnPositions,
+    task: str,
+) -> TaskWritten:
+    """Send all rows and wait for them; *producer* is asked for when there is one. Raises WriteFailed."""
+    settle_in()
+    outbox = Outbox(task=task)
+    gathering: Gathering | None = None
+    rows = bytes_ = 0
+    reading = sending = waiting = 0.0
+    started = perf_counter()
+    for batch in promptly(batches):
+        read = perf_counter()
+        reading += read - started
+        if batch.num_rows:
+            gathering = gathering or Gathering(partial(_send, producer(), outbox))
+            place = RowPlace(task=task, rows_before=rows)
+            records = records_of(
+                batch, columns, place=place, value_format=options.value_format, encoder=options.encoder
+            )
+            for found in by_topic(records, topic=options.topic):
+                gathering.put(found, place)
+            outbox.look_at_settled()
+            rows, bytes_ = rows + batch.num_rows, bytes_ + size(records)
+        started = perf_counter()
+        sending += started - read
+    if gathering is None:
+        return TaskWritten(reading=reading)
+    gathering.send_all()
+    sent = perf_counter()
+    outbox.wait()
+    waiting = perf_counter() - sent
+    if outbox.records != rows:
+        raise WriteFailed(f"{task}: {rows} rows were sent, but {outbox.records} were acknowledged")
+    return TaskWritten(
+        records=rows,
+        bytes=bytes_,
+        partitions=dict(outbox.partitions),
+        reading=reading,
+        sending=sending + sent - started,
+        waiting=waiting,
+    )
+
+
+def _send(producer: Producer, outbox: Outbox, table: TopicTable) -> Mapping[int, DeliveryFailed]:
+    delivery = producer.send_table(table.topic, table.table, value="value", **table.parts)
+    outbox.put(delivery, table.names)
+    return delivery.failed_rows()
+
+
+def task_name() -> str:
+    """The task as people find it in Spark's UI."""
+    context = TaskContext.get()
+    return f"Spark partition {context.partitionId()}" if context is not None else "the task"

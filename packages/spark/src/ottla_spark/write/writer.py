@@ -1,0 +1,63 @@
+"""The writers that Spark asks: of a batch, and of a stream's micro-batches. Both promise at least once.
+
+Neither `commit` nor `abort` can take a record back, so they only tell what was written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.write.columns import ColumnPositions
+from ottla_spark.write.report import tell
+from ottla_spark.write.task import TaskWritten, write_rows
+
+_log = logging.getLogger(__name__)
+
+
+class OttlaWriter(DataSourceArrowWriter):
+    """Made on the driver and pickled to the tasks: connects nowhere until the first row."""
+
+    def __init__(self, options: WriteOptions, columns: ColumnPositions) -> None:
+        self._options = options
+        self._columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
+        """Send a task's rows and wait for all of them. Raises WriteFailed."""
+        return write_rows(iterator, options=self._options, columns=self._columns)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Every task is through and every record acknowledged: there is nothing left to do but to tell."""
+        tell("the write", messages, wanted=self._options.report)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say that records may be in Kafka all the same; they cannot be taken back."""
+        _warn("the write")
+
+
+class OttlaStreamWriter(DataSourceStreamArrowWriter):
+    """Made anew for every micro-batch, several times: holds only what tasks need, producers outlive it."""
+
+    def __init__(self, options: WriteOptions, columns: ColumnPositions) -> None:
+        self._options = options
+        self._columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
+        """Send a task's rows of one micro-batch and wait for all of them. Raises WriteFailed."""
+        return write_rows(iterator, options=self._options, columns=self._columns)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Every record of the micro-batch is acknowledged: there is nothing left to do but to tell."""
+        tell(f"micro-batch {batchId}", messages, wanted=self._options.report)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Say that records may be in Kafka all the same; Spark sends the micro-batch again."""
+        _warn(f"micro-batch {batchId}")
+
+
+def _warn(what: str) -> None:
+    _log.warning("%s failed; the records that its tasks had sent by then stay in Kafka", what)

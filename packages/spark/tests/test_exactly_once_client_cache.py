@@ -1,0 +1,120 @@
+"""Which brokers stay connected between batches and jobs. No broker: a connection is made only for a question."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ottla.config import PluginValues
+from ottla_spark.exactly_once.kafka import client_cache
+from ottla_spark.exactly_once.kafka.client_cache import MOST, connected
+from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.ledger.topic import LedgerTopic
+from ottla_spark.exactly_once.settings import Settings
+
+
+class Watched(Brokers):
+    """Brokers that know whether they are closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+        super().close()
+
+
+def settings(job: object) -> Settings:
+    return Settings(
+        name=f"orders/job/{job}",
+        topic=LedgerTopic(name="ledger", partitions=1, replication=1),
+        producer=PluginValues({"bootstrap.servers": "127.0.0.1:1"}),
+        timeout_ms=None,
+    )
+
+
+@pytest.fixture(autouse=True)
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Watched]]:
+    """Begin without brokers, and close what a test leaves."""
+    each_made: list[Watched] = []
+
+    def make(given: Settings) -> Watched:
+        each_made.append(Watched(given))
+        return each_made[-1]
+
+    monkeypatch.setattr(client_cache, "_of_process", {})
+    monkeypatch.setattr(client_cache, "Brokers", make)
+    yield each_made
+    for each in each_made:
+        if not each.closed:
+            each.close()
+
+
+def asked(job: object) -> Brokers:
+    """The brokers of a job that was through without a fault."""
+    with connected(settings(job)) as brokers:
+        return brokers
+
+
+def test_the_next_batch_asks_the_same_brokers() -> None:
+    assert asked("a") is asked("a")
+
+
+def test_another_job_asks_others() -> None:
+    assert asked("a") is not asked("b")
+
+
+def test_jobs_without_end_leave_no_more_files_open_than_a_few() -> None:
+    def files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    for job in range(MOST):
+        asked(job)
+    before = files()
+    for job in range(50):
+        asked(f"another {job}")
+
+    assert files() == before
+
+
+def test_those_that_were_asked_last_stay(made: list[Watched]) -> None:
+    for job in [*range(MOST), 0, "another"]:
+        asked(job)
+
+    assert [each.closed for each in made] == [False, True] + [False] * (MOST - 1)
+    assert asked(0) is made[0]
+
+
+def test_brokers_that_are_being_asked_are_never_closed(made: list[Watched]) -> None:
+    with connected(settings("long")):
+        for job in range(MOST + 3):
+            asked(job)
+        assert not made[0].closed
+
+    assert asked("long") is made[0]
+
+
+def test_nobody_asks_brokers_that_another_thread_asks(made: list[Watched]) -> None:
+    everybody = threading.Barrier(MOST + 2)
+
+    def ask(_: int) -> Brokers:
+        with connected(settings("same")) as brokers:
+            everybody.wait(20)
+            return brokers
+
+    with ThreadPoolExecutor(MOST + 2) as pool:
+        found = set(pool.map(ask, range(MOST + 2)))
+
+    assert len(found) == MOST + 2
+    assert sum(not each.closed for each in made) == MOST
+
+
+def test_brokers_of_a_failure_are_closed_and_not_asked_again(made: list[Watched]) -> None:
+    with pytest.raises(RuntimeError, match="lost"), connected(settings("a")):
+        raise RuntimeError("lost")
+
+    assert made[0].closed
+    assert asked("a") is not made[0]

@@ -1,0 +1,88 @@
+"""What a Python worker keeps between tasks. The collector and the process that runs tell of it themselves."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ottla_spark.worker import garbage_collection
+from ottla_spark.worker.garbage_collection import DAEMON, settle_in
+from spark_kit import local_spark
+
+pytestmark = pytest.mark.spark
+
+
+def running(module: str | None) -> ModuleType:
+    """The program of a process that was started with `python -m` and this module; None: from a file."""
+    program = ModuleType("__main__")
+    program.__spec__ = None if module is None else ModuleSpec(module, None)
+    return program
+
+
+@pytest.fixture(autouse=True)
+def _thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(garbage_collection, "_visits", {})
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def _in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "__main__", running(DAEMON))
+
+
+@pytest.mark.usefixtures("_in_a_worker")
+def test_what_lives_on_after_a_first_task_is_not_looked_through_again() -> None:
+    settle_in()
+    assert gc.get_freeze_count() == 0  # nobody has looked for garbage yet
+    settle_in()
+    assert gc.get_freeze_count() > 10_000
+
+
+@pytest.mark.usefixtures("_in_a_worker")
+def test_what_a_later_task_leaves_is_still_found() -> None:
+    for _task in range(3):
+        settle_in()
+    frozen = gc.get_freeze_count()
+    garbage: list[Any] = []
+    garbage.append(garbage)
+    del garbage
+    settle_in()
+    assert gc.get_freeze_count() <= frozen
+    assert gc.collect() >= 1
+
+
+@pytest.mark.parametrize("module", [None, "pytest", "pyspark.worker"])
+def test_a_program_that_is_no_worker_is_left_alone(monkeypatch: pytest.MonkeyPatch, module: str | None) -> None:
+    monkeypatch.setitem(sys.modules, "__main__", running(module))
+    for _task in range(3):
+        settle_in()
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with local_spark(tmp_path_factory.mktemp("spark"), spark_sql_shuffle_partitions="1") as session:
+        yield session
+
+
+def test_sparks_workers_are_recognised(spark: SparkSession, tmp_path: Path) -> None:
+    """Were PySpark to start them otherwise, nothing else would tell."""
+
+    def frozen(rows: Iterable[int]) -> Iterator[int]:
+        assert list(rows) == [0]  # a worker that has read all of its task is used again
+        settle_in()
+        yield gc.get_freeze_count()
+
+    found = [spark.sparkContext.parallelize([0], 1).mapPartitions(frozen).collect()[0] for _task in range(4)]
+    assert found[0] == 0
+    assert max(found) > 0, found

@@ -1,0 +1,173 @@
+"""How long a producer lives in a Python worker. No broker: a producer connects only for its first record."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import SparkFiles
+
+from ottla import Producer, ProducerClosed, TopicUnavailable
+from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.worker import producer_cache
+from ottla_spark.worker.producer_cache import Borrowed, Shelf
+from ottla_testkit.manual_clock import ManualClock
+from spark_kit import without_producers
+
+IDLE = 300.0
+HANG_GUARD = 20.0
+
+
+def settings(client_id: str = "") -> dict[str, str]:
+    return {"bootstrap.servers": "127.0.0.1:1", "client.id": client_id, "max.block.ms": "0"}
+
+
+def used(client_id: str = "", *, idle: float = IDLE) -> Producer:
+    """The producer of a task that was through without a fault."""
+    with Borrowed(settings(client_id), idle=idle) as borrowed:
+        return borrowed.producer()
+
+
+def closed(producer: Producer) -> bool:
+    try:
+        producer.send("t", b"", partition=0)
+    except ProducerClosed:
+        return True
+    except TopicUnavailable:
+        return False
+    raise AssertionError("there is no broker")
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANG_GUARD
+    while not happened():
+        assert time.monotonic() < deadline, "it has not happened"
+        threading.Event().wait(0.001)
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> Iterator[None]:
+    with without_producers():
+        yield
+
+
+def test_equal_settings_share_a_producer() -> None:
+    assert used("a") is used("a")
+
+
+def test_other_settings_get_another_producer() -> None:
+    assert used("a") is not used("b")
+
+
+def test_a_producer_is_one_tasks_at_a_time() -> None:
+    with Borrowed(settings(), idle=IDLE) as one, Borrowed(settings(), idle=IDLE) as other:
+        first, second = one.producer(), other.producer()
+
+    assert first is not second
+    assert [closed(first), closed(second)] == [False, True]  # the one that was given back last stays
+
+
+def test_a_task_that_asks_for_none_makes_none() -> None:
+    with Borrowed({"bootstrap.servers": "?"}, idle=IDLE):
+        pass
+
+
+def test_a_producer_stays_in_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = used()
+    child = os.getpid() + 1
+    monkeypatch.setattr(os, "getpid", lambda: child)
+
+    with Borrowed(settings(), idle=IDLE) as borrowed:
+        there = borrowed.producer()
+    assert there is not here
+
+
+def test_the_producer_unused_for_longest_is_closed_when_there_are_too_many() -> None:
+    made = {name: used(name) for name in "abcd"}
+    used("a")
+
+    used("e")
+
+    assert [name for name, producer in made.items() if closed(producer)] == ["b"]
+    assert used("a") is made["a"]
+
+
+def test_after_a_failure_the_next_task_gets_a_new_producer() -> None:
+    spoilt: list[Producer] = []
+
+    def task() -> None:
+        with Borrowed(settings(), idle=IDLE) as borrowed:
+            spoilt.append(borrowed.producer())
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        task()
+
+    assert closed(spoilt[0])
+    assert used() is not spoilt[0]
+
+
+def test_a_producer_that_waits_too_long_is_closed_by_itself() -> None:
+    producer = used(idle=0.01)
+
+    until(lambda: closed(producer))
+    until(lambda: producer_cache._shelf()._thread is None)  # whatever other shelves this process has
+
+
+def test_a_producers_time_begins_again_with_each_task() -> None:
+    clock = ManualClock()
+    shelf = Shelf(clock=clock)
+    producer = shelf.take(settings())
+    shelf.put_back(producer, settings(), idle=IDLE)
+
+    clock.advance(IDLE - 1)
+    shelf.close_idle()
+    assert shelf.take(settings()) is producer
+
+    clock.advance(IDLE + 1)  # borrowed, it may take as long as it takes
+    shelf.close_idle()
+    assert not closed(producer)
+
+    shelf.put_back(producer, settings(), idle=IDLE)
+    clock.advance(IDLE)
+    shelf.close_idle()
+    assert closed(producer)
+    shelf.empty()
+
+
+# Files that Spark ships
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of Spark's on an executor, with one file."""
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    folder, here = tmp_path / "shipped", tmp_path / "here"
+    folder.mkdir()
+    here.mkdir()
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(folder))
+    monkeypatch.chdir(here)
+    (folder / "ca.pem").write_text("")
+    return folder
+
+
+def test_a_file_that_spark_shipped_is_found_by_its_name(shipped: Path) -> None:
+    found = with_shipped_files({"ssl.truststore.location": "ca.pem", "acks": "1"})
+
+    assert dict(found) == {"ssl.truststore.location": str(shipped / "ca.pem"), "acks": "1"}
+
+
+@pytest.mark.parametrize("path", ["/etc/ca.pem", "other.pem", ""])
+def test_other_paths_stay_as_they_are(shipped: Path, path: str) -> None:
+    assert dict(with_shipped_files({"ssl.keystore.location": path})) == {"ssl.keystore.location": path}
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_file_that_lies_where_it_is_said_to_lie_comes_first() -> None:
+    Path("ca.pem").write_text("")
+
+    assert dict(with_shipped_files({"ssl.keystore.location": "ca.pem"})) == {"ssl.keystore.location": "ca.pem"}

@@ -1,0 +1,198 @@
+"""The conformance suite of a plugin that is installed, run by pytest in a process of its own.
+
+What is tested is made as a producer makes it: by its entry point, its hook and its keys. A plugin whose suite needs
+more, such as the other end of its connections, states where its own subclass is, beside its hooks:
+
+    ottla_conformance = "my_package.conformance:MyConformance"
+
+That class gives the fixtures which are missing. `settings`, where it has them, are what the check adds to those that it
+was given; or `settings_for(given)` returns them all. Its fixtures find in `self.settings` what they came to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from ottla.errors import OttlaError, PluginBroken
+from ottla.plugins.registry import KindName, Plugin, Registry, make_alone
+
+_OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib", "--no-header", "-ra")
+_SOURCE: Final = """\
+import json
+from pathlib import Path
+
+from ottla_testkit.conformance.check import suite
+
+TestInstalled = suite({kind!r}, {name!r}, json.loads(Path(__file__).with_name("settings.json").read_text()))
+"""
+_SHORTEST_SECRET: Final = 8
+_WITHOUT_A_FAR_END: Final = (
+    "{plugin} talks with its peer before bytes may flow, and only its author knows how that peer answers; to be "
+    'checked it must state ottla_conformance = "module:class", a suite with a far end of its own'
+)
+
+
+@attrs.frozen
+class _Suite:
+    """Where the suite of a kind is, and the fixture that returns what it tests."""
+
+    name: str
+    subject: str
+
+
+_SUITES: Final[Mapping[KindName, _Suite]] = {
+    "transport": _Suite("TransportConformance", "transport"),
+    "authenticator": _Suite("AuthenticatorConformance", "mechanism"),
+    "partitioner": _Suite("PartitionerConformance", "partitioner"),
+    "compressor": _Suite("CompressorConformance", "compressor"),
+    "encoder": _Suite("RecordEncoderConformance", "encoder"),
+    "serializer": _Suite("SerializerConformance", "serializer"),
+    "reporter": _Suite("MetricsReporterConformance", "reporter"),
+    "interceptor": _Suite("InterceptorConformance", "interceptor"),
+    "config_provider": _Suite("ConfigProviderConformance", "provider"),
+}
+
+
+def prepare(plugin: Plugin, settings: Mapping[str, str]) -> None:
+    """Make it once, so that what cannot even be made is told in a sentence and not by a suite.
+
+    Raises ConfigError or PluginError when it cannot be made from these settings.
+    """
+    kind, name = plugin.info.kind.name, plugin.name
+    tested = suite(kind, name, settings)
+    if _is_made_here(tested, kind):
+        made = _made(kind, name, tested.settings)
+        if kind == "transport" and plugin.conformance is None and not _ready_at_once(made):
+            raise PluginBroken(_WITHOUT_A_FAR_END.format(plugin=plugin))
+
+
+def check(plugins: Sequence[Plugin], settings: Mapping[str, str], *, verbose: bool = False) -> bool:
+    """Whether these plugins, which were prepared, keep every promise; pytest tells on the standard output."""
+    with tempfile.TemporaryDirectory(prefix="ottla-check-") as folder:
+        return _run(Path(folder), plugins, settings, verbose=verbose) == pytest.ExitCode.OK
+
+
+def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
+    """A class of tests for the installed plugin of this name."""
+    plugin = Registry().plugin(kind, name)
+    base = _base(kind)
+    own = () if plugin.conformance is None else (_stated(plugin, base),)
+    bases = (*own, _installed(kind, name, base))
+    settled = _settled(bases[0], settings, plugin)
+    members: dict[str, Any] = {"settings": settled}
+    if kind == "authenticator":
+        members["secrets"] = (*bases[0].secrets, *_secrets(plugin, settled))
+    return type("TestInstalled", bases, members)
+
+
+def _base(kind: KindName) -> type[Any]:
+    found: type[Any] = getattr(importlib.import_module("ottla_testkit.conformance"), _SUITES[kind].name)
+    return found
+
+
+def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
+    """The class that the plugin states, which must be a subclass of its kind's suite."""
+    module, _, attribute = str(plugin.conformance).partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except OttlaError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginBroken(
+            f"{plugin} states ottla_conformance = {plugin.conformance!r}, which cannot be imported: "
+            f"{type(error).__name__}: {error}; it must be 'module:class'"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise PluginBroken(
+            f"{plugin} states ottla_conformance = {plugin.conformance!r}, which is no subclass of {base.__name__}"
+        )
+    return found
+
+
+def _settled(tested: type[Any], given: Mapping[str, str], plugin: Plugin) -> Mapping[str, Any]:
+    """What the plugin is made with: what was given, and what the plugin's own class adds to it."""
+    settings_for = getattr(tested, "settings_for", None)
+    try:
+        return {**getattr(tested, "settings", {}), **given} if settings_for is None else dict(settings_for(given))
+    except OttlaError:
+        raise
+    except Exception as error:
+        raise PluginBroken(f"{plugin}: its suite has no settings for the check: {type(error).__name__}") from error
+
+
+def _secrets(plugin: Plugin, settings: Mapping[str, Any]) -> Sequence[str]:
+    """Which of the settings nobody may see; short ones are seen by chance."""
+    declared = [settings.get(key.name) for key in plugin.config_keys() if key.secret]
+    return [value for value in declared if isinstance(value, str) and len(value) >= _SHORTEST_SECRET]
+
+
+def _installed(kind: KindName, name: str, base: type[Any]) -> type[Any]:
+    """The suite whose subject comes out of the installed plugin, for a class that does not say otherwise."""
+
+    def subject(self: Any) -> object:
+        return _made(kind, name, self.settings)
+
+    members: dict[str, Any] = {_SUITES[kind].subject: pytest.fixture(subject), "made_here": True}
+    if kind == "transport":
+        members["far_end"] = pytest.fixture(_plain_far_end)
+    if kind == "reporter":
+        members["another"] = pytest.fixture(lambda self: subject(self))
+    return type("Installed", (base,), members)
+
+
+def _plain_far_end(self: Any) -> type[Any]:
+    from ottla_testkit.conformance import PlainFarEnd
+
+    return PlainFarEnd
+
+
+def _ready_at_once(transport: Any) -> bool:
+    """Whether bytes may flow although the peer has said nothing. What goes wrong here is told by the suite."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        try:
+            with contextlib.closing(transport.open(ours, "localhost", 9092)) as layer:
+                return bool(layer.handshake())
+        except Exception:
+            return True
+
+
+def _is_made_here(tested: type[Any], kind: KindName) -> bool:
+    """Whether no class of the plugin's own gives the subject."""
+    subject = _SUITES[kind].subject
+    giver = next(one for one in tested.__mro__ if subject in vars(one))
+    return "made_here" in vars(giver)
+
+
+def _made(kind: KindName, name: str, settings: Mapping[str, Any]) -> object:
+    registry = Registry()
+    return make_alone(registry.plugin(kind, name), settings, registry=registry)
+
+
+def _run(folder: Path, plugins: Sequence[Plugin], settings: Mapping[str, str], *, verbose: bool) -> int:
+    # Settings travel in a file that only this user reads: an argument would show secrets to everybody.
+    (folder / "settings.json").write_text(json.dumps(dict(settings)))
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    tests = []
+    for number, plugin in enumerate(plugins):
+        kind, name = plugin.info.kind.name, plugin.name
+        tests.append(folder / f"test_{number}_{kind}_{re.sub(r'[^a-z0-9]', '_', name.lower())}.py")
+        tests[-1].write_text(_SOURCE.format(kind=kind, name=name), encoding="utf-8")
+    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
+    asked = [*_OPTIONS, "-v" if verbose else "-q", f"--rootdir={folder}", *map(str, tests)]
+    return subprocess.run([sys.executable, "-m", "pytest", *asked], env=environment, check=False).returncode

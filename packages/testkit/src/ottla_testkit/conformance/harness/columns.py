@@ -1,0 +1,87 @@
+"""Columns of the encoder under test, filled and compared with what the core's own make of the same records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, RecordEncoder
+from ottla.recordbatch.objects import ObjectColumns
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.rows import Row, shown, size
+
+PLENTY: Final = 1 << 40
+
+
+def columns_of(encoder: RecordEncoder, limit: int = PLENTY) -> Columns:
+    """New ones, for records of `send`."""
+    columns = encoder.columns(ColumnsKind.OBJECTS, limit)
+    if columns is None:
+        fail("columns(OBJECTS) returned None: no producer asks for any other kind")
+    return columns
+
+
+def filled(encoder: RecordEncoder, rows: Sequence[Row]) -> Columns:
+    """New ones with these records in them."""
+    columns = columns_of(encoder)
+    for number, row in enumerate(rows):
+        index = append(columns, row)
+        check(index == number, f"append() returned index {index!r} for record {number}")
+    return columns
+
+
+def append(columns: Columns, row: Row, *, why: str = "there was all the room") -> int:
+    """The record's index; *why* it must have one."""
+    try:
+        index: Any = columns.append(*row)
+    except Exception as error:
+        fail(f"append() raised {error!r} for {shown(row)}", error)
+    check(index is not None, f"append() returned None for {shown(row)}, although {why}")
+    check(type(index) is int, f"append() returned {index!r}; it must be the record's index, or None")
+    return int(index)
+
+
+def encode(columns: Columns, magic: int) -> Encoded:
+    """Everything, in this format."""
+    try:
+        encoded: Any = columns.encode(magic)
+    except Exception as error:
+        fail(f"encode({magic}) of {len(columns)} records raised {error!r}", error)
+    check(isinstance(encoded, Encoded), f"encode() returned {encoded!r}, which is no Encoded")
+    assert isinstance(encoded, Encoded)
+    return encoded
+
+
+def check_bytes(columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> None:
+    """Encode, and compare with what the core's own columns make of the same records."""
+    reference = ObjectColumns(PLENTY)
+    for row in rows:
+        assert reference.append(*row) is not None, "the suite appends nothing that the format cannot hold"
+    expected, encoded = reference.encode(magic), encode(columns, magic)
+    got, wanted = b"".join(encoded.chunks), b"".join(expected.chunks)
+    if got != wanted:
+        shorter = min(len(got), len(wanted))
+        parted = next((at for at in range(shorter) if got[at] != wanted[at]), shorter)
+        fail(
+            f"{len(rows)} records became {len(got)} bytes in format v{magic}, and {len(wanted)} by the core's own "
+            f"encoder; they part at byte {parted}: {got[parted : parted + 12]!r} for "
+            f"{wanted[parted : parted + 12]!r}. First record: {shown(rows[0])}"
+        )
+    for field in ("first_timestamp", "max_timestamp", "count"):
+        mine, theirs = getattr(encoded, field), getattr(expected, field)
+        check(mine == theirs, f"{field} of {len(rows)} records in format v{magic} is {mine!r}, for {theirs}")
+
+
+def check_facts(columns: Columns, rows: Sequence[Row], when: str) -> None:
+    """What is told of each record must be what was appended."""
+    facts: Any = columns.facts()
+    check(isinstance(facts, Facts), f"facts() returned {facts!r}, which is no Facts")
+    times, keys, values = facts
+    check(
+        list(times) == [row.timestamp_ms for row in rows],
+        f"facts() {when} has other timestamps than were appended",
+    )
+    told = [-1] * len(rows) if keys is None else list(keys)
+    check(told == [size(row.key) for row in rows], f"facts() {when} has other sizes of keys; null has -1")
+    told = list(values)
+    check(told == [size(row.value) for row in rows], f"facts() {when} has other sizes of values; null has -1")

@@ -1,0 +1,71 @@
+"""Calls on threads of their own: one that may not come back, and many at once."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from ottla_testkit.conformance.harness.checked_layer import fail
+
+Result = TypeVar("Result")
+
+_RESTLESS: Final = 1e-6
+"""Seconds after which another thread gets its turn: what is torn apart by threads is torn now, not once a year."""
+
+
+def within(patience: float, call: str, work: Callable[[], Result], *, remedy: str) -> Result:
+    """What *work* returns, or raises; a call that is not back after *patience* seconds is left behind, and fails."""
+    results: list[Result] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="conformance-call", daemon=True)
+    thread.start()
+    thread.join(patience)
+    if raised:
+        raise raised[0]
+    if not results:
+        fail(f"{call} was not back after {patience:g} s; {remedy}")
+    return results[0]
+
+
+def together(patience: float, works: list[Callable[[], object]], *, call: str) -> None:
+    """Run all of these at once; the first that raises fails, and so does one that does not come back."""
+    raised: list[BaseException] = []
+    begin = threading.Barrier(len(works))
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            begin.wait(patience)
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,), name="conformance-crew", daemon=True) for work in works]
+    with _restless():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(patience)
+    if raised:
+        raise raised[0]
+    if any(thread.is_alive() for thread in threads):
+        fail(f"{call} by {len(works)} threads at once was not back after {patience:g} s; do they wait for each other?")
+
+
+@contextmanager
+def _restless() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_RESTLESS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -1,0 +1,135 @@
+"""A mechanism called as the core calls it, and logins at a broker of the suite's, a turn at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ottla.errors import OttlaError
+from ottla.interfaces import Authenticator, Mechanism, Step
+from ottla.network.authentication.exchange import MAX_TOKEN
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.concurrent_calls import within
+from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
+
+
+class MechanismCalls:
+    """Every call, with what must come of it; the suite says for which broker, and how long it may take."""
+
+    host: ClassVar[str]
+    port: ClassVar[int]
+    at_once: ClassVar[float]
+    patience: ClassVar[float]
+
+    def _begun(self, mechanism: Mechanism, *, host: str | None = None, port: int | None = None) -> Authenticator:
+        host, port = host or self.host, port or self.port
+        made: object = self._called(
+            "authenticator()", mechanism, lambda: mechanism.authenticator(host, port), raises="nothing"
+        )
+        check(
+            isinstance(made, Authenticator),
+            f"authenticator() returned a {kind(made)}, which lacks a method of ottla.interfaces.Authenticator",
+        )
+        assert isinstance(made, Authenticator)
+        return made
+
+    def _start(self, mechanism: Mechanism, exchange: Authenticator) -> bytes:
+        said: Any = self._called("start()", mechanism, exchange.start)
+        check(isinstance(said, bytes), f"start() returned a {kind(said)}; it must be bytes")
+        self._check_size("start()", said)
+        return bytes(said)
+
+    def _challenge(self, mechanism: Mechanism, exchange: Authenticator, data: bytes) -> Step:
+        step: Any = self._called(shown(data), mechanism, lambda: exchange.challenge(data))
+        check(isinstance(step, Step), f"{shown(data)} returned a {kind(step)}, which is no Step")
+        assert isinstance(step, Step)
+        reply: object = step.reply
+        check(reply is None or isinstance(reply, bytes), f"{shown(data)} replied with a {kind(reply)}, not bytes")
+        check(isinstance(step.done, bool), f"{shown(data)} said done={step.done!r}, which is neither True nor False")
+        check(
+            step.done or reply is not None,
+            f"{shown(data)} has nothing to reply and is not done either: both sides would wait for each other",
+        )
+        self._check_size(shown(data), step.reply or b"")
+        return step
+
+    def _outcome(self, mechanism: Mechanism, exchange: Authenticator, data: bytes) -> Step | OttlaError:
+        try:
+            return self._challenge(mechanism, exchange, data)
+        except OttlaError as error:
+            check(bool(str(error).strip()), f"{shown(data)} raised {error!r}, which has no words")
+            return error
+
+    def _called(self, call: str, mechanism: Mechanism, work: Callable[[], Any], *, raises: str = "") -> Any:
+        """What it returns; every call is on another thread, as the core may do it, too."""
+        limit, remedy = self.patience, "nobody can log in meanwhile"
+        if not mechanism.blocking:
+            limit = self.at_once
+            remedy = "the I/O thread waits for it, and with it every connection: do not wait, or say blocking = True"
+        try:
+            return within(limit, call, work, remedy=remedy)
+        except OttlaError as error:
+            if raises == "nothing":
+                fail(f"{call} raised {error!r}; what can fail belongs into start() or challenge()", error)
+            raise
+        except Exception as error:
+            fail(f"{call} raised {type(error).__name__}; what it refuses must be an AuthenticationFailed", error)
+
+    def _check_size(self, call: str, said: bytes) -> None:
+        check(len(said) <= MAX_TOKEN, f"{call} gave {len(said)} bytes to send; no broker takes more than {MAX_TOKEN}")
+
+
+class Login:
+    """One exchange with one broker, a turn at a time. `said` is what the broker has said."""
+
+    def __init__(self, calls: MechanismCalls, mechanism: Mechanism, broker: SaslBroker | None) -> None:
+        self._calls = calls
+        self._mechanism = mechanism
+        self._broker = broker
+        self.exchange = calls._begun(mechanism)
+        self._message = calls._start(mechanism, self.exchange)
+        self.said: list[bytes] = []
+        self.over = False
+
+    def heard(self) -> bytes:
+        """The broker's answer to what the mechanism said last."""
+        assert self._broker is not None, "nobody is there to be asked"
+        try:
+            return self._broker.answer(self._message)
+        except ValueError as error:
+            fail(f"an honest broker refused message {len(self.said) + 1} of {self._mechanism.name}: {error}")
+
+    def advance(self) -> None:
+        """A message of the mechanism to the broker, and one back."""
+        if self.over:
+            return
+        heard = self.heard()
+        self.said.append(heard)
+        try:
+            step = self._calls._challenge(self._mechanism, self.exchange, heard)
+        except OttlaError as error:
+            fail(f"message {len(self.said)} of an honest broker was refused: {error}", error)
+        if step.reply is not None:
+            self._message = step.reply
+        if step.done:
+            self._end(step)
+
+    def _end(self, step: Step) -> None:
+        assert self._broker is not None, "nobody is there to be asked"
+        self.over = True
+        if step.reply is not None:
+            self.heard()
+        check(
+            self._broker.satisfied,
+            f"the mechanism is done after {len(self.said)} messages of the broker, which does not know yet who it is",
+        )
+
+
+def kind(thing: object) -> str:
+    """Its type alone: what it is made of may be secret."""
+    return type(thing).__name__
+
+
+def shown(data: bytes) -> str:
+    """The call that is told of."""
+    return f"challenge() with {data[:24]!r}{'...' if len(data) > 24 else ''} ({len(data)} bytes)"

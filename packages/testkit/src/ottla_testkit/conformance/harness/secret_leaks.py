@@ -1,0 +1,36 @@
+"""Whether a secret is seen where nobody may see it: in a text, a repr, or an error and its causes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+from ottla_testkit.conformance.harness.checked_layer import check
+
+
+class Secrets:
+    """What to look for, told by its number: it must not be quoted here either."""
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self._secrets = secrets
+
+    def check_silent(self, what: str, thing: object) -> None:
+        """Its repr and its text."""
+        self.check_text(f"the repr of {what}", f"{thing!r} {thing!s}")
+
+    def check_error(self, error: BaseException) -> None:
+        """The error, its notes, and what its traceback would show."""
+        seen: BaseException | None = error
+        while seen is not None:
+            notes = " ".join(getattr(seen, "__notes__", ()))
+            self.check_text(f"a {type(seen).__name__} that it raised", f"{seen} {seen!r} {notes}")
+            seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+
+    def check_text(self, where: str, text: str) -> None:
+        """Plain, in base64 or in hexadecimal digits."""
+        for number, secret in enumerate(self._secrets):
+            encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
+            check(
+                secret not in text and encoded not in text and secret.encode().hex() not in text,
+                f"secrets[{number}] is seen in {where}",
+            )

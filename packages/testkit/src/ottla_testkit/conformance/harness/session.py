@@ -1,0 +1,235 @@
+"""A layer and its far end in one thread: the layer is called as the selector calls it, and only when that would.
+
+So a layer that waits for the wrong thing, or hides bytes from the selector, is stuck here too, and the test says so.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from ottla.errors import OttlaError
+from ottla.interfaces import Buffer, Interest, TransportLayer
+from ottla_testkit.conformance.harness.checked_layer import Witness, check, fail
+from ottla_testkit.conformance.harness.peer import FarEnd
+from ottla_testkit.conformance.harness.wire import PIECE, Line
+
+_NEVER_FULL: Final = 64 * 1024 * 1024
+_MOST_WRITES: Final = 100
+"""In one turn: a layer that takes a byte at a time must not keep the test from its end."""
+
+
+class Conversation:
+    """`received` is what the layer read; `failure` what it raised, after which it is only closed."""
+
+    def __init__(self, *, layer: TransportLayer, line: Line, far_end: FarEnd, patience: float) -> None:
+        self.layer = Witness(layer, patience=patience, release=line.release)
+        self.line = line
+        self.far_end = far_end
+        self.ready = False
+        self.ended = False
+        self.failure: Exception | None = None
+        self.received = bytearray()
+        self.sent = 0
+        self.piece = PIECE
+        self.room = PIECE
+        self._patience = patience
+        self._begun = False
+        self._stalled = False
+        self._waiting: deque[Buffer] = deque()
+        self._sending = False
+
+    def send(self, *chunks: Buffer) -> None:
+        """Have these written, as the layer takes them."""
+        self._waiting.extend(chunk for chunk in chunks if len(chunk))
+        self.sent += sum(len(chunk) for chunk in chunks)
+        self._sending = True
+
+    @property
+    def over(self) -> bool:
+        """Whether the layer has told of an end."""
+        return self.ended or self.failure is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the layer has taken everything and says that nothing waits."""
+        return not self._sending
+
+    @property
+    def events(self) -> Interest:
+        """What the socket is ready for, of what the selector would watch it for."""
+        wanted = self.layer.interest()
+        if self.ready:
+            wanted |= Interest.READ
+            if self._sending:
+                wanted |= Interest.WRITE
+        sock = self.line.layer_end
+        readable, writable, _ = select.select(
+            [sock] if wanted & Interest.READ else [], [sock] if wanted & Interest.WRITE else [], [], 0
+        )
+        return (Interest.READ if readable else Interest.NONE) | (Interest.WRITE if writable else Interest.NONE)
+
+    def open(self) -> None:
+        """Through the handshake, whatever it takes."""
+        self.until(lambda: self.ready, "the handshake is not done")
+
+    def exchange(self, ours: bytes, theirs: bytes) -> None:
+        """Bytes both ways, compared."""
+        before, had = len(self.far_end.received), len(self.received)
+        self.far_end.write(theirs)
+        self.send(ours)
+        self.until(
+            lambda: (
+                self.settled
+                and len(self.far_end.received) - before >= len(ours)
+                and len(self.received) - had >= len(theirs)
+            ),
+            f"{len(ours)} bytes to the far end and {len(theirs)} from it have not all come",
+        )
+        compare(bytes(self.far_end.received[before:]), ours, "what the far end got is not what was written")
+        compare(bytes(self.received[had:]), theirs, "what was read is not what the far end sent")
+
+    def until(self, done: Callable[[], bool], complaint: str, *, ends: bool = False) -> None:
+        """Take turns until it is done; no end to it breaks the promise, and so does an end before it but for *ends*."""
+        deadline = time.monotonic() + self._patience
+        while not done():
+            if self.over and not ends:
+                fail(f"{complaint}: {self._end()}", self.failure)
+            if time.monotonic() > deadline:
+                fail(f"{complaint}, and nothing goes on: {self._where()}")
+            self.turn()
+
+    def until_over(self, complaint: str) -> None:
+        """Take turns until the layer has told of an end."""
+        self.until(lambda: self.over, complaint, ends=True)
+
+    def run_out(self, what: str) -> None:
+        """Let the layer make of it what it can; when the peer then hangs up, that must be the end."""
+        for _ in range(20):
+            self.turn()
+        self.line.hang_up()
+        self.until_over(f"{what} and hung up, and the layer does not tell")
+
+    def fill(self) -> int:
+        """Write until it is full, nobody reading; how much that was."""
+        piece, taken = bytes(100_000), 0
+        while took := self.layer.write([piece]):
+            taken += took
+            check(
+                taken < _NEVER_FULL, f"{taken} bytes were taken that nobody reads: write() never says that it is full"
+            )
+        return taken
+
+    def arrives_alone(self, written: int) -> None:
+        """What the layer says has left must be on its way, without another call."""
+        if not self.comes_alone(lambda: len(self.far_end.received) >= written):
+            fail(
+                f"flush() said that everything has left, and {written - len(self.far_end.received)} of {written} "
+                "bytes are still in the layer"
+            )
+
+    def comes_alone(self, done: Callable[[], bool]) -> bool:
+        """Whether it is done at last although the layer is not asked any more."""
+        deadline = time.monotonic() + self._patience
+        while not done() and time.monotonic() < deadline:
+            self.turn_of_the_line()
+        return done()
+
+    def turn(self) -> None:
+        """One round of everybody."""
+        self.turn_of_the_line()
+        self.turn_of_the_layer()
+
+    def turn_of_the_line(self) -> None:
+        """The layer is not asked."""
+        self.line.carry(self.piece)
+        self.far_end.advance()
+        self.line.carry(self.piece)
+
+    def turn_of_the_layer(self) -> None:
+        """Nothing is carried, and the far end does nothing."""
+        if not self.over:
+            try:
+                self._advance()
+            except (OSError, OttlaError) as error:
+                self.failure = error
+
+    def read(self, room: int) -> bytes | None:
+        """One read, outside the turns."""
+        buffer = bytearray(room)
+        got = self.layer.read_into(memoryview(buffer))
+        return None if got is None else bytes(buffer[:got])
+
+    def close(self) -> None:
+        """Close the layer, and everything else."""
+        try:
+            self.layer.close()
+        finally:
+            self.layer.dismiss()
+            self.line.close()
+
+    def _advance(self) -> None:
+        """As the selector does: a connection is looked at when its socket is ready, or when the layer may read."""
+        events = self.events if self._begun else Interest.WRITE
+        impatient = self.ready and not self._stalled and self.layer.may_read()
+        if not events and not impatient:
+            return
+        self._begun = True
+        if not self.ready:
+            self.ready = self.layer.handshake()
+        if self.ready:
+            if events & Interest.READ or (not self._stalled and self.layer.may_read()):
+                self._read()
+            if self._sending:
+                self._write()
+
+    def _read(self) -> None:
+        got = self.read(self.room)
+        self._stalled = got is None
+        self.ended = got == b""
+        self.received += got or b""
+
+    def _write(self) -> None:
+        for _ in range(_MOST_WRITES):
+            if not self._waiting:
+                break
+            taken = self.layer.write(list(self._waiting))
+            if not taken:
+                return
+            while taken >= len(self._waiting[0]):
+                taken -= len(self._waiting.popleft())
+                if not self._waiting:
+                    break
+            if taken:
+                self._waiting[0] = memoryview(self._waiting[0])[taken:]
+        if not self._waiting:
+            self._sending = not self.layer.flush()
+
+    def _end(self) -> str:
+        return f"the layer raised {self.failure!r}" if self.failure else "read_into() returned 0, as if it were closed"
+
+    def _where(self) -> str:
+        unwritten = sum(len(chunk) for chunk in self._waiting)
+        more = self.ready and self.layer.may_read()
+        return (
+            f"after {self._patience:g} s, {self.sent - unwritten} of {self.sent} bytes were taken by write(), "
+            f"{len(self.far_end.received)} came to the far end, {len(self.received)} were read; "
+            f"interest() is {self.layer.interest()!r}, may_read() is {more}"
+        )
+
+
+def compare(got: bytes, expected: bytes, complaint: str) -> None:
+    """Fail with the first place where they part."""
+    if got == expected:
+        return
+    parted = next(
+        (at for at, (one, other) in enumerate(zip(got, expected, strict=False)) if one != other),
+        min(len(got), len(expected)),
+    )
+    fail(
+        f"{complaint}: {len(got)} bytes for {len(expected)}, different from byte {parted} on "
+        f"({got[parted : parted + 16]!r} for {expected[parted : parted + 16]!r}); none may be lost, repeated or moved"
+    )

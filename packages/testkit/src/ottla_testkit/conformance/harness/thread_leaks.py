@@ -1,0 +1,53 @@
+"""The threads that a plugin begins: none is left behind, none keeps the program from ending, none dies unheard."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ottla_testkit.conformance.harness.checked_layer import check, fail
+
+_OURS: Final = "conformance-"
+
+
+class Begun:
+    """The threads that were begun since it was made."""
+
+    def __init__(self) -> None:
+        self._before = set(threading.enumerate())
+
+    def check_daemons(self, what: str) -> None:
+        """Fail for a thread that would outlive the program."""
+        for thread in self._alive():
+            check(
+                thread.daemon,
+                f"{what} began {thread.name!r}, which is no daemon thread: a program that forgets to close its "
+                "producer would never end",
+            )
+
+    def check_gone(self, what: str, patience: float) -> None:
+        """Fail for a thread that is still there after *patience* seconds."""
+        deadline = time.monotonic() + patience
+        for thread in self._alive():
+            thread.join(max(deadline - time.monotonic(), 0.0))
+        left = [thread.name for thread in self._alive()]
+        check(not left, f"{what} left threads behind: {', '.join(left)}")
+
+    def _alive(self) -> list[threading.Thread]:
+        return [t for t in threading.enumerate() if t not in self._before and not t.name.startswith(_OURS)]
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Fail when a thread ends by an exception meanwhile."""
+    raised: list[Any] = []
+    before, threading.excepthook = threading.excepthook, raised.append
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+    for each in raised:
+        fail(f"its thread {each.thread.name!r} ended by {each.exc_value!r}: from then on nothing is reported")

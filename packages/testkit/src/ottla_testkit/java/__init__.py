@@ -1,0 +1,1 @@
+"""Java, the jars of Kafka and Spark, and the commands that run them."""

@@ -1,0 +1,113 @@
+"""How jars come to this machine: through Maven, or through the Ivy that PySpark ships.
+
+Each route puts artifacts and what they depend on into a folder, or raises `KafkaUnavailable`; neither caches.
+Where a dependency names another version of an artifact that was asked for, the version asked for is the one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from ottla_testkit.errors import KafkaUnavailable, tail
+from ottla_testkit.java.runtime import java_command
+
+DEADLINE = 600.0  # seconds for one command
+
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>ottla</groupId><artifactId>kafka-jars</artifactId><version>1</version>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+_IVY = """\
+<ivy-module version="2.0">
+  <info organisation="ottla" module="kafka-jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>{dependencies}</dependencies>
+</ivy-module>
+"""
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+
+
+@attrs.frozen(kw_only=True)
+class Artifact:
+    """One artifact to fetch; `alone` leaves out what it depends on."""
+
+    group: str
+    name: str
+    version: str
+    alone: bool = False
+
+
+class Route(Protocol):
+    """Puts the artifacts' jars into `folder`; keeps what a later try can use in `scratch`."""
+
+    def __call__(self, artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None: ...
+
+
+def choose_route() -> Route:
+    """Maven where it is installed, else Ivy."""
+    return fetch_by_maven if shutil.which("mvn") else fetch_by_ivy
+
+
+def fetch_by_maven(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
+    """Through `mvn`, with the user's own settings and local repository."""
+    pom = scratch / "pom.xml"
+    pom.write_text(_POM.format(dependencies="".join(_pom_dependency(artifact) for artifact in artifacts)))
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+    _run(["mvn", "--batch-mode", "--quiet", "--file", str(pom), *goal])
+
+
+def fetch_by_ivy(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
+    """Through the Ivy among PySpark's jars; needs Java and PySpark, no Maven."""
+    module = scratch / "ivy.xml"
+    module.write_text(_IVY.format(dependencies="".join(_ivy_dependency(artifact) for artifact in artifacts)))
+    pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
+    ivy = ["-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-cache", str(scratch / "ivy"), "-ivy", str(module)]
+    _run([java_command(), *ivy, "-confs", "default", "-retrieve", pattern])
+
+
+def _pom_dependency(artifact: Artifact) -> str:
+    return (
+        f"<dependency><groupId>{artifact.group}</groupId><artifactId>{artifact.name}</artifactId>"
+        f"<version>{artifact.version}</version>{_ALONE if artifact.alone else ''}</dependency>"
+    )
+
+
+def _ivy_dependency(artifact: Artifact) -> str:
+    return (
+        f'<dependency org="{artifact.group}" name="{artifact.name}" rev="{artifact.version}" force="true"'
+        f' transitive="{str(not artifact.alone).lower()}" conf="default->default"/>'
+    )
+
+
+def _ivy_jar() -> Path:
+    pyspark = importlib.util.find_spec("pyspark")
+    for place in (pyspark.submodule_search_locations or ()) if pyspark else ():
+        for jar in sorted(Path(place, "jars").glob("ivy-*.jar")):
+            return jar
+    found = "PySpark is installed without its jars" if pyspark else "PySpark is not installed"
+    raise KafkaUnavailable(f"nothing here can fetch Kafka's jars: no `mvn` on PATH, and {found}; install either")
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        ran = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", timeout=DEADLINE, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise KafkaUnavailable(f"could not fetch Kafka's jars: {error}") from error
+    if ran.returncode:
+        raise KafkaUnavailable(
+            f"could not fetch Kafka's jars; is the network, or a mirror in Maven's settings, in reach?\n"
+            f"ran: {' '.join(command)}\nexit code {ran.returncode}, it printed:\n{tail(ran.stdout)}"
+        )

@@ -1,0 +1,122 @@
+"""Which jars make a Kafka broker, and where they are kept once fetched.
+
+A folder in the cache is complete or absent: jars come into a temporary folder that is renamed at the end. Java runs no
+jar whose digest is not the pinned one (`jar_digests`), whether it was fetched now or lay in the cache.
+Knows nothing of how they are fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.java.download import Artifact, Route, choose_route
+from ottla_testkit.java.jar_digests import verify
+from ottla_testkit.java.release import Release, release
+
+KAFKA_VERSION = "4.3.0"
+CACHE_VARIABLE = "OTTLA_KAFKA_CACHE"
+DUMPER_APART: Release = (4, 3)  # from here on DumpLogSegments is not in the broker's jar but in kafka-tools
+TRIES = 3  # registries hiccup
+
+
+def kafka_jars(
+    version: str = KAFKA_VERSION,
+    *,
+    cache: Path | None = None,
+    route: Route | None = None,
+    pause: float = 2.0,
+    digests: Mapping[str, str] | None = None,
+) -> Path:
+    """The folder of a broker's jars, fetched at the first call, which takes from seconds to a minute.
+
+    `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between tries, in
+    seconds. `digests` are the SHA-512 of the jars by name; by default those that are pinned. Raises `KafkaUnavailable`,
+    and `JarDigestError` for a jar that is not the pinned one.
+    """
+    return fetched_jars(version, broker_artifacts(version), cache=cache, route=route, pause=pause, digests=digests)
+
+
+def fetched_jars(
+    name: str,
+    artifacts: Sequence[Artifact],
+    *,
+    cache: Path | None = None,
+    route: Route | None = None,
+    pause: float = 2.0,
+    digests: Mapping[str, str] | None = None,
+) -> Path:
+    """The folder `name` of the cache with these artifacts and what they need, fetched at the first call."""
+    root = cache or cache_folder()
+    target = root / name
+    if target.is_dir():
+        verify(target, digests=digests)
+        return target
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root, prefix=".fetching-", ignore_cleanup_errors=True) as scratch:
+        fetched = Path(scratch, "jars")
+        fetched.mkdir()
+        _fetch(name, artifacts, folder=fetched, scratch=Path(scratch), route=route or choose_route(), pause=pause)
+        verify(fetched, digests=digests)
+        _publish(fetched, target)
+    verify(target, digests=digests)  # another process may have come first
+    return target
+
+
+def cache_folder() -> Path:
+    """Where the jars of every version are kept."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "ottla" / "kafka"
+
+
+def broker_artifacts(version: str) -> list[Artifact]:
+    """The broker, a logger that prints, and what newer Javas or the broker's own dependencies lack."""
+    numbers = release(version)
+    scala = "2.13" if numbers >= (2, 4) else "2.12"
+    artifacts = [Artifact(group="org.apache.kafka", name=f"kafka_{scala}", version=version)]
+    if numbers < (1, 0):
+        # It brings a logger, log4j, of its own; JAXB left Java in 11.
+        artifacts.append(Artifact(group="javax.xml.bind", name="jaxb-api", version="2.3.1"))
+    else:
+        artifacts.append(Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"))
+    if (2, 0) <= numbers < (2, 4):
+        # The ZooKeeper client that these name cannot connect on Java 14 and later (ZOOKEEPER-3779).
+        # Alone, or it brings a second logger.
+        artifacts.append(Artifact(group="org.apache.zookeeper", name="zookeeper", version="3.4.10", alone=True))
+    if numbers >= DUMPER_APART:
+        # All that our tools need of its dependencies (Kafka Connect among them) comes with the broker.
+        artifacts.append(Artifact(group="org.apache.kafka", name="kafka-tools", version=version, alone=True))
+    return artifacts
+
+
+def _fetch(
+    name: str, artifacts: Sequence[Artifact], *, folder: Path, scratch: Path, route: Route, pause: float
+) -> None:
+    for tries_left in reversed(range(TRIES)):
+        try:
+            route(artifacts, folder=folder, scratch=scratch)
+            _verify(name, artifacts, folder)
+            return
+        except KafkaUnavailable:
+            if not tries_left:
+                raise
+            time.sleep(pause)
+
+
+def _verify(name: str, artifacts: Sequence[Artifact], folder: Path) -> None:
+    names = sorted(jar.name for jar in folder.glob("*.jar"))
+    missing = [a.name for a in artifacts if f"{a.name}-{a.version}.jar" not in names]
+    if missing:
+        raise KafkaUnavailable(f"the fetch of {name} brought no {', '.join(missing)} (found: {names})")
+
+
+def _publish(fetched: Path, target: Path) -> None:
+    try:
+        fetched.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process came first, with the same jars
+            raise

@@ -1,0 +1,94 @@
+"""The properties of the processes of a test cluster: PLAINTEXT on 127.0.0.1, by KRaft or beside a ZooKeeper.
+
+Chosen for small and quick: few internal partitions, no waiting for more group members, early elections.
+What a producer's tests look at, such as `message.max.bytes`, stays at Kafka's defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla_testkit.processes.free_ports import HOST
+
+Setting = str | int | float
+
+# How long a killed node stays a leader, and has to wait before it can join again.
+SESSION_MS = 4000
+
+
+def kraft_settings(number: int, *, port: int, controllers: Mapping[int, int], data: Path) -> dict[str, Setting]:
+    """The settings of node `number`, broker and controller in one, before the user's own.
+
+    `controllers` has the port of every node's controller.
+    """
+    copies = _copies(len(controllers))
+    return _broker_settings(port=port, copies=copies, data=data) | {
+        "process.roles": "broker,controller",
+        "node.id": number,
+        "controller.quorum.voters": ",".join(f"{n}@{HOST}:{p}" for n, p in controllers.items()),
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controllers[number]}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "share.coordinator.state.topic.num.partitions": 4,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": 1,
+        "broker.session.timeout.ms": SESSION_MS,
+        "broker.heartbeat.interval.ms": 500,
+    }
+
+
+def beside_zookeeper(number: int, *, port: int, zookeeper: int, nodes: int, data: Path) -> dict[str, Setting]:
+    """The settings of broker `number`, one of `nodes` with the ZooKeeper on port `zookeeper`."""
+    return _broker_settings(port=port, copies=_copies(nodes), data=data) | {
+        "broker.id": number,
+        "listeners": f"PLAINTEXT://{HOST}:{port}",
+        "zookeeper.connect": f"{HOST}:{zookeeper}",
+        "zookeeper.connection.timeout.ms": 30_000,
+        "zookeeper.session.timeout.ms": SESSION_MS,
+    }
+
+
+def zookeeper_settings(*, port: int, data: Path) -> dict[str, Setting]:
+    """The settings of a lone ZooKeeper."""
+    return {
+        "clientPort": port,
+        "clientPortAddress": HOST,
+        "dataDir": str(data),
+        "tickTime": SESSION_MS // 4,  # a session cannot be shorter than two ticks
+        "admin.enableServer": "false",  # it would listen on every address
+        "4lw.commands.whitelist": "dump",
+        "forceSync": "no",  # what a power cut would lose may be lost
+    }
+
+
+def properties_text(settings: Mapping[str, Setting]) -> str:
+    """The settings as a Java properties file."""
+    return "".join(f"{key}={text(value)}\n" for key, value in settings.items())
+
+
+def text(value: Setting) -> str:
+    """A setting as Java reads it in a properties file: `true` for True, backslashes doubled, ASCII only."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    units = str(value).replace("\\", "\\\\").encode("utf-16-be")
+    codes = (int.from_bytes(units[place : place + 2], "big") for place in range(0, len(units), 2))
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
+
+
+def _broker_settings(*, port: int, copies: int, data: Path) -> dict[str, Setting]:
+    return {
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "log.dirs": str(data),
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": 0,
+        "offsets.topic.num.partitions": 4,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.num.partitions": 4,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": 1,
+    }
+
+
+def _copies(nodes: int) -> int:
+    return min(3, nodes)

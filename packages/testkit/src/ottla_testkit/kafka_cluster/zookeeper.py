@@ -1,0 +1,34 @@
+"""The ZooKeeper beside brokers that need one: a process with a port of its own, and what it knows of the brokers."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from ottla_testkit.processes.free_ports import HOST
+from ottla_testkit.processes.process import Process
+
+MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+ANSWER_WITHIN = 2.0  # seconds
+
+
+class ZooKeeper(Process):
+    """A lone ZooKeeper on `port` with its files in `folder`; `java` is the command that its main class is added to."""
+
+    def __init__(self, *, folder: Path, port: int, java: Sequence[str]) -> None:
+        self.port = port
+        self.properties = folder / "zookeeper.properties"
+        self.data = folder / "zookeeper"
+        super().__init__("ZooKeeper", command=[*java, MAIN, str(self.properties)], log_file=folder / "zookeeper.log")
+
+    def registered(self) -> frozenset[int]:
+        """The brokers whose sessions live: a killed one's does for some seconds. `OSError` when it does not answer."""
+        with socket.create_connection((HOST, self.port), ANSWER_WITHIN) as connection:
+            connection.sendall(b"dump")
+            with connection.makefile("rb") as answer:
+                dumped = answer.read()
+        if b"SessionTracker" not in dumped:
+            raise ConnectionError(f"ZooKeeper is not serving yet; it answered {dumped!r}")
+        return frozenset(int(number) for number in re.findall(rb"/brokers/ids/(\d+)", dumped))

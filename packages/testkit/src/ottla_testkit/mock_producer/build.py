@@ -1,0 +1,136 @@
+"""The parts of a mock producer: a real one's, down to the batches, and no sender, client or selector below them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint
+from typing import Any, Final, cast
+
+import attrs
+
+from ottla.accumulator.build import Queueing
+from ottla.accumulator.sealing import Sealer
+from ottla.config import ConfigDraft, ProducerConfig
+from ottla.network.backoff import Backoff
+from ottla.network.metadata import Metadata
+from ottla.plugins.config_references import read_draft
+from ottla.plugins.registry import Registry
+from ottla.plugins.registry.installed import announced
+from ottla.plugins.selection import choose
+from ottla.producer.components import Engine
+from ottla.sender.io_thread import IoThread
+from ottla.transactions.build import Numbering
+from ottla_testkit.mock_producer.coordinator import MockCoordinator
+from ottla_testkit.mock_producer.io_loop import Rounds
+from ottla_testkit.mock_producer.sent_batches import Outbox
+
+_SECURITY: Final = ("ssl.", "sasl.", "security.", "connection.via")
+_TRANSPORT: Final = EntryPoint(
+    name="plaintext", value="ottla_testkit.mock_producer.no_transport", group="ottla.transports"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Workings:
+    """What a mock producer is made of."""
+
+    engine: Engine
+    outbox: Outbox
+    rounds: Rounds
+    coordinator: MockCoordinator | None
+
+
+def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
+    """The parts for a producer's configuration, whose keys are checked as ever, but for those of its security."""
+    registry = _registry()
+    config, plugins = choose(_draft(settings, keywords, registry), registry)
+    config = _at_once(config)
+    clock = time.monotonic
+    backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
+    metadata = _metadata(backoff, clock)
+    client_id = config.connection.client_id or "mock-producer"
+    # Its sequences are not the accumulator's: nothing is numbered, and no batch waits for another one's answer.
+    numbering = Numbering.of(config.transactions, backoff, client_id)
+    coordinator = _coordinator(numbering)
+    queueing = Queueing.of(
+        config,
+        plugins,
+        metadata=metadata,
+        sealer=Sealer(plugins.compressor),
+        backoff=backoff,
+        may_deal=False,
+        admit=numbering.admit,
+        wake=_nobody,
+        clock=clock,
+    )
+    if coordinator is not None:
+        queueing.accumulator.lost.ignore()  # the end of a transaction reports its records
+    outbox = Outbox(
+        accumulator=queueing.accumulator,
+        metadata=metadata,
+        compressor=plugins.compressor,
+        acks=config.delivery.acks,
+        tallies=queueing.tallies,
+        clock=clock,
+    )
+    rounds = Rounds(
+        accumulator=queueing.accumulator, outbox=outbox, coordinator=coordinator, client_id=client_id, clock=clock
+    )
+    engine = Engine.of(
+        config,
+        plugins,
+        queueing,
+        metadata=metadata,
+        io_thread=cast(IoThread, rounds),
+        manager=numbering.manager,
+        client_id=client_id,
+        in_flight=lambda: outbox.pending,
+        wake=rounds.advance,
+        clock=clock,
+    )
+    return Workings(engine=engine, outbox=outbox, rounds=rounds, coordinator=coordinator)
+
+
+def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any], registry: Registry) -> ConfigDraft:
+    given, options = _without_security(settings), _without_security(keywords)
+    if "bootstrap.servers" not in given and not {"bootstrap_servers", "bootstrap.servers"} & options.keys():
+        given["bootstrap.servers"] = "mock:9092"
+    return read_draft(given, options, registry=registry)
+
+
+def _at_once(config: ProducerConfig) -> ProducerConfig:
+    """The same, but nothing comes by waiting: whoever waits is who would bring it."""
+    return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
+
+
+def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
+    """What is never asked for again: the producer itself tells of topics."""
+    return Metadata(
+        bootstrap=[("mock", 9092)],
+        max_age=float("inf"),
+        max_idle=float("inf"),
+        refresh_backoff=backoff,
+        wake=_nobody,
+        clock=clock,
+    )
+
+
+def _coordinator(numbering: Numbering) -> MockCoordinator | None:
+    if numbering.manager is None:
+        return None
+    assert numbering.sequences is not None, "there are no transactions without numbers"
+    return MockCoordinator(numbering.manager, numbering.sequences)
+
+
+def _registry() -> Registry:
+    """What is installed, with a transport of our own in place of all others."""
+    return Registry([_TRANSPORT, *(entry for entry in announced() if entry.group != _TRANSPORT.group)])
+
+
+def _without_security(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if not str(key).replace("_", ".").startswith(_SECURITY)}
+
+
+def _nobody() -> None:
+    """There is no thread to be woken."""

@@ -1,0 +1,161 @@
+"""What has left a mock producer: records in the order of `send`, and the batches that nobody has answered for yet."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import attrs
+
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.delivery_errors import dropped, given_up
+from ottla.concurrency import io_threads
+from ottla.errors import DeliveryFailed, OttlaError
+from ottla.interfaces import Compressor, Header
+from ottla.metrics import Tallies
+from ottla.network.metadata import Metadata
+from ottla.recordbatch.parse import parse_batches
+from ottla.sender.sender_metrics import count_request
+
+NODE = 0
+_NO_LIMIT = 1 << 62
+
+
+@attrs.frozen(kw_only=True)
+class SentRecord:
+    """A record as it would have come to a broker: serialized, and with a partition."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    timestamp_ms: int
+
+
+class Outbox:
+    """Takes from the accumulator what would be sent, and settles it when it is told to. For any thread.
+
+    *settled* is called after a batch has got its outcome; callbacks run on the thread that settles, as if it were
+    the producer's own.
+    """
+
+    def __init__(
+        self,
+        *,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        compressor: Compressor | None,
+        acks: int,
+        tallies: Tallies,
+        clock: Callable[[], float],
+    ) -> None:
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._compressors = {} if compressor is None else {compressor.codec_id: compressor}
+        self._acks = acks
+        self._tallies = tallies
+        self._clock = clock
+        self._pending: deque[ProducerBatch] = deque()
+        self._ends: Counter[tuple[str, int]] = Counter()
+        self._lock = threading.Lock()
+        self.on_failure: Callable[[ProducerBatch, DeliveryFailed], object] = lambda _batch, _error: None
+
+    @property
+    def pending(self) -> int:
+        """How many records wait for an answer."""
+        with self._lock:
+            return sum(batch.count for batch in self._pending)
+
+    def take(self) -> list[SentRecord]:
+        """Have everything that is queued leave; its records, in order."""
+        self._accumulator.close_open()
+        taken: list[SentRecord] = []
+        with on_the_io_thread():  # what cannot be encoded is settled at once
+            self._tallies.pass_time(self._clock())
+            while drained := self._drain():
+                count_request(self._tallies, drained, self._clock())
+                for batch in drained:
+                    taken += self._records(batch)
+                    batch.leave(NODE, self._clock())
+                    with self._lock:
+                        self._pending.append(batch)
+        return taken
+
+    def acknowledge(self) -> bool:
+        """Acknowledge the oldest batch; False: there is none."""
+        with self._lock:
+            if not self._pending:
+                return False
+            batch = self._pending.popleft()
+            partition = (batch.topic, batch.partition)
+            offset = self._ends[partition] if self._acks else -1
+            self._ends[partition] += batch.count
+        self._come_back(batch)
+        with on_the_io_thread():
+            self._accumulator.settle(batch, Acknowledged(base_offset=offset))
+        return True
+
+    def fail(self, cause: Exception) -> bool:
+        """Give the oldest batch up; False: there is none."""
+        batch = self._oldest()
+        if batch is None:
+            return False
+        error = cause if isinstance(cause, DeliveryFailed) else given_up(batch, cause, self._clock())
+        self._give_up(batch, error)
+        return True
+
+    def drop(self, cause: OttlaError) -> None:
+        """Drop everything, for its transaction cannot be committed."""
+        while (batch := self._oldest()) is not None:
+            self._give_up(batch, dropped(batch, cause, self._clock()))
+
+    def _drain(self) -> list[ProducerBatch]:
+        return self._accumulator.drain(self._metadata.cluster, [NODE], max_size=_NO_LIMIT, now=self._clock()).get(
+            NODE, []
+        )
+
+    def _records(self, batch: ProducerBatch) -> Iterator[SentRecord]:
+        assert batch.sealed is not None, "what was drained is sealed"
+        for part in parse_batches(b"".join(batch.sealed.stamped()), compressors=self._compressors):
+            for record in part.records:
+                yield SentRecord(
+                    topic=batch.topic,
+                    partition=batch.partition,
+                    key=record.key,
+                    value=record.value,
+                    headers=tuple(record.headers),
+                    timestamp_ms=record.timestamp_ms,
+                )
+
+    def _oldest(self) -> ProducerBatch | None:
+        with self._lock:
+            batch = self._pending.popleft() if self._pending else None
+        if batch is not None:
+            self._come_back(batch)
+        return batch
+
+    def _come_back(self, batch: ProducerBatch) -> None:
+        batch.come_back(self._clock())
+
+    def _give_up(self, batch: ProducerBatch, error: DeliveryFailed) -> None:
+        with on_the_io_thread():
+            self._accumulator.settle(batch, Failed(error=error))
+        self.on_failure(batch, error)
+
+
+@contextmanager
+def on_the_io_thread() -> Iterator[None]:
+    """For as long as callbacks run, this thread counts as the producer's own: nothing may wait on it."""
+    if io_threads.here():
+        yield
+        return
+    io_threads.enter()
+    try:
+        yield
+    finally:
+        io_threads.leave()

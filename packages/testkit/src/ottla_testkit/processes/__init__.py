@@ -1,0 +1,1 @@
+"""Processes and ports of the tests' own, which end with the test."""

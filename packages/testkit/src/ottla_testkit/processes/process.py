@@ -1,0 +1,127 @@
+"""One process of a cluster: started, frozen, ended, and what it printed. It does not outlive Python.
+
+Knows nothing of the other processes nor of what it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from ottla_testkit.errors import ClusterError
+from ottla_testkit.processes.interrupts import interrupts_deferred
+from ottla_testkit.processes.orphan_guard import Guard
+
+STOP_WITHIN = 60.0  # seconds
+_TAKEN = b"Address already in use"
+
+
+class Process:
+    """Runs `command` whenever it is started; `name` is for messages, `log_file` takes what it prints."""
+
+    def __init__(self, name: str, *, command: Sequence[str], log_file: Path) -> None:
+        self.name = name
+        self.log_file = log_file
+        self.paused = False
+        self._command = list(command)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
+        self._log_start = 0
+
+    @property
+    def running(self) -> bool:
+        """The process is alive; a paused one is."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def answering(self) -> bool:
+        """Alive and not paused."""
+        return self.running and not self.paused
+
+    @property
+    def pid(self) -> int:
+        """The process of the latest start, alive or not."""
+        return self._latest().pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._latest().poll()
+
+    @property
+    def log(self) -> str:
+        """What it printed so far, over all its starts."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    @property
+    def log_since_start(self) -> bytes:
+        """What it printed since its latest start."""
+        with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read()
+        return b""
+
+    @property
+    def port_taken(self) -> bool:
+        """It says, since its latest start, that a port of its is not free."""
+        return _TAKEN in self.log_since_start
+
+    def start(self) -> None:
+        """Start the process, which needs seconds until it serves."""
+        if self.running:
+            raise ClusterError(f"{self.name} runs already")
+        with self.log_file.open("ab") as log, interrupts_deferred():
+            self._let_go()  # of one that has ended by itself
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+            self._guard = Guard(self._process.pid)
+        self.paused = False
+
+    def kill(self) -> None:
+        """End the process at once, as a power cut would; nothing happens to one that has ended."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self.paused = False
+        self._let_go()
+
+    def stop(self) -> None:
+        """Ask the process to end in good order; a minute later, kill it and raise."""
+        self.resume()
+        process = self._latest()
+        process.terminate()
+        try:
+            process.wait(STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ClusterError(f"{self.name} did not stop within {STOP_WITHIN:.0f} s") from None
+        self._let_go()
+
+    def pause(self) -> None:
+        """Freeze the process: it keeps its connections and answers nothing."""
+        process = self._latest()
+        process.send_signal(signal.SIGSTOP)
+        # The signal only asks: some of the broker's many threads may answer once more until all have stopped.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        self.paused = True
+
+    def resume(self) -> None:
+        """Let a frozen process go on."""
+        self._latest().send_signal(signal.SIGCONT)
+        self.paused = False
+
+    def _let_go(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.let_go()
+
+    def _latest(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise ClusterError(f"{self.name} was never started")
+        return self._process

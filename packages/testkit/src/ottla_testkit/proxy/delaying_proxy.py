@@ -1,0 +1,147 @@
+"""A TCP proxy on 127.0.0.1 that puts a distance between clients and a server: a fixed round trip, half of it each way.
+
+The delay does not limit the bandwidth: any number of bytes may be under way at once, and they arrive in order. A new
+connection's first bytes also wait for the round trip of the TCP handshake. `forwarder` does the work in a process of
+its own, so a busy client does not make the delay longer.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+import attrs
+
+from ottla_testkit.errors import ProxyError
+from ottla_testkit.processes.free_ports import HOST, free_ports
+from ottla_testkit.processes.interrupts import interrupts_deferred
+from ottla_testkit.proxy import forwarder
+
+END_WITHIN = 10.0  # seconds
+_BACKLOG = 1024
+
+
+@attrs.frozen(kw_only=True)
+class Traffic:
+    """What went through a proxy so far: connections, bytes from clients, bytes to clients."""
+
+    connections: int
+    bytes_out: int
+    bytes_back: int
+
+
+class DelayingProxy:
+    """Forwards between clients of `port` and a target, from entering a `with` block to its end.
+
+    *round_trip* is in seconds. *jitter* is the most that is added to it at random, from *seed*; half of the sum is the
+    delay of one direction. To also cut connections, point this proxy to a `CuttingProxy` or the reverse.
+    """
+
+    def __init__(
+        self, target_host: str, target_port: int, *, round_trip: float, jitter: float = 0.0, seed: int | None = None
+    ) -> None:
+        self.port = free_ports(1)[0]
+        self._target = (target_host, target_port)
+        self._round_trip = _seconds(round_trip)
+        self._jitter = _seconds(jitter)
+        self._seed = seed
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with socket.create_server((HOST, self.port), backlog=_BACKLOG) as listener, interrupts_deferred():
+            given = {
+                "listener": listener.fileno(),
+                "target": self._target,
+                "round_trip": self._round_trip,
+                "jitter": self._jitter,
+                "seed": self._seed,
+            }
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(forwarder.__file__)), json.dumps(given)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=[listener.fileno()],
+                start_new_session=True,  # what a terminal sends to the owner is for the owner
+            )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Reset every connection and end the process; leaving the `with` block does it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        with interrupts_deferred(), process:  # closes its pipes
+            try:
+                # The end of stdin says the same, but not while a forked child still holds it.
+                process.stdin.write(json.dumps({"end": True}).encode() + b"\n")
+                process.wait(END_WITHIN)
+            except (BrokenPipeError, subprocess.TimeoutExpired):
+                process.kill()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of the proxy."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def round_trip(self) -> float:
+        """Seconds from sending to the earliest answer. When set, it applies to all bytes that are read from now on."""
+        return self._round_trip
+
+    @round_trip.setter
+    def round_trip(self, seconds: float) -> None:
+        self._round_trip = _seconds(seconds)
+        self._order(round_trip=seconds)
+
+    @property
+    def jitter(self) -> float:
+        """The most seconds that are added to a round trip at random. It can be set at any time, too."""
+        return self._jitter
+
+    @jitter.setter
+    def jitter(self, seconds: float) -> None:
+        self._jitter = _seconds(seconds)
+        self._order(jitter=seconds)
+
+    @property
+    def traffic(self) -> Traffic:
+        """Connections and bytes so far; bytes count when the proxy has read them."""
+        answer = self._order()
+        return Traffic(connections=answer["accepted"], bytes_out=answer["out"], bytes_back=answer["back"])
+
+    def point_to(self, target_host: str, target_port: int) -> None:
+        """Connect new clients to another target; existing connections stay."""
+        self._target = (target_host, target_port)
+        self._order(target=self._target)
+
+    def _order(self, **command: object) -> dict[str, int]:
+        """Have the process obey; does nothing before it is started, which tells it everything."""
+        process = self._process
+        if process is None:
+            return {"accepted": 0, "out": 0, "back": 0}
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(command).encode() + b"\n")
+            answer = process.stdout.readline()
+        except BrokenPipeError:
+            answer = b""
+        if not answer:
+            raise ProxyError(f"the process of the proxy on port {self.port} has ended; its error is on stderr")
+        counts: dict[str, int] = json.loads(answer)
+        return counts
+
+
+def _seconds(value: float) -> float:
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"a round trip of {value!r} s is impossible; give seconds, 0.03 for 30 ms")
+    return value

@@ -1,0 +1,85 @@
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.java.download import Artifact, Route, choose_route, fetch_by_ivy, fetch_by_maven
+from ottla_testkit.java.jars import KAFKA_VERSION, kafka_jars
+
+NOWHERE = Artifact(group="org.apache.kafka", name="kafka_2.13", version="0.0.0-never-released")
+
+needs_maven = pytest.mark.skipif(shutil.which("mvn") is None, reason="needs Maven")
+needs_pyspark = pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="needs PySpark's Ivy")
+both_routes = pytest.mark.parametrize(
+    "route",
+    [pytest.param(fetch_by_maven, marks=needs_maven), pytest.param(fetch_by_ivy, marks=needs_pyspark)],
+)
+
+
+@pytest.mark.slow
+@both_routes
+def test_a_route_brings_what_a_broker_needs(route: Route, tmp_path: Path) -> None:
+    jars = kafka_jars(cache=tmp_path, route=route)
+
+    names = {jar.name for jar in jars.iterdir()}
+    assert {f"kafka_2.13-{KAFKA_VERSION}.jar", f"kafka-clients-{KAFKA_VERSION}.jar"} <= names
+    assert f"kafka-tools-{KAFKA_VERSION}.jar" in names
+    assert not any(name.startswith("connect-") for name in names)
+
+
+@pytest.mark.slow
+@both_routes
+def test_the_version_asked_for_comes_instead_of_the_one_that_another_needs(route: Route, tmp_path: Path) -> None:
+    wanted = [
+        Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),
+        Artifact(group="org.slf4j", name="slf4j-api", version="1.7.25"),
+    ]
+    (tmp_path / "jars").mkdir()
+
+    route(wanted, folder=tmp_path / "jars", scratch=tmp_path)
+
+    names = sorted(jar.name for jar in (tmp_path / "jars").iterdir())
+    assert names == ["slf4j-api-1.7.25.jar", "slf4j-simple-1.7.36.jar"]
+
+
+@pytest.mark.slow
+@both_routes
+def test_an_artifact_alone_comes_without_its_dependencies(route: Route, tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+
+    route(
+        [Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36", alone=True)],
+        folder=tmp_path / "jars",
+        scratch=tmp_path,
+    )
+
+    assert [jar.name for jar in (tmp_path / "jars").iterdir()] == ["slf4j-simple-1.7.36.jar"]
+
+
+@pytest.mark.slow
+@both_routes
+def test_a_failed_fetch_tells_what_was_run_and_what_it_said(route: Route, tmp_path: Path) -> None:
+    with pytest.raises(KafkaUnavailable, match=r"ran: .*(mvn|java) (.|\n)*never-released"):
+        route([NOWHERE], folder=tmp_path, scratch=tmp_path)
+
+
+def test_maven_is_preferred_and_ivy_is_the_other_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    without: Route = choose_route()
+    (tmp_path / "mvn").touch(0o755)
+
+    assert fetch_by_ivy is without
+    assert fetch_by_maven is choose_route()
+
+
+def test_without_maven_and_pyspark_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    with pytest.raises(KafkaUnavailable, match="no `mvn` on PATH, and PySpark is not installed"):
+        fetch_by_ivy([NOWHERE], folder=tmp_path, scratch=tmp_path)

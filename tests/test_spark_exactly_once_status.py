@@ -1,0 +1,109 @@
+"""`python -m ottla_spark.exactly_once`: what the next driver would do in each state, told without doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.transactions import PreparedTransaction
+from ottla_spark.exactly_once.__main__ import main
+from ottla_spark.exactly_once.driver.cluster import Fate
+from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
+from ottla_spark.exactly_once.settings import read_settings
+from ottla_spark.exactly_once.status import foreseen
+from ottla_spark.exactly_once.transactional_ids import task_id
+from ottla_spark.options.options import read_options
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.pytest_plugin import MakeTopic
+from transactions_kit import new_id, send, transactional
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+class World:
+    """One prefix, a driver of it, and tasks that prepare their transactions."""
+
+    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+        self.kafka = kafka
+        self.topic = topic
+        self.name = new_id()
+        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once"}
+        self.brokers = Brokers(
+            read_settings(read_options({**given, "transactional.id.prefix": self.name}, problems=[]))
+        )
+
+    def prepare(self, number: int) -> PreparedTransaction:
+        with transactional(self.kafka, task_id(self.name, process="0" * 32, number=number)) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            send(producer, self.topic, [b"row"], partitions=1)
+            return producer.prepare_transaction()
+
+    def record(self, status: Status, *prepared: PreparedTransaction) -> None:
+        listed = [Listed(prepared=each, partition=number, records=1) for number, each in enumerate(prepared)]
+        self.brokers.append(self.brokers.take_lease(self.name), entry(*listed, status=status))
+
+    def abort(self, prepared: PreparedTransaction) -> None:
+        self.brokers.end(prepared, commit=False)
+
+
+def entry(*listed: Listed, status: Status = Status.RECORDED) -> Entry:
+    return Entry(query="q", batch=7, status=status, listed=listed)
+
+
+@pytest.fixture
+def world(kafka: KafkaCluster, make_topic: MakeTopic) -> Iterator[World]:
+    made = World(kafka, make_topic(1))
+    yield made
+    made.brokers.close()
+
+
+def test_each_state_says_what_the_next_driver_does(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    def said() -> str:
+        assert main([world.name, "--bootstrap-servers", world.kafka.bootstrap_servers]) == 0
+        return capsys.readouterr().out
+
+    assert "nothing was ever written" in said()
+
+    listed, other = world.prepare(0), world.prepare(1)
+    assert said().count("not in the ledger: unless its driver still writes it there, the next one aborts it") == 2
+
+    world.record(Status.RECORDED, listed)
+    states = said()
+    assert "batch 7 of query q is decided" in states
+    assert (
+        f"{listed.transactional_id}: open; its batch is in the ledger: the next driver commits what is open" in states
+    )
+    assert f"{other.transactional_id}: open; not in the ledger" in states
+
+    world.brokers.end(listed, commit=True)
+    assert f"{listed.transactional_id}: committed; its batch is in the ledger" in said()
+
+    world.record(Status.RECORDED, listed, other)
+    world.abort(other)
+    assert said().count("a part of its batch is visible and a part is lost: DataLoss at the next start") == 2
+
+    world.record(Status.DONE, listed)
+    assert "batch 7 of query q is in Kafka\n  no transaction is open" in said()
+
+
+def test_a_batch_of_which_nothing_is_visible_is_taken_back_and_one_that_nobody_knows_of_is_asked_for() -> None:
+    prepared = [
+        PreparedTransaction(transactional_id=f"n/{'0' * 32}/{each}", producer_id=each, epoch=0, level=2)
+        for each in range(2)
+    ]
+    listed = [Listed(prepared=each, partition=0, records=1) for each in prepared]
+    taken_back = str(foreseen("n", entry(*listed), [], [Fate.OPEN, Fate.ABORTED]))
+    untold = str(foreseen("n", entry(*listed), [], [Fate.OPEN, Fate.UNTOLD]))
+    void = str(foreseen("n", entry(*listed, status=Status.VOID), [], []))
+
+    assert taken_back.count("nothing of its batch is visible: the next driver takes the batch back") == 2
+    assert "the brokers do not tell how it ended" in untold
+    assert "batch 7 of query q came to nothing, and is to be written anew" in void
+
+
+def test_where_nobody_answers_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["n", "--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]) == 1
+    assert "TransactionTimeout: not done within 0.3 s" in capsys.readouterr().err
