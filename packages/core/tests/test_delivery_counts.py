@@ -10,7 +10,7 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery_counts import DeliveryLedger
 from ottla.errors import DeliveryFailed
-from ottla.reports import TopicReport
+from ottla.results import TopicReport
 
 
 def batch_of(count: int, topic: str = "t", outcome: Acknowledged | Failed | None = None) -> ProducerBatch:

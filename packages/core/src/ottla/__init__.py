@@ -35,9 +35,8 @@ from ottla.network.cluster import Broker, PartitionInfo
 from ottla.producer import Producer
 from ottla.producer.build import check_config
 from ottla.producer.delivery import Delivery
-from ottla.reports import DeliveryReport, TopicReport
-from ottla.results import RecordMetadata
-from ottla.tables.delivery import PartitionResult, TableDelivery, TableResult
+from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableResult, TopicReport
+from ottla.tables.delivery import TableDelivery
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.transactions.prepared import PreparedTransaction
 from ottla.version import __version__

@@ -31,7 +31,7 @@ from ottla.network.cluster import Cluster
 from ottla.recordbatch.refusals import no_producer_ids
 from ottla.recordbatch.section import Section
 from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
-from ottla.reports import DeliveryReport
+from ottla.results import DeliveryReport
 from ottla.sender.io_handoff import Helm
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from ottla.accumulator.lost_records import LostRecords
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import DeliveryFailed
 from ottla.metrics import Tallies
-from ottla.reports import DeliveryReport
+from ottla.results import DeliveryReport
 from ottla.sender.io_handoff import Helm
 
 

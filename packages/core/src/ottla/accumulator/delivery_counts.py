@@ -14,7 +14,7 @@ from ottla.accumulator.lost_records import FailedRecords, LostRecords
 from ottla.concurrency.locks import SignalSafeLock
 from ottla.errors import DeliveryFailed
 from ottla.metrics import Tallies
-from ottla.reports import DeliveryReport, TopicReport
+from ottla.results import DeliveryReport, TopicReport
 
 REMEMBERED_FAILURES = 4096
 

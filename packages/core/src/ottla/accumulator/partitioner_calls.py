@@ -1,4 +1,4 @@
-"""What plugins answer while records are sent, held to what they promised: a fault is told as theirs, by their class.
+"""Calls of partitioners, whose answers are checked: a fault is reported as theirs, by their class.
 
 An error of ours that a partitioner raises passes unchanged.
 """
@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ottla.errors import OttlaError, PluginBroken
-from ottla.interfaces import Buffer, Compressor, TopicView
+from ottla.errors.quoting import class_name
+from ottla.interfaces import TopicView
 
 
 class Partition(Protocol):
@@ -23,17 +24,6 @@ class PartitionColumn(Protocol):
     """A partitioner's ability to look at many keys at once."""
 
     def __call__(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]: ...
-
-
-def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:
-    """What a compressor makes of *chunks*. Raises what it raises, and PluginBroken for what are no bytes."""
-    made = compressor.compress(chunks, level=None)
-    if type(made) is bytes:
-        return made
-    try:
-        return bytes(memoryview(made))
-    except TypeError:
-        raise PluginBroken(f"the compressor {_class(compressor)} returned {type(made).__name__}, not bytes") from None
 
 
 def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView) -> int:
@@ -90,9 +80,4 @@ def _no_partition(ask: object, topic: str, chosen: object) -> PluginBroken:
 
 
 def _who(ask: object) -> str:
-    return f"the partitioner {_class(getattr(ask, '__self__', ask))}"
-
-
-def _class(thing: object) -> str:
-    kind = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return f"the partitioner {class_name(getattr(ask, '__self__', ask))}"

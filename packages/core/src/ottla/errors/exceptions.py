@@ -10,15 +10,32 @@ By the methods for transactions: `TransactionError`, or one of its kinds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from ottla.errors.codes import ErrorCode
 from ottla.errors.quoting import printable
+from ottla.results import DeliveryReport, RecordMetadata, TableResult
 
-if TYPE_CHECKING:
-    from ottla.reports import DeliveryReport
-    from ottla.tables.delivery import TableDelivery, TableResult
+
+class RowOutcomes(Protocol):
+    """The rows of a table that an error is about, by number. `ottla.TableDelivery` is one."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows were taken from the table."""
+
+    def done(self) -> bool:
+        """Whether every row's outcome is known; never blocks."""
+
+    def result(self, timeout: float | None = None) -> TableResult:
+        """The counts, waiting at most *timeout* seconds for them."""
+
+    def failed_rows(self) -> Mapping[int, DeliveryFailed]:
+        """The rows that have failed so far, in order, and why; never blocks."""
+
+    def metadata(self, row: int) -> RecordMetadata | None:
+        """Where a row went, None while it is pending; never blocks."""
 
 
 class OttlaError(Exception):
@@ -27,7 +44,7 @@ class OttlaError(Exception):
     `delivery` is set when `send_table` ends in the middle of a table: what became of the rows it had taken.
     """
 
-    delivery: TableDelivery | None = None
+    delivery: RowOutcomes | None = None
 
 
 class ConfigError(OttlaError, ValueError):

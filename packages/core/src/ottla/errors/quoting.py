@@ -187,3 +187,9 @@ def _escaped(text: str) -> str:
         marks = marks + 1 if is_mark else 0 if character.isalnum() else _MARKS_IN_A_ROW
         parts.append(character)
     return "".join(parts)
+
+
+def class_name(thing: object) -> str:
+    """The class of a plugin's object, or the function that it is, with its module."""
+    kind = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{kind.__module__}.{kind.__qualname__}"

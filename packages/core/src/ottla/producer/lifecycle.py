@@ -16,7 +16,7 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.routes import Routes
 from ottla.concurrency import io_threads
 from ottla.errors import DeliveryFailed, OttlaError, ProducerClosed
-from ottla.reports import DeliveryReport
+from ottla.results import DeliveryReport
 from ottla.sender.io_thread import IoThread
 
 logger = logging.getLogger(__name__)

@@ -29,6 +29,7 @@ from ottla.errors import (
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Header, Headers, MetricName, Serializer
 from ottla.network.cluster import PartitionInfo
+from ottla.plugins.serializers.bytes import plain_bytes
 from ottla.producer import build as assembly
 from ottla.producer import lifecycle
 from ottla.producer.components import Engine
@@ -38,8 +39,7 @@ from ottla.recordbatch.callbacks import OnDelivery, no_callback
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.recordbatch.section import SealedBatch
 from ottla.recordbatch.v2 import HEADER_SIZE
-from ottla.reports import DeliveryReport
-from ottla.results import plain_bytes
+from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery
 from ottla.transactions.prepared import PreparedTransaction
 from ottla.transactions.shared import SharedTransaction

@@ -10,7 +10,7 @@ import attrs
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
 from ottla.errors import TransactionError, TransactionTimeout, WrongCall
-from ottla.reports import DeliveryReport
+from ottla.results import DeliveryReport
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.pending_result import Pending
 from ottla.transactions.prepared import PreparedTransaction

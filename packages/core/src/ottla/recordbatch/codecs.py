@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.errors import CorruptBatch, ProtocolError
+from ottla.errors import CorruptBatch, PluginBroken, ProtocolError
+from ottla.errors.quoting import class_name
 from ottla.interfaces import Buffer, Compressor
 
 CODEC_MASK: Final = 0x07
@@ -38,3 +39,16 @@ def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compresso
         raise CorruptBatch(str(error)) from error
     except Exception as error:  # the codec may be somebody else's, and these bytes anybody's
         raise CorruptBatch(f"codec {codec_id} cannot unpack it: {error!r}") from error
+
+
+def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:
+    """What a compressor makes of *chunks*. Raises what it raises, and PluginBroken for what are no bytes."""
+    made = compressor.compress(chunks, level=None)
+    if type(made) is bytes:
+        return made
+    try:
+        return bytes(memoryview(made))
+    except TypeError:
+        raise PluginBroken(
+            f"the compressor {class_name(compressor)} returned {type(made).__name__}, not bytes"
+        ) from None

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from ottla.accumulator.partitioner_calls import compressed
 from ottla.interfaces import Buffer, Compressor, Encoded
-from ottla.recordbatch.codecs import NONE, ZSTD
+from ottla.recordbatch.codecs import NONE, ZSTD, compressed
 from ottla.recordbatch.messages import OVERHEADS, wrapper
 from ottla.recordbatch.refusals import no_producer_ids, no_transactions, no_zstd
 from ottla.recordbatch.stamp import Stamp

@@ -17,28 +17,9 @@ import attrs
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Dealt, Failed, Split
 from ottla.errors import DeliveryFailed, TableUndelivered
-from ottla.results import RecordMetadata
+from ottla.results import PartitionResult, RecordMetadata, TableResult
 
 logger = logging.getLogger(__name__)
-
-
-@attrs.frozen(kw_only=True)
-class PartitionResult:
-    """The acknowledged rows of one partition. Offsets are -1 when the broker gave none (`acks=0`)."""
-
-    rows: int
-    first_offset: int
-    last_offset: int
-
-
-@attrs.frozen(kw_only=True)
-class TableResult:
-    """How many rows there were, and what became of them. `partitions` has those that took any."""
-
-    rows: int
-    acknowledged: int
-    failed: int
-    partitions: Mapping[int, PartitionResult]
 
 
 @attrs.frozen(eq=False)

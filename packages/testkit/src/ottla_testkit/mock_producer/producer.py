@@ -19,7 +19,7 @@ from ottla.producer.delivery import Delivery
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.section import SealedBatch
-from ottla.reports import DeliveryReport
+from ottla.results import DeliveryReport
 from ottla.tables.delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.states import State

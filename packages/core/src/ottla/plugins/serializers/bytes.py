@@ -9,7 +9,6 @@ import attrs
 
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Header, Serializer
-from ottla.results import plain_bytes
 
 
 @attrs.frozen
@@ -32,3 +31,8 @@ class BytesSerializer:
 @hookimpl
 def ottla_serializer(is_key: bool) -> Serializer:
     return BytesSerializer("key" if is_key else "value")
+
+
+def plain_bytes(data: bytes | bytearray | memoryview) -> bytes:
+    """What is really there, as bytes: a class derived from bytes may say anything of itself, its length for one."""
+    return bytes(memoryview(data))
