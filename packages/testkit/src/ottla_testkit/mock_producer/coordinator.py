@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import attrs
+from typing import Any
 
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import ErrorCode
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.requests import Errand
-from ottla_testkit.simulation.brokers import SimulatedCluster
 from ottla_testkit.simulation.coordinator_requests import coordinate
 from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 _NODE = 0
-
-
-@attrs.define
-class _Cluster:
-    """What of a simulated cluster a coordinator asks for."""
-
-    coordinates: int
-    transactions: TransactionCoordinator
 
 
 class MockCoordinator:
@@ -32,7 +21,7 @@ class MockCoordinator:
         self.manager = manager
         self.sequences = sequences
         self.fenced = False
-        self._cluster = _Cluster(_NODE, TransactionCoordinator(mark=lambda *_marker: None))
+        self._transactions = TransactionCoordinator(mark=lambda *_marker: None)
 
     def join(self, topic: str, partition: int) -> None:
         """A record of the open transaction is for this partition."""
@@ -41,7 +30,7 @@ class MockCoordinator:
 
     def fence(self) -> None:
         """Let another producer take the transactional id over."""
-        self._cluster.transactions.initialize(self.manager.transactional_id, None)
+        self._transactions.initialize(self.manager.transactional_id, None)
         self.fenced = True
 
     def advance(self, now: float, *, settled: bool) -> None:
@@ -54,5 +43,12 @@ class MockCoordinator:
         newest = errand.message.max_version if errand.ceiling is None else errand.ceiling
         version = max(min(newest, errand.message.max_version), errand.floor)
         request = errand.content(version)
-        cluster = cast(SimulatedCluster, self._cluster)
-        return coordinate(cluster, _NODE, errand.message, request, version, ErrorCode.NONE)
+        return coordinate(
+            self._transactions,
+            errand.message,
+            request,
+            version=version,
+            node=_NODE,
+            coordinates=_NODE,
+            code=ErrorCode.NONE,
+        )

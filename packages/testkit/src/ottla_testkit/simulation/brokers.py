@@ -162,7 +162,15 @@ class SimulatedBroker:
         if message in COORDINATING:
             codes = self.errand_codes.get(message.name)
             code = codes.popleft() if codes else ErrorCode.NONE
-            content = coordinate(self.cluster, self.id, message, message.request(version).decode(body), version, code)
+            content = coordinate(
+                self.cluster.transactions,
+                message,
+                message.request(version).decode(body),
+                version=version,
+                node=self.id,
+                coordinates=self.cluster.coordinates,
+                code=code,
+            )
             tags = bytes(message.flexible(version))
             return prefix + tags + message.response(version).encode(content)
         self.produce_version = version

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.errors import ErrorCode
 from ottla.protocol import Message
@@ -22,9 +22,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from ottla_testkit.simulation.brokers import SimulatedCluster
+from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 COORDINATING: tuple[Message[Any, Any], ...] = (
     FIND_COORDINATOR,
@@ -41,28 +39,38 @@ LAST_WITH_ONE_KEY = 3
 
 
 def coordinate(
-    cluster: SimulatedCluster, node: int, message: Message[Any, Any], request: Any, version: int, code: ErrorCode
+    transactions: TransactionCoordinator,
+    message: Message[Any, Any],
+    request: Any,
+    *,
+    version: int,
+    node: int,
+    coordinates: int,
+    code: ErrorCode,
 ) -> Any:
-    """The answer; with a *code* other than NONE nothing is done but to say so."""
+    """The answer of broker *node*, where broker *coordinates* is the coordinator.
+
+    With a *code* other than NONE nothing is done but to say so.
+    """
     if message is FIND_COORDINATOR:
-        return _find(cluster, request, version, code)
+        return _find(coordinates, request, version, code)
     if message is INIT_PRODUCER_ID:
-        return _initialize(cluster, node, request, code)
-    if code is ErrorCode.NONE and node != cluster.coordinates:
+        return _initialize(transactions, request, code, here=node == coordinates)
+    if code is ErrorCode.NONE and node != coordinates:
         code = ErrorCode.NOT_COORDINATOR
     if message is ADD_PARTITIONS_TO_TXN:
-        return _add_partitions(cluster, request, code)
+        return _add_partitions(transactions, request, code)
     if message is ADD_OFFSETS_TO_TXN:
         if code is ErrorCode.NONE:
-            code = cluster.transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, None)
+            code = transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, None)
         return AddOffsetsToTxnResponse(error_code=code)
     if message is TXN_OFFSET_COMMIT:
-        return _commit_offsets(cluster, request, version, code)
-    return _end(cluster, request, version, code)
+        return _commit_offsets(transactions, request, version, code)
+    return _end(transactions, request, version, code)
 
 
-def _find(cluster: SimulatedCluster, request: Any, version: int, code: ErrorCode) -> FindCoordinatorResponse:
-    found = -1 if code else cluster.coordinates
+def _find(coordinates: int, request: Any, version: int, code: ErrorCode) -> FindCoordinatorResponse:
+    found = -1 if code else coordinates
     host, port = f"broker-{found}", 9092
     if version <= LAST_WITH_ONE_KEY:
         return FindCoordinatorResponse(error_code=code, node_id=found, host=host, port=port)
@@ -74,24 +82,26 @@ def _find(cluster: SimulatedCluster, request: Any, version: int, code: ErrorCode
     )
 
 
-def _initialize(cluster: SimulatedCluster, node: int, request: Any, code: ErrorCode) -> InitProducerIdResponse:
+def _initialize(
+    transactions: TransactionCoordinator, request: Any, code: ErrorCode, *, here: bool
+) -> InitProducerIdResponse:
     if code is ErrorCode.NONE and request.transactional_id is None:
-        return InitProducerIdResponse(producer_id=cluster.transactions.new_id(), producer_epoch=0)
-    if code is ErrorCode.NONE and node != cluster.coordinates:
+        return InitProducerIdResponse(producer_id=transactions.new_id(), producer_epoch=0)
+    if code is ErrorCode.NONE and not here:
         code = ErrorCode.NOT_COORDINATOR
     if code is not ErrorCode.NONE:
         return InitProducerIdResponse(error_code=code)
     current = (request.producer_id, request.producer_epoch) if request.producer_id >= 0 else None
-    code, producer_id, epoch = cluster.transactions.initialize(request.transactional_id, current)
+    code, producer_id, epoch = transactions.initialize(request.transactional_id, current)
     return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=epoch)
 
 
-def _add_partitions(cluster: SimulatedCluster, request: Any, code: ErrorCode) -> AddPartitionsToTxnResponse:
+def _add_partitions(transactions: TransactionCoordinator, request: Any, code: ErrorCode) -> AddPartitionsToTxnResponse:
     results = []
     for topic in request.v3_and_below_topics:
         partitions = []
         for partition in topic.partitions:
-            answered = code or cluster.transactions.add(
+            answered = code or transactions.add(
                 request.v3_and_below_transactional_id,
                 request.v3_and_below_producer_id,
                 request.v3_and_below_producer_epoch,
@@ -104,16 +114,18 @@ def _add_partitions(cluster: SimulatedCluster, request: Any, code: ErrorCode) ->
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
 
-def _commit_offsets(cluster: SimulatedCluster, request: Any, version: int, code: ErrorCode) -> TxnOffsetCommitResponse:
+def _commit_offsets(
+    transactions: TransactionCoordinator, request: Any, version: int, code: ErrorCode
+) -> TxnOffsetCommitResponse:
     who = (request.transactional_id, request.producer_id, request.producer_epoch)
     if code is ErrorCode.NONE and version >= FIRST_THAT_ADDS_GROUPS:
-        code = cluster.transactions.add(*who, None)
+        code = transactions.add(*who, None)
     topics = []
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             key = (request.group_id, topic.name, partition.partition_index)
-            answered = code or cluster.transactions.add_offset(*who, key, partition.committed_offset)
+            answered = code or transactions.add_offset(*who, key, partition.committed_offset)
             partitions.append(
                 TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answered)
             )
@@ -121,10 +133,10 @@ def _commit_offsets(cluster: SimulatedCluster, request: Any, version: int, code:
     return TxnOffsetCommitResponse(topics=topics)
 
 
-def _end(cluster: SimulatedCluster, request: Any, version: int, code: ErrorCode) -> EndTxnResponse:
+def _end(transactions: TransactionCoordinator, request: Any, version: int, code: ErrorCode) -> EndTxnResponse:
     if code is not ErrorCode.NONE:
         return EndTxnResponse(error_code=code)
-    code, producer_id, epoch = cluster.transactions.end(
+    code, producer_id, epoch = transactions.end(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
