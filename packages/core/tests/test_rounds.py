@@ -70,7 +70,7 @@ class Breaker:
 def _counts(frame: FrameType) -> bool:
     """Whether it runs code of ours. Locks do not count: they are taken and given back as one step."""
     name = frame.f_code.co_filename
-    return name.startswith(PACKAGE) and not name.endswith(("locks.py", "interrupts.py"))
+    return name.startswith(PACKAGE) and not name.endswith(("locks.py", "signals.py"))
 
 
 def _way_to(frame: FrameType | None) -> int:

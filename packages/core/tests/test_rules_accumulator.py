@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from machine import Queues, cluster_of, columns, wait_until
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_outcome import Acknowledged, Failed, Split
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.splitting import Splitter
@@ -59,7 +59,7 @@ def split(queues: Queues, batch: ProducerBatch, *, target: int = PLENTY) -> Sequ
     splitter = Splitter(target=target, columns=columns, records=SEALER.records)
     batch.attempts += 1
     parts, most = splitter.split(batch, queues.clock())
-    assert batch.hand_over(Split(parts=parts))
+    assert batch.hand_over(Forwarded.in_order(parts))
     queues.accumulator.replace(batch, parts, most=most)
     return parts
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from machine import columns
 from ottla.accumulator.batch import NewRecord, ProducerBatch
-from ottla.accumulator.batch_outcome import Acknowledged, Failed, Split
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.splitting import Splitter
 from ottla.errors import DeliveryFailed
@@ -58,7 +58,7 @@ def test_all_records_are_in_the_parts_in_order_whatever_they_are(rows: list[NewR
     deliveries = [Delivery(batch, index) for index in range(batch.count)]
 
     parts, most = split(batch, sealer, target=target)
-    assert batch.hand_over(Split(parts=parts))
+    assert batch.hand_over(Forwarded.in_order(parts))
 
     contents = []
     base = 100
@@ -163,7 +163,7 @@ def test_who_waits_for_a_record_waits_on_for_its_part() -> None:
     ]
     for waiter in waiters:
         waiter.start()
-    batch.hand_over(Split(parts=parts))
+    batch.hand_over(Forwarded.in_order(parts))
     assert not any(delivery.done() for delivery in deliveries)
 
     for offset, part in enumerate(parts):
@@ -188,7 +188,7 @@ def test_callbacks_from_before_and_after_the_split_run_once_in_order() -> None:
     ]
     batch, sealer = sealed_batch(rows)
     parts, _most = split(batch, sealer)
-    batch.hand_over(Split(parts=parts))
+    batch.hand_over(Forwarded.in_order(parts))
     batch.call_when_settled(1, lambda metadata, _error: note("added 1", metadata))
     for offset, part in enumerate(parts):
         part.settle(Acknowledged(base_offset=offset))
@@ -200,7 +200,7 @@ def test_callbacks_from_before_and_after_the_split_run_once_in_order() -> None:
 @pytest.mark.rule("batch.split.deliveries")
 def test_each_part_has_its_own_outcome() -> None:
     batch, parts, deliveries = split_in_two()
-    batch.hand_over(Split(parts=parts))
+    batch.hand_over(Forwarded.in_order(parts))
     error = DeliveryFailed("expired", topic="t", partition=3, attempts=1, possibly_persisted=False)
     parts[1].settle(Failed(error=error))
     parts[3].settle(Acknowledged(base_offset=7))
@@ -215,13 +215,13 @@ def test_each_part_has_its_own_outcome() -> None:
 def test_a_part_that_is_split_again_passes_its_records_on() -> None:
     batch, sealer = sealed_batch(values_of(8))
     deliveries = [Delivery(batch, index) for index in range(8)]
-    batch.hand_over(Split(parts=split(batch, sealer, target=200)[0]))
-    assert isinstance(batch.outcome, Split)
+    batch.hand_over(Forwarded.in_order(split(batch, sealer, target=200)[0]))
+    assert isinstance(batch.outcome, Forwarded)
     base = 0
     for part in batch.outcome.parts:
         part.sealed = sealer.seal(part, 1)
         finest, _most = split(part, sealer, target=1)
-        part.hand_over(Split(parts=finest))
+        part.hand_over(Forwarded.in_order(finest))
         for each in finest:
             each.settle(Acknowledged(base_offset=base))
             base += 1
@@ -235,14 +235,14 @@ def test_a_batch_that_has_its_outcome_is_not_split() -> None:
     batch, parts, deliveries = split_in_two()
     batch.settle(Acknowledged(base_offset=5))
 
-    assert not batch.hand_over(Split(parts=parts))
+    assert not batch.hand_over(Forwarded.in_order(parts))
     assert deliveries[0].result().offset == 5
 
 
 @pytest.mark.rule("batch.once")
 def test_a_batch_that_was_split_takes_no_other_outcome() -> None:
     batch, parts, deliveries = split_in_two()
-    assert batch.hand_over(Split(parts=parts))
+    assert batch.hand_over(Forwarded.in_order(parts))
 
     assert not batch.settle(Acknowledged(base_offset=5))
     assert not deliveries[0].done()

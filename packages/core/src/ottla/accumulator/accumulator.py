@@ -14,7 +14,7 @@ import attrs
 from ottla.accumulator.appender import Intake
 from ottla.accumulator.batch import UNDECIDED, ProducerBatch
 from ottla.accumulator.batch_memory import Allowances
-from ottla.accumulator.batch_outcome import Acknowledged, Dealt, Failed, Split
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import Settlement
@@ -392,13 +392,13 @@ class RecordAccumulator:
                     self.intake.lose_run(batch)
                 case None:
                     batch.close()
-                case Split(parts=parts):
-                    batch.hand_on_callbacks()
-                    self.replace(batch, parts, most=max(part.columns.size_estimate() for part in parts))
-                case Dealt():
+                case Forwarded() if batch.partition == UNDECIDED:
                     batch.hand_on_callbacks()
                     with self._lock:
                         self._backlog.settled([batch])
+                case Forwarded(parts=parts):
+                    batch.hand_on_callbacks()
+                    self.replace(batch, parts, most=max(part.columns.size_estimate() for part in parts))
                 case _:
                     self._settlement.go_on(batch)
         self.intake.fail_undealt()
@@ -421,7 +421,7 @@ class RecordAccumulator:
                     if left is not None and left <= 0:
                         return False
                     self._guard.wait(left)
-                if isinstance(batch.outcome, Split | Dealt):
+                if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
         return True
 

@@ -17,7 +17,7 @@ from operator import itemgetter, length_hint
 from time import time_ns
 from typing import Any, Final, TypeAlias
 
-from ottla.accumulator.batch_outcome import Acknowledged, Dealt, Failed, Outcome, Split
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
 from ottla.accumulator.lost_records import DropNotice, FailedRecords
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
@@ -123,7 +123,7 @@ class ProducerBatch:
         self.last_error: OttlaError | None = None
         self.sealed: Section | None = None
         self.stamp: Stamp | None = None  # for all its tries, unless its broker misses what came before it
-        self.outcome: Outcome | None = None
+        self.outcome: Outcome[ProducerBatch] | None = None
         self.awaited: Awaited | None = None  # is told when a thread comes to wait for it
         self._columns = columns
         self._settled: tuple[Latch, ...] = ()  # of each who waits one
@@ -255,7 +255,7 @@ class ProducerBatch:
         self.sealed = self.awaited = None
         self.outcome = outcome
 
-    def hand_over(self, outcome: Split | Dealt) -> bool:
+    def hand_over(self, outcome: Forwarded[ProducerBatch]) -> bool:
         """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""
         if self._end(outcome) is None:
             return False
@@ -267,7 +267,7 @@ class ProducerBatch:
         outcome, callbacks = self.outcome, self._untold
         if callbacks is None:
             return
-        assert isinstance(outcome, Split | Dealt), "other batches answer for it"
+        assert isinstance(outcome, Forwarded), "other batches answer for it"
         if not isinstance(callbacks, deque):
             callbacks = self._untold = deque(callbacks)
         while callbacks:
@@ -318,7 +318,7 @@ class ProducerBatch:
                     self._callbacks = []
                 self._callbacks.append((index, callback))
                 return
-        if isinstance(outcome, Split | Dealt):
+        if isinstance(outcome, Forwarded):
             batch, place = outcome.place(index)
             batch.call_when_settled(place, callback)
         else:
@@ -358,7 +358,7 @@ class ProducerBatch:
             self._queued += passed
         self._since = now
 
-    def _end(self, outcome: Outcome) -> Collection[tuple[int, OnDelivery]] | None:
+    def _end(self, outcome: Outcome[ProducerBatch]) -> Collection[tuple[int, OnDelivery]] | None:
         """Take the outcome and wake who waits; the callbacks to run, in order, or None if there was one already."""
         take_callbacks = getattr(self._columns, "take_callbacks", None)
         with self._lock:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
 from ottla.errors import DeliveryFailed
 
-if TYPE_CHECKING:
-    from ottla.accumulator.batch import ProducerBatch
+
+class Counted(Protocol):
+    """A batch, as far as an outcome has to know it."""
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+
+
+B = TypeVar("B", bound=Counted)
 
 
 @attrs.frozen(kw_only=True)
@@ -34,42 +42,40 @@ class Failed:
 
 
 @attrs.frozen(kw_only=True)
-class Split:
-    """The batch was too large for its topic: its records travel on in *parts*, in order, each with its own outcome."""
+class Piece(Generic[B]):
+    """Records that are in another batch now: those of *indexes*, there from index *start* on."""
 
-    parts: Sequence[ProducerBatch]
-
-    def place(self, index: int) -> tuple[ProducerBatch, int]:
-        """The part that a record is in now, and its index there."""
-        for part in self.parts:
-            if index < part.count:
-                return part, index
-            index -= part.count
-        raise AssertionError("every record of a split batch is in one of its parts")
-
-
-@attrs.frozen(kw_only=True)
-class Piece:
-    """Records of a run that went to one batch: the run's *indexes* are there from index *start* on."""
-
-    batch: ProducerBatch
+    batch: B
     start: int
     indexes: Sequence[int]
 
 
 @attrs.define(kw_only=True, eq=False)
-class Dealt:
-    """The records had no partition yet; now each of them is in a batch of its own partition."""
+class Forwarded(Generic[B]):
+    """The records are in other batches now, each of which has its own outcome.
 
-    pieces: Sequence[Piece]
-    _places: Mapping[int, tuple[ProducerBatch, int]] | None = None
+    Because the batch was too large for its topic and was split, or because its records had no partition yet.
+    """
+
+    pieces: Sequence[Piece[B]]
+    _places: Mapping[int, tuple[B, int]] | None = None
+
+    @classmethod
+    def in_order(cls, parts: Sequence[B]) -> Self:
+        """All records, in their order: the first ones are in the first part."""
+        pieces: list[Piece[B]] = []
+        index = 0
+        for part in parts:
+            pieces.append(Piece(batch=part, start=0, indexes=range(index, index + part.count)))
+            index += part.count
+        return cls(pieces=pieces)
 
     @property
-    def parts(self) -> Sequence[ProducerBatch]:
+    def parts(self) -> Sequence[B]:
         """The batches that have the records now."""
         return [piece.batch for piece in self.pieces]
 
-    def place(self, index: int) -> tuple[ProducerBatch, int]:
+    def place(self, index: int) -> tuple[B, int]:
         """The batch that a record is in now, and its index there."""
         if self._places is None:  # most are never asked for
             self._places = {
@@ -80,4 +86,4 @@ class Dealt:
         return self._places[index]
 
 
-Outcome: TypeAlias = Acknowledged | Failed | Split | Dealt
+Outcome: TypeAlias = Acknowledged | Failed | Forwarded[B]

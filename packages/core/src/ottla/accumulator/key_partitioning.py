@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_outcome import Dealt, Piece
+from ottla.accumulator.batch_outcome import Forwarded, Piece
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
 from ottla.accumulator.partitioner_calls import Partition, PartitionColumn, ask_partitioner, partition_of, partitions_of
@@ -47,18 +47,18 @@ class Dealer:
 
     def deal(
         self, queues: TopicQueues, run: ProducerBatch, begin: Callable[[PartitionQueue, ProducerBatch], None]
-    ) -> Dealt:
+    ) -> Forwarded[ProducerBatch]:
         """Hand the records of a closed run to the open batches of their partitions, and to new ones, which *begin*.
 
         Raises PluginBroken, or an error of ours that the partitioner raises; then nothing was dealt. Whatever fails
         after that leaves the run in doubt: some of its records are on their way.
         """
-        pieces: list[Piece] = []
+        pieces: list[Piece[ProducerBatch]] = []
         by_partition = self._by_partition(queues, run.columns)
         run.undecided = True
         for partition, indexes in by_partition:
             self._deal_to(queues.queues[partition], run, indexes, begin, pieces)
-        return Dealt(pieces=pieces)
+        return Forwarded(pieces=pieces)
 
     def _by_partition(self, queues: TopicQueues, columns: Columns) -> Sequence[tuple[int, Sequence[int]]]:
         view = queues.view
@@ -92,7 +92,7 @@ class Dealer:
         run: ProducerBatch,
         indexes: Sequence[int],
         begin: Begin,
-        pieces: list[Piece],
+        pieces: list[Piece[ProducerBatch]],
     ) -> None:
         while indexes:
             batch = queue.open

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_outcome import Acknowledged, Dealt, Failed, Split
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.errors import DeliveryFailed
 from ottla.results import RecordMetadata
 
@@ -59,7 +59,7 @@ class Delivery:
     def _place(self) -> tuple[ProducerBatch, int]:
         """The batch that the record is in now, and its index there."""
         batch, index = self._batch, self._index
-        while isinstance(outcome := batch.outcome, Split | Dealt):
+        while isinstance(outcome := batch.outcome, Forwarded):
             batch, index = outcome.place(index)
         return batch, index
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from ottla.accumulator.accumulator import Ready, RecordAccumulator, has_new_leader
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_outcome import Acknowledged, Failed, Split
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery_errors import expired, given_up, refused_records
 from ottla.accumulator.partition_queue import FOREVER
 from ottla.accumulator.sequences import OrderRefused, Sequences
@@ -396,7 +396,7 @@ class Sender:
             batch.count,
             len(parts),
         )
-        if batch.hand_over(Split(parts=parts)):
+        if batch.hand_over(Forwarded.in_order(parts)):
             self._tallies.producer.splits.add(1)
             self._accumulator.replace(batch, parts, most=most)
         return None

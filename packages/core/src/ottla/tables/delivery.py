@@ -15,7 +15,7 @@ from typing import NoReturn
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_outcome import Acknowledged, Dealt, Failed, Split
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.errors import DeliveryFailed, TableUndelivered
 from ottla.results import PartitionResult, RecordMetadata, TableResult
 
@@ -140,7 +140,7 @@ class TableDelivery:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 if not batch.wait(left):
                     raise TimeoutError(f"rows of the table for topic {self.topic!r} are pending after {timeout} s")
-                if isinstance(batch.outcome, Split | Dealt):
+                if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
         self._look_at_failures()
         result, first = self._result()
@@ -184,7 +184,7 @@ class TableDelivery:
             index = bisect_right(piece.rows, row - piece.offset) - 1
             if index >= 0 and piece.rows[index] == row - piece.offset:
                 batch = piece.batch
-                while isinstance(outcome := batch.outcome, Split | Dealt):
+                while isinstance(outcome := batch.outcome, Forwarded):
                     batch, index = outcome.place(index)
                 return batch, index
         raise AssertionError("every row that was taken is in a batch")
@@ -208,7 +208,7 @@ def _followed(
     batch: ProducerBatch, piece: _Piece, start: int
 ) -> Iterator[tuple[ProducerBatch, Callable[[], Sequence[int]]]]:
     outcome = batch.outcome
-    if isinstance(outcome, Split):
+    if isinstance(outcome, Forwarded):
         for part in outcome.parts:
             yield from _followed(part, piece, start)
             start += part.count
