@@ -20,6 +20,7 @@ from workload import DISTINCT_KEYS, Workload
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.io_loop import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder, TopicView
 from ottla.network.backoff import Backoff
@@ -144,7 +145,7 @@ def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator
         columns=columns,
         seal=Sealer(None).seal,
         dealer=None,
-        wake=lambda: None,
+        io_loop=WokenLoop(lambda: None),
         clock=time.monotonic,
     )
 

@@ -9,6 +9,7 @@ from random import Random
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.io_loop import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.splitting import Splitter
@@ -75,7 +76,7 @@ class Queues:
             seal=Sealer(None).seal,
             dealer=None,
             sequences=sequences,
-            wake=self.wake,
+            io_loop=WokenLoop(self.wake),
             clock=self.clock,
         )
 
@@ -160,7 +161,7 @@ class Machine:
             columns=columns,
             seal=sealer.seal,
             dealer=None,
-            wake=self.network.wakeup,
+            io_loop=WokenLoop(self.network.wakeup),
             clock=self.clock,
         )
         self.sender = Sender(

@@ -12,6 +12,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import Settlement
 from ottla.accumulator.incomplete_batches import Backlog
+from ottla.accumulator.io_loop import WokenLoop
 from ottla.errors import DeliveryFailed
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla_testkit.manual_clock import ManualClock
@@ -31,7 +32,12 @@ class Books:
         self.backlog = Backlog()
         self.pool = BufferPool(10 * HELD, clock=clock)
         self.settlement = Settlement(
-            backlog=self.backlog, pool=self.pool, sequences=None, tallies=None, helm=None, clock=clock
+            backlog=self.backlog,
+            pool=self.pool,
+            sequences=None,
+            tallies=None,
+            io_loop=WokenLoop(lambda: None),
+            clock=clock,
         )
 
     def batch(self, on_delivery: OnDelivery | None = None) -> ProducerBatch:

@@ -65,7 +65,7 @@ def test_ctrl_c_behind_a_new_batch_gives_its_memory_back_once(monkeypatch: pytes
         def interrupted(*_arguments: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(intake._helm, "begun", lambda **_arguments: interrupted())
+        monkeypatch.setattr(intake._io_loop, "batch_started", lambda **_arguments: interrupted())
         with pytest.raises(KeyboardInterrupt):
             world.producer.send("t", b"v")
         monkeypatch.undo()

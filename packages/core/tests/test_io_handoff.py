@@ -51,7 +51,7 @@ class IoThread:
 
     def join(self) -> None:
         """Call it."""
-        self._helm.call()
+        self._helm.wake()
         self.thread.join(HANG_GUARD)
         assert not self.thread.is_alive()
 
@@ -143,7 +143,7 @@ def test_a_flush_calls_the_io_thread() -> None:
 
 def test_only_who_leads_may_put_off_what_the_io_thread_is_to_do() -> None:
     with simulated(0) as world, _resting(world):
-        assert not world.thread._helm.put_off(lambda: None)
+        assert not world.thread._helm.defer(lambda: None)
 
 
 def test_what_was_put_off_is_done_in_order_by_the_io_thread_as_it_comes_back() -> None:
@@ -171,7 +171,7 @@ def test_an_error_in_a_round_is_raised_where_the_io_thread_comes_back() -> None:
 
             world.sender.run_once = fail  # type: ignore[method-assign]
             batch = world.producer.send("t", b"value")._batch
-            world.thread._helm.lead(batch, None)
+            world.thread._helm.run_while_waiting(batch, None)
             world.sender.run_once = run_once  # type: ignore[method-assign]
             _until(lambda: not io_thread.resting)
 
@@ -182,7 +182,7 @@ def test_nobody_leads_when_the_io_thread_is_at_the_helm() -> None:
     with simulated(0) as world:
         batch = world.producer.send("t", b"value")._batch
 
-        world.thread._helm.lead(batch, None)
+        world.thread._helm.run_while_waiting(batch, None)
 
         assert batch.outcome is None
         world.settle()
@@ -198,7 +198,7 @@ def test_a_thread_that_is_deep_in_calls_leaves_the_round_to_the_io_thread() -> N
 
     with simulated(0) as world, _resting(world) as io_thread:
         batch = world.producer.send("t", b"value")._batch
-        deep(sys.getrecursionlimit() // 4, lambda: world.thread._helm.lead(batch, None))
+        deep(sys.getrecursionlimit() // 4, lambda: world.thread._helm.run_while_waiting(batch, None))
 
         assert batch.outcome is None
         _until(lambda: not io_thread.resting)

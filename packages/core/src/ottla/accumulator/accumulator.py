@@ -20,6 +20,7 @@ from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.completion import Settlement
 from ottla.accumulator.delivery_errors import dropped, expired, given_up
 from ottla.accumulator.incomplete_batches import Backlog
+from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.key_partitioning import Dealer
 from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue
 from ottla.accumulator.sequences import Sequences
@@ -32,7 +33,6 @@ from ottla.recordbatch.refusals import no_producer_ids
 from ottla.recordbatch.section import Section
 from ottla.recordbatch.v2 import MAGIC as FIRST_WITH_STAMP
 from ottla.results import DeliveryReport
-from ottla.sender.io_handoff import Helm
 
 logger = logging.getLogger(__name__)
 
@@ -93,14 +93,13 @@ class RecordAccumulator:
         sequences: Sequences | None = None,
         admit: Callable[[], object] | None = None,
         tallies: Tallies | None = None,
-        wake: Callable[[], object],
-        helm: Helm | None = None,
+        io_loop: IoLoop,
         clock: Callable[[], float],
     ) -> None:
         self._backlog = Backlog()
         self._lock, self._guard = self._backlog.lock, self._backlog.guard
         self._settlement = Settlement(
-            backlog=self._backlog, pool=pool, sequences=sequences, tallies=tallies, helm=helm, clock=clock, wake=wake
+            backlog=self._backlog, pool=pool, sequences=sequences, tallies=tallies, io_loop=io_loop, clock=clock
         )
         self.lost = self._settlement.lost
         """Failed records whose error nothing can retrieve any more, to be logged."""
@@ -114,8 +113,7 @@ class RecordAccumulator:
             linger=linger,
             max_block=max_block,
             admit=admit,
-            wake=wake,
-            helm=helm,
+            io_loop=io_loop,
             clock=clock,
         )
         """Where records come in. For any thread."""
@@ -126,7 +124,7 @@ class RecordAccumulator:
         self._seal = seal
         self._sequences = sequences
         self._in_transaction = sequences is not None and sequences.transactional
-        self._wake = wake
+        self._wake = io_loop.wake
         self._clock = clock
 
     @property

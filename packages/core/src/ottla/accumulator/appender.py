@@ -16,13 +16,13 @@ from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.accumulator.completion import Settlement
 from ottla.accumulator.incomplete_batches import Backlog
+from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.key_partitioning import Dealer
 from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueues
 from ottla.concurrency import io_threads, signals
 from ottla.errors import BufferExhausted, OttlaError, WrongCall
 from ottla.interfaces import Columns, TopicView
 from ottla.recordbatch.section import Section
-from ottla.sender.io_handoff import Helm
 
 
 class Intake:
@@ -43,8 +43,7 @@ class Intake:
         linger: float,
         max_block: float,
         admit: Callable[[], object] | None,
-        wake: Callable[[], object],
-        helm: Helm | None,
+        io_loop: IoLoop,
         clock: Callable[[], float],
     ) -> None:
         self._backlog = backlog
@@ -57,9 +56,9 @@ class Intake:
         self._linger = linger
         self._max_block = max_block
         self._admit = admit
-        self._wake = wake
-        self._helm = helm
-        self._awaited = helm.lead if helm is not None else None
+        self._io_loop = io_loop
+        self._wake = io_loop.wake
+        self._awaited = io_loop.run_while_waiting
         self._clock = clock
         self._undealt: list[tuple[ProducerBatch, Exception]] = []
         self.refusal: OttlaError | None = None
@@ -244,10 +243,7 @@ class Intake:
         if batch.full or len(queue.batches) > 1:
             self._wake()
         elif batch.created_at + self._linger < self._backlog.look_again_at:  # else the I/O thread looks in time anyhow
-            if self._helm is None:
-                self._wake()
-            else:
-                self._helm.begun(alone=len(self._backlog.incomplete) == 1)
+            self._io_loop.batch_started(alone=len(self._backlog.incomplete) == 1)
 
     def _begin_looking(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         batch.awaited = self._awaited

@@ -10,6 +10,7 @@ import attrs
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.key_partitioning import Dealer
 from ottla.accumulator.routes import Routes
 from ottla.accumulator.sealing import Sealer
@@ -19,7 +20,6 @@ from ottla.metrics import Tallies
 from ottla.network.backoff import Backoff
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
-from ottla.sender.io_handoff import Helm
 
 TO_SEAL: Final = 0.000_5
 """Seconds before the end of its linger in which a batch is sealed and put into a request, which takes about as long.
@@ -55,8 +55,7 @@ class Queueing:
         may_deal: bool = True,
         sequences: Sequences | None = None,
         admit: Callable[[], object] | None = None,
-        wake: Callable[[], object],
-        helm: Helm | None = None,
+        io_loop: IoLoop,
         clock: Callable[[], float],
     ) -> Self:
         """What a configuration asks for; *metadata* tells the routes of every change."""
@@ -84,8 +83,7 @@ class Queueing:
             sequences=sequences,
             admit=admit,
             tallies=tallies,
-            wake=wake,
-            helm=helm,
+            io_loop=io_loop,
             clock=clock,
         )
         routes = Routes(

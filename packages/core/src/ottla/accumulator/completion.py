@@ -14,18 +14,18 @@ from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_counts import DeliveryLedger
 from ottla.accumulator.delivery_errors import given_up
 from ottla.accumulator.incomplete_batches import Backlog
+from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.lost_records import LostRecords
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import DeliveryFailed
 from ottla.metrics import Tallies
 from ottla.results import DeliveryReport
-from ottla.sender.io_handoff import Helm
 
 
 class Settlement:
     """Ends batches, each of them once. For any thread.
 
-    Callbacks are left to the I/O thread where the thread that settles only leads for a while (*helm*).
+    Callbacks are deferred to the I/O thread where another thread runs its round for a while (*io_loop*).
     """
 
     def __init__(
@@ -35,21 +35,20 @@ class Settlement:
         pool: BufferPool,
         sequences: Sequences | None,
         tallies: Tallies | None,
-        helm: Helm | None,
+        io_loop: IoLoop,
         clock: Callable[[], float],
-        wake: Callable[[], object] = lambda: None,
     ) -> None:
         self._backlog = backlog
         self._pool = pool
         self._sequences = sequences
-        self.lost = LostRecords(wake=wake)
+        self.lost = LostRecords(wake=io_loop.wake)
         """Failed records whose error nothing can retrieve any more."""
         if sequences is not None and sequences.transactional:
             self.lost.ignore()
         self.on_failure: Callable[[], object] = lambda: None
         """Called when a batch has failed, with no lock held, so that nothing but deliveries keeps it."""
         self._ledger = DeliveryLedger(tallies=tallies, lost=self.lost)
-        self._helm = helm
+        self._io_loop = io_loop
         self._clock = clock
 
     def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
@@ -125,7 +124,7 @@ class Settlement:
             tell()  # what a callback raises is logged in there; should this fail, `go_on` goes on with it
             self._account_for([batch])
 
-        if self._helm is None or not self._helm.put_off(told):
+        if not self._io_loop.defer(told):
             told()
 
     def _account_for(self, batches: Sequence[ProducerBatch]) -> None:

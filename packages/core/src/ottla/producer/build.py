@@ -100,7 +100,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         wake=selector.wakeup,
         clock=clock,
     )
-    metadata = _metadata(config, helm.call, backoff, clock)
+    metadata = _metadata(config, helm.wake, backoff, clock)
     numbering = Numbering.of(config.transactions, backoff, client_id)
     delays = NodeDelays(config.partitioning.availability_timeout)
     queueing = Queueing.of(
@@ -112,8 +112,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         slow=lambda: delays.slow,
         sequences=numbering.sequences,
         admit=numbering.admit,
-        wake=helm.call,
-        helm=helm,
+        io_loop=helm,
         clock=clock,
     )
     delays.on_change = queueing.routes.forget
@@ -140,7 +139,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         manager=numbering.manager,
         client_id=client_id,
         in_flight=client.in_flight,
-        wake=helm.call,
+        wake=helm.wake,
         clock=clock,
     )
 

@@ -68,23 +68,23 @@ class Helm:
 
     # For any thread
 
-    def call(self) -> None:
+    def wake(self) -> None:
         """Have a round begin at once, and by the I/O thread, unless it is the round itself that calls."""
         self._called = True  # before the look, as `rest` looks after it has said so
         if self._resting and threading.get_ident() != self.leader:
             self._call_back()
         self._wake()
 
-    def begun(self, *, alone: bool) -> None:
+    def batch_started(self, *, alone: bool) -> None:
         """A batch was begun that may leave at once, and nothing else is under way if it is *alone*."""
         self._begun += 1
         if self._unasked or not alone:
             self._in_a_row = 0
         self._unasked = True
         if not self._resting or self._in_a_row < ENOUGH:
-            self.call()
+            self.wake()
 
-    def lead(self, batch: ProducerBatch, timeout: float | None) -> None:
+    def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
         """Run rounds until the batch is settled, if that can be done here; may return before."""
         if self._unasked:
             self._unasked = False
@@ -103,7 +103,7 @@ class Helm:
         else:
             self._leave_it()
 
-    def put_off(self, work: Callable[[], object]) -> bool:
+    def defer(self, work: Callable[[], object]) -> bool:
         """Have the I/O thread do this, if the calling thread leads; False: it does not."""
         if threading.get_ident() != self.leader:
             return False
@@ -167,7 +167,7 @@ class Helm:
     def _leave_it(self) -> None:
         """This thread had better not lead."""
         self._in_a_row = 0
-        self.call()
+        self.wake()
 
     def _steer(self, batch: ProducerBatch, timeout: float | None, interrupt: signals.Deferred | None) -> None:
         if not self._resting or not self._turn.acquire(blocking=False):

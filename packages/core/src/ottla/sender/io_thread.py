@@ -67,12 +67,12 @@ class IoThread:
         deadline = self._clock() + timeout
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
         self._rounds.hurry()
-        self._helm.call()
+        self._helm.wake()
 
     def abandon(self, timeout: float) -> None:
         """Have the thread itself call `begin_close`, soon. Takes no lock."""
         self._abandoned = timeout
-        self._helm.call()
+        self._helm.wake()
 
     def forget(self) -> None:
         """This is a forked child, where the thread does not exist."""

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import attrs
 
 from ottla.accumulator.build import Queueing
+from ottla.accumulator.io_loop import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.config import ConfigDraft, ProducerConfig
 from ottla.network.backoff import Backoff
@@ -61,7 +62,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
         backoff=backoff,
         may_deal=False,
         admit=numbering.admit,
-        wake=_nobody,
+        io_loop=WokenLoop(_nobody),
         clock=clock,
     )
     if coordinator is not None:
