@@ -24,9 +24,9 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from ottla import OttlaError, Producer, check_config
 from ottla.doctor import examine
 from ottla.errors import ConfigError
-from ottla.producer.build import Connections, connect
 from ottla.tables.sealed import TableSealer
 from ottla.transactions import SharedTransaction
+from ottla.transactions.admin.connect import Connections, connect
 from ottla_spark import exactly_once
 from ottla_spark.atomic import atomically
 from ottla_spark.atomic.partition_assignment import Ownership

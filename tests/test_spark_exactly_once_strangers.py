@@ -14,7 +14,6 @@ from ledger_kit import attempts, entry, prepare, settings
 
 from ottla import Producer
 from ottla.errors import ErrorCode, error_code
-from ottla.producer import build
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
@@ -22,6 +21,7 @@ from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
 from ottla.transactions import PreparedTransaction
 from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import described
 from ottla.transactions.requests import initialize
 from ottla.transactions.transactional_requests import end
@@ -412,7 +412,7 @@ def test_rolled_over_producer_ids_double_and_skip_nothing(
 @contextmanager
 def wire(kafka: KafkaCluster) -> Iterator[Asking]:
     """Requests as nobody's client would send them."""
-    connections = build.connect({"bootstrap.servers": kafka.bootstrap_servers, "retry.backoff.ms": "1"})
+    connections = connect({"bootstrap.servers": kafka.bootstrap_servers, "retry.backoff.ms": "1"})
     asked = Asking(connections, timeout=300)
     asked.brokers()
     try:

@@ -18,6 +18,7 @@ import pytest
 from ottla import Producer, UndeliveredError
 from ottla.concurrency import io_threads
 from ottla.config import ConfigDraft, ProducerConfig
+from ottla.network import build as network_build
 from ottla.plugins.partitioners import murmur2
 from ottla.plugins.partitioners.sticky import StickyChoice
 from ottla.plugins.registry import Registry
@@ -82,12 +83,12 @@ class Simulated:
         self.clock = clock or ManualClock()
         self.network = network(self.cluster, self.clock)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(build, "_selector", lambda *_parts: self.network)
+            patch.setattr(build, "build_selector", lambda *_parts: self.network)
             patch.setattr(build, "time", SimpleNamespace(monotonic=self.clock))
             patch.setattr(build, "IoThread", ThreadOfTheTest)
             patch.setattr(build, "choose", choosing(plugins or {}))
             chance = self.network.chance.fork()  # what is drawn by one side does not shift the other's
-            patch.setattr(build, "_chance", chance)
+            patch.setattr(network_build, "chance", chance)
             patch.setattr(murmur2, "Random", lambda: chance)
             patch.setattr(murmur2, "StickyChoice", partial(StickyChoice, clock=self.clock))
             self.producer = Producer({**DEFAULTS, **(config or {})})

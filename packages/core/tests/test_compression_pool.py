@@ -18,6 +18,7 @@ from ottla.recordbatch.section import Section, finish
 from ottla.recordbatch.table_rows import FinishedColumns
 from ottla.tables import sending
 from ottla.tables.compression_pool import Ahead, Piece, Sealed, threads
+from ottla.tables.delivery import TableDelivery
 from ottla_testkit.simulation import SimulatedCluster, brokers
 from simulated_producer import Simulated, simulated
 
@@ -284,7 +285,7 @@ def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -
             world.producer.send_table("t", numbered(1_000))
 
         delivery = caught.value.delivery
-        assert delivery is not None
+        assert isinstance(delivery, TableDelivery)
         queued = sum(piece.batch.count for piece in delivery._pieces if piece.batch.outcome is None)
         left = list(delivery.failed_rows())
         assert 0 < queued < delivery.rows
@@ -317,7 +318,7 @@ def test_a_stream_that_fails_leaves_what_is_being_compressed_queued() -> None:
             world.producer.send_table("t", pa.RecordBatchReader.from_batches(schema, stream()))
 
         delivery = caught.value.delivery
-        assert delivery is not None
+        assert isinstance(delivery, TableDelivery)
         assert sum(piece.batch.count for piece in delivery._pieces if piece.batch.outcome is None) == 40
         assert delivery.failed_rows() == {}
 

@@ -5,14 +5,29 @@
 tell where a group and the partitions stand, and `survey` what is known of the ids with one beginning.
 """
 
-from ottla.transactions.admin.completion import Outcome, complete
-from ottla.transactions.admin.group_offsets import GroupOffset, committed_offset, end_offsets, partition_counts
-from ottla.transactions.admin.listing import TransactionalId, survey
-from ottla.transactions.admin.open_transactions import Leftover, abort, leftovers
-from ottla.transactions.admin.sharing import Ended, Sharing, sharing
+from typing import TYPE_CHECKING, Any
+
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.transactions.prepared import PreparedTransaction
 from ottla.transactions.shared import SharedTransaction
+
+if TYPE_CHECKING:
+    from ottla.transactions.admin import (
+        Ended,
+        GroupOffset,
+        Leftover,
+        Outcome,
+        Sharing,
+        TransactionalId,
+        abort,
+        committed_offset,
+        complete,
+        end_offsets,
+        leftovers,
+        partition_counts,
+        sharing,
+        survey,
+    )
 
 __all__ = [
     "ConsumerGroupMetadata",
@@ -34,3 +49,12 @@ __all__ = [
     "sharing",
     "survey",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Only now: the messages of transactions cost every program that has none 10 ms at its start.
+    if name in __all__:
+        from ottla.transactions import admin
+
+        return getattr(admin, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

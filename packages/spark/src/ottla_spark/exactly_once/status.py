@@ -9,9 +9,9 @@ import attrs
 
 from ottla.errors import ErrorCode, error_code, printable
 from ottla.errors.secret import hide_settings
-from ottla.producer import build
 from ottla.transactions import PreparedTransaction
 from ottla.transactions.admin.blocking_client import Asking
+from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described, listed
 from ottla_spark.errors import WriteRefused
 from ottla_spark.exactly_once.driver.cluster import Fate
@@ -59,7 +59,7 @@ def outlook(options: Mapping[str, str], *, job_id: str | None = None, timeout: f
     if problems:
         raise WriteRefused(problems)
     settings = read_settings(read, job=job_id)
-    connections = build.connect(settings.connection)
+    connections = connect(settings.connection)
     try:
         return _looked_at(Asking(connections, timeout=timeout), settings)
     finally:

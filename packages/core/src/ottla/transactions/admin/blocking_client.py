@@ -22,10 +22,10 @@ from ottla.network import Completion, NetworkClient, Request
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import Topic
 from ottla.network.metadata import Metadata
-from ottla.producer import build
 from ottla.protocol import Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
 from ottla.transactions.admin.acl_hints import needed
+from ottla.transactions.admin.connect import Connections, connect
 from ottla.transactions.requests import Errand
 from ottla.transactions.transactional_requests import find_coordinator
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 @contextmanager
 def asking(config: Mapping[str, Any], *, timeout: float) -> Iterator[Asking]:
     """Connections by a producer's configuration, for as long as the `with` block lasts."""
-    connections = build.connect(config)
+    connections = connect(config)
     asked = Asking(connections, timeout=timeout)
     try:
         yield asked
@@ -49,7 +49,7 @@ def asking(config: Mapping[str, Any], *, timeout: float) -> Iterator[Asking]:
 class Asking:
     """Asks brokers, at most *timeout* seconds in all. Raises TransactionTimeout, and what a broker refuses with."""
 
-    def __init__(self, connections: build.Connections, *, timeout: float) -> None:
+    def __init__(self, connections: Connections, *, timeout: float) -> None:
         self._client: NetworkClient = connections.client
         self._metadata: Metadata = connections.metadata
         self._clock: Callable[[], float] = connections.clock

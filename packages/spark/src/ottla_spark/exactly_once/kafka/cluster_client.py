@@ -11,12 +11,12 @@ from typing import Final
 import attrs
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError, TransactionError, TransactionTimeout, UnsupportedVersion
-from ottla.producer import build
 from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
 from ottla.transactions.admin.blocking_client import Asking
 from ottla.transactions.admin.completion import ended
+from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described_together, listed
 from ottla.transactions.admin.open_transactions import aborted
 from ottla.transactions.requests import initialize
@@ -60,7 +60,7 @@ class Brokers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connections = build.connect(with_shipped_files(settings.connection))
+        self._connections = connect(with_shipped_files(settings.connection))
         self._lookup = LedgerLookup(settings)
         self._place: Place | None = None
         self._longest_ms: int | None = None

@@ -1,0 +1,89 @@
+"""The parts of the network: selector, metadata, authentication and client, as a configuration asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random, SystemRandom
+
+from ottla.config import ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
+from ottla.interfaces import Mechanism, Transport
+from ottla.metrics import Tallies
+from ottla.network.authentication import Authentication, Helper
+from ottla.network.backoff import Backoff
+from ottla.network.client import NetworkClient
+from ottla.network.metadata import Metadata
+from ottla.network.selector import Selector
+
+chance: Random = SystemRandom()
+"""Where all random numbers of a producer come from, but a partitioner's: the system, whose generator has no seed that
+would be the application's. A simulation puts one of its own here, before it makes a producer."""
+
+
+def build_backoff(initial: float, maximum: float) -> Backoff:
+    """From *initial* to *maximum* seconds between attempts."""
+    return Backoff(initial=initial, maximum=maximum, random=chance.random)
+
+
+def build_metadata(
+    config: ProducerConfig, wake: Callable[[], object], backoff: Backoff, clock: Callable[[], float]
+) -> Metadata:
+    """The view of the cluster, which asks for an update by *wake*."""
+    return Metadata(
+        bootstrap=config.connection.bootstrap_servers,
+        max_age=config.metadata.max_age,
+        max_idle=config.metadata.max_idle,
+        refresh_backoff=backoff,
+        wake=wake,
+        clock=clock,
+    )
+
+
+def build_selector(connection: ConnectionConfig, transport: Transport) -> Selector:
+    """The sockets of one producer, by its transport."""
+    return Selector(
+        transport=transport,
+        send_buffer_bytes=connection.send_buffer_bytes,
+        receive_buffer_bytes=connection.receive_buffer_bytes,
+        max_answer_size=connection.receive_message_max_bytes,
+    )
+
+
+def build_authentication(
+    mechanism: Mechanism | None, client_id: str, wake: Callable[[], object]
+) -> Authentication | None:
+    """The login of every connection; None: without one."""
+    if mechanism is None:
+        return None
+    helper = Helper(name=f"ottla-login-{client_id}", wake=wake)
+    return Authentication(mechanism, helper=helper, uniform=chance.uniform)
+
+
+def build_client(
+    config: ProducerConfig,
+    selector: Selector,
+    metadata: Metadata,
+    authentication: Authentication | None,
+    client_id: str,
+    clock: Callable[[], float],
+    *,
+    tallies: Tallies | None = None,
+) -> NetworkClient:
+    """The connections over a selector, and the requests on them."""
+    connection = config.connection
+    return NetworkClient(
+        selector=selector,
+        metadata=metadata,
+        authentication=authentication,
+        client_id=client_id,
+        max_in_flight=config.delivery.max_in_flight,
+        request_timeout=connection.request_timeout,
+        max_idle=connection.connections_max_idle,
+        reconnect_backoff=build_backoff(connection.reconnect_backoff, connection.reconnect_backoff_max),
+        canonical_bootstrap=connection.dns_lookup is DnsLookup.RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY,
+        rebootstraps=config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP,
+        rebootstrap_trigger=config.metadata.rebootstrap_trigger,
+        setup_backoff=build_backoff(connection.connection_setup_timeout, connection.connection_setup_timeout_max),
+        tallies=tallies,
+        chance=chance,
+        clock=clock,
+    )

@@ -1,0 +1,49 @@
+"""Connections for blocking requests, by a producer's configuration."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from ottla.config import ProducerConfig
+from ottla.errors.secret import hide_settings
+from ottla.network import NetworkClient
+from ottla.network.backoff import Backoff
+from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
+from ottla.network.metadata import Metadata
+from ottla.plugins.config_references import read_draft
+from ottla.plugins.registry import Registry
+from ottla.plugins.selection import choose
+
+_numbers = itertools.count(1)
+
+
+@attrs.frozen(kw_only=True)
+class Connections:
+    """Client and metadata for blocking requests from the thread of the caller; no records are sent."""
+
+    client: NetworkClient
+    metadata: Metadata
+    clock: Callable[[], float]
+    backoff: Backoff
+    config: ProducerConfig
+    """Kept for its secrets, which text of brokers may not show."""
+
+
+def connect(settings: Mapping[str, Any]) -> Connections:
+    """Connections by a producer's configuration; none is made yet. Raises ConfigError or PluginError."""
+    settings = hide_settings(settings)
+    registry = Registry()
+    config, plugins = choose(read_draft(settings, registry=registry), registry)
+    clock = time.monotonic
+    backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)
+    selector = build_selector(config.connection, plugins.transport)
+    metadata = build_metadata(config, selector.wakeup, backoff, clock)
+    client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
+    authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup)
+    client = build_client(config, selector, metadata, authentication, client_id, clock)
+    return Connections(client=client, metadata=metadata, clock=clock, backoff=backoff, config=config)
