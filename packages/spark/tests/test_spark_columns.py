@@ -18,7 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla_spark.write.columns import ColumnPositions, ValueFormat, find_columns, other_columns
+from ottla_spark.options.options import ValueFormat
+from ottla_spark.write.columns import ColumnPositions, find_columns, other_columns
 
 TEXT, BYTES, INT, LONG, DOUBLE, TIME = (
     StringType(),

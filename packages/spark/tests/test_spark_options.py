@@ -12,8 +12,7 @@ from pyspark.sql.types import StringType, StructType
 from ottla import OttlaError, PluginError
 from ottla_spark import OttlaDataSource, WriteRefused
 from ottla_spark.options import producer_settings
-from ottla_spark.options.options import Guarantee, WriteOptions, read_options
-from ottla_spark.write.columns import ValueFormat
+from ottla_spark.options.options import Guarantee, ValueFormat, WriteOptions, read_options
 from ottla_spark.write.writer import OttlaStreamWriter, OttlaWriter
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -18,7 +18,6 @@ from ottla.errors.secret import revealed
 from ottla.producer.producer import TOPIC_NAME
 from ottla_spark.options.producer_settings import problems_of
 from ottla_spark.options.refused import reason_against
-from ottla_spark.write.columns import ValueFormat
 
 PREFIX: Final = "kafka."
 
@@ -56,6 +55,12 @@ MOST_IDLE_MS: Final = 2**31 - 1
 """25 days; a thread cannot wait for any length of time."""
 
 _TRUTH: Final = {"true": True, "false": False}
+
+
+class ValueFormat(Enum):
+    """How values are made of columns that are neither text nor bytes."""
+
+    JSON = "json"
 
 
 class Guarantee(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from typing import Final, TypeAlias
 
 import attrs
@@ -17,6 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ottla_spark.options.options import ValueFormat
 from ottla_spark.write import json_columns
 
 ColumnPositions: TypeAlias = Mapping[str, int]
@@ -24,12 +24,6 @@ ColumnPositions: TypeAlias = Mapping[str, int]
 
 Without a value it is made of all columns that have none of our names.
 """
-
-
-class ValueFormat(Enum):
-    """How values are made of columns that are neither text nor bytes."""
-
-    JSON = "json"
 
 
 @attrs.frozen(kw_only=True)

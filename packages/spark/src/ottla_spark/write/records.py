@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from ottla.plugins.serializers import json_columns
 from ottla_spark.errors import WriteFailed
-from ottla_spark.write.columns import ColumnPositions, ValueFormat, other_columns
+from ottla_spark.options.options import ValueFormat
+from ottla_spark.write.columns import ColumnPositions, other_columns
 from ottla_spark.write.native_json import json_rows
 
 TOPIC: Final = "topic"
