@@ -14,8 +14,7 @@ from ottla.errors import NameResolutionFailed
 from ottla.protocol import METADATA, PRODUCE
 from ottla.sender.error_actions import VERDICTS, Verdict
 from ottla_testkit.kafka_cluster import KafkaCluster
-from ottla_testkit.mock_cluster import MockCluster
-from ottla_testkit.mock_cluster.cluster import DISCONNECT
+from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 from readback import read_back
 
 WAIT = 60.0

@@ -18,8 +18,7 @@ from ottla import Producer
 from ottla_testkit.errors import KafkaUnavailable
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.processes.free_ports import HOST
-from ottla_testkit.proxy import CuttingProxy
-from ottla_testkit.proxy.cutting_proxy import Way
+from ottla_testkit.proxy import CuttingProxy, Way
 from ottla_testkit.pytest_plugin import go_without
 from readback import read_back
 

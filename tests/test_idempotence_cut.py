@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ottla import Producer
-from ottla_testkit.proxy.cutting_proxy import Cut
+from ottla_testkit.proxy import Cut
 from transactions_kit import LONG, MINUTES, WAIT, broker_behind_a_proxy, chance, numbered, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

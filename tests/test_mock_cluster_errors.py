@@ -16,8 +16,7 @@ import pytest
 
 from ottla import BrokerError, Delivery, DeliveryFailed, DeliveryTimeout, ErrorCode, Producer
 from ottla.protocol import METADATA, PRODUCE
-from ottla_testkit.mock_cluster import MockCluster
-from ottla_testkit.mock_cluster.cluster import DISCONNECT
+from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 from readback import read_back
 
 WAIT = 60.0

@@ -11,8 +11,7 @@ from ottla import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, Produ
 from ottla.protocol import PRODUCE
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
 from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
-from ottla_testkit.mock_cluster import MockCluster
-from ottla_testkit.mock_cluster.cluster import DISCONNECT
+from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 
 WAIT = 60.0
 MINUTES = 600_000

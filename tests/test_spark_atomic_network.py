@@ -16,7 +16,7 @@ from ottla_spark.atomic.errors import BatchRefused
 from ottla_spark.worker import producer_cache
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
-from ottla_testkit.proxy.cutting_proxy import Cut
+from ottla_testkit.proxy import Cut
 from transactions_kit import LONG, await_true, broker_behind_a_proxy, chance, group_offsets, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -30,7 +30,7 @@ from ottla_spark.exactly_once.transactional_ids import IdPool
 from ottla_spark.options.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
-from ottla_testkit.proxy.cutting_proxy import Cut
+from ottla_testkit.proxy import Cut
 from transactions_kit import LONG, WAIT, await_in_sync, broker_behind_a_proxy, chance, new_id, read, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -8,7 +8,7 @@ import pytest
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
-from ottla_testkit.proxy.cutting_proxy import Cut
+from ottla_testkit.proxy import Cut
 from transactions_kit import (
     LONG,
     WAIT,

@@ -24,8 +24,7 @@ from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
-from ottla_testkit.mock_cluster import MockCluster
-from ottla_testkit.mock_cluster.cluster import DISCONNECT
+from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 from transactions_kit import WAIT, chance, new_id
 
 _C = ErrorCode

@@ -3,8 +3,7 @@ import time
 import pytest
 
 from ottla_testkit.errors import MockError
-from ottla_testkit.mock_cluster import MockCluster
-from ottla_testkit.mock_cluster.cluster import DISCONNECT
+from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

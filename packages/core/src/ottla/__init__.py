@@ -1,4 +1,9 @@
-"""Ottla: a Kafka producer made of plugins."""
+"""Ottla: a Kafka producer made of plugins.
+
+Public are the names in `__all__` of this package and of `ottla.errors`, `ottla.interfaces`, `ottla.hookspecs`,
+`ottla.transactions`, `ottla.tables.sealed` and `ottla.doctor`. All other modules are private: they may change in any
+version.
+"""
 
 from ottla.config.allow_lists import allow
 from ottla.errors import (
@@ -87,3 +92,8 @@ __all__ = [
     "allow",
     "check_config",
 ]
+
+
+def __dir__() -> list[str]:
+    # Without the modules that were imported: what no page documents is private.
+    return sorted(__all__)

@@ -80,7 +80,7 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], command_config: Path |
     settings = {**_read(command_config), **dict(_pair(pair) for pair in pairs)}
     registry = Registry()
     infos = dict.fromkeys(_named(name, registry) for name in names)
-    testkit = _testkit("plugin_check", wanted="the conformance suites")
+    testkit = _testkit("conformance.check", wanted="the conformance suites")
     prepared: list[Plugin] = []
     for info in infos:
         try:
@@ -164,7 +164,7 @@ def _testkit(module: str, *, wanted: str) -> Any:
     try:
         return importlib.import_module(f"{_TESTKIT}.{module}")
     except ModuleNotFoundError as missing:
-        if missing.name not in (_TESTKIT, f"{_TESTKIT}.{module}", "pytest"):
+        if missing.name != "pytest" and not f"{_TESTKIT}.{module}.".startswith(f"{missing.name}."):
             raise
         raise click.UsageError(f"{wanted} come with the testkit; try: pip install ottla-testkit") from None
 

@@ -1,6 +1,6 @@
 """The codes that brokers answer with: name, number, meaning, whether trying again can help.
 
-What the producer does about a code is decided in `ottla.sender.error_actions`, not here.
+What the producer does about a code is decided by its flags here and in `ottla.sender.error_actions`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`foreachBatch` with all or nothing: each micro-batch is one transaction, shared by all tasks that write it.
 
-Checks what has to hold on the driver, brings every row to the owner of its partition, and lets `course` decide.
+Checks what has to hold on the driver, brings every row to the owner of its partition, and lets `driver` decide.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def foreseen(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Seq
 
 
 def _verdict(fates: Sequence[Fate]) -> str:
-    """As `settling` decides it."""
+    """As `driver.recovery` decides it."""
     if Fate.UNTOLD in fates:
         return "the brokers do not tell how it ended: the next driver asks for its end, and commits it or says DataLoss"
     if Fate.ABORTED in fates:

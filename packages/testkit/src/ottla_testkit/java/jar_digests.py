@@ -60,7 +60,7 @@ def verify(folder: Path, *, digests: Mapping[str, str] | None = None) -> None:
 @cache
 def pinned() -> Mapping[str, str]:
     """The digests that this package brings, by the jar's name."""
-    return parse(resources.files("ottla_testkit").joinpath(PINNED).read_text())
+    return parse(resources.files("ottla_testkit.java").joinpath(PINNED).read_text())
 
 
 def all_digests() -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """A real Kafka cluster on 127.0.0.1 for the time of a `with` block.
 
 Decides what a cluster consists of. Processes are `node`'s and `zookeeper`'s business, settings `node_settings`',
-waiting `readiness`', requests `wire`'s. Not for use by several threads at once.
+waiting `readiness`', requests `admin_requests`'. Not for use by several threads at once.
 """
 
 from __future__ import annotations

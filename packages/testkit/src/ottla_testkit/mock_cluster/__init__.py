@@ -1,5 +1,5 @@
 """The mock cluster of librdkafka."""
 
-from ottla_testkit.mock_cluster.cluster import MockCluster
+from ottla_testkit.mock_cluster.cluster import DISCONNECT, MockCluster
 
-__all__ = ["MockCluster"]
+__all__ = ["DISCONNECT", "MockCluster"]

@@ -19,7 +19,7 @@ _ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
 
 
 class Rounds:
-    """What `lifetime` knows of an I/O thread, and `advance`."""
+    """What `lifecycle` knows of an I/O thread, and `advance`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Rounds:
                 self._give_up(cause)
             coordinator.advance(self._clock(), settled=True)
 
-    # As `lifetime` knows it
+    # As `lifecycle` knows it
 
     def start(self) -> None:
         """There is no thread."""

@@ -1,7 +1,7 @@
 """What the decisions need of a Kafka cluster: seven questions and orders, each answered or raised.
 
-`brokers` answers them over the network. Everything that decides is written against this alone, so that it can be
-tried with a crash, a lost answer or a second driver between any two of them.
+`kafka.cluster_client` answers them over the network. Everything that decides is written against this alone, so that it
+can be tried with a crash, a lost answer or a second driver between any two of them.
 """
 
 from __future__ import annotations
