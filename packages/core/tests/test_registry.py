@@ -566,7 +566,7 @@ def test_every_kind_has_a_hook_spec() -> None:
 @pytest.mark.parametrize("name", ["bytes", "json", "string"])
 @pytest.mark.parametrize("is_key", [True, False])
 def test_the_cores_own_serializers_come_through_the_same_door(name: str, is_key: bool) -> None:
-    registry = Registry([EntryPoint(name, f"ottla.serializers.{name}", "ottla.serializers")])
+    registry = Registry([EntryPoint(name, f"ottla.plugins.serializers.{name}", "ottla.serializers")])
 
     assert isinstance(registry.plugin("serializer", name).create({}, is_key=is_key), Serializer)
 

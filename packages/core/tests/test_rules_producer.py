@@ -535,7 +535,7 @@ class Unusable:
     def go_on(self) -> None:
         raise ZeroDivisionError("a fault of our own")
 
-    def call(self) -> None:
+    def wake(self) -> None:
         """Nothing is to be called."""
 
 
