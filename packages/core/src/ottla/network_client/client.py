@@ -95,6 +95,7 @@ class NetworkClient:
             client_id=client_id,
             rebootstraps=rebootstraps,
             rebootstrap_trigger=rebootstrap_trigger,
+            backoff=reconnect_backoff,
         )
         self.features = Features()
         """What the cluster has agreed on, as the brokers told when we connected."""
@@ -349,6 +350,7 @@ class NetworkClient:
             self._log.failed(connection, self._with_remedy(connection, error), now)
             connection.retry_at = now + self._reconnect_backoff.delay(connection.attempts)
             connection.failures += 1
+            connection.failed_at = now
             connection.last_failure = error
             self._metadata.note(error)
             self._metadata.request_update()

@@ -23,7 +23,7 @@ from ottla.errors import (
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transaction_manager import transaction_errands as errands
 from ottla.transaction_manager.agenda import Stance
-from ottla.transaction_manager.coordinators import Coordinators, found
+from ottla.transaction_manager.coordinators import Coordinators, found, nobody
 from ottla.transaction_manager.errands import Errand, initialize
 from ottla.transaction_manager.offsets import OffsetsToSend, TopicPartition
 from ottla.transaction_manager.pending import Pending
@@ -493,7 +493,9 @@ class TransactionManager(Standing):
 
     def _take_coordinator(self, errand: Errand, answer: Any, now: float) -> None:
         coordinator = found(errand, answer)
-        if self._rule(errand, coordinator.error_code, now):
+        if not coordinator.error_code and (error := nobody(coordinator)):
+            self._try_again(error, now)
+        elif self._rule(errand, coordinator.error_code, now):
             self._coordinators.learn(errand, coordinator.node_id)
 
     def _take_partitions(self, errand: Errand, answer: Any, now: float) -> None:
