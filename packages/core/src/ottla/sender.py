@@ -23,6 +23,7 @@ from ottla.errors import (
     ProtocolError,
     SecurityRefused,
     UnsupportedVersion,
+    printable,
 )
 from ottla.failures import expired, given_up, refused_records
 from ottla.memory_log import MemoryLog
@@ -137,7 +138,7 @@ class Sender:
         What is not certain is taken for written: all connections are closed, so that no answer meets the wrong request,
         and a batch that is neither queued nor settled by then is tried again, with the number that it has.
         """
-        error = ConnectionFailed(f"the round of the I/O thread that was to send it failed: {cause!r}")
+        error = ConnectionFailed(f"the round of the I/O thread that was to send it failed: {printable(repr(cause))}")
         error.__cause__ = cause
         self._client.reset(error, now)
         self._in_flight.clear()
@@ -387,7 +388,7 @@ class Sender:
         try:
             parts, most = self._splitter.split(batch, now)
         except Exception as cause:  # a codec, perhaps somebody else's, that cannot read what it wrote
-            return _failed(batch, error, now, why=f"{error}; and it could not be split: {cause}")
+            return _failed(batch, error, now, why=f"{error}; and it could not be split: {printable(str(cause))}")
         logger.info(
             "%s: %s-%d does not take a batch of %d records: sending them in %d parts",
             self._client_id,

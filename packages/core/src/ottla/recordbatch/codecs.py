@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.errors import CorruptBatch, ProtocolError
+from ottla.errors import CorruptBatch, ProtocolError, printable
 from ottla.interfaces import Buffer, Compressor
 
 CODEC_MASK: Final = 0x07
@@ -37,4 +37,4 @@ def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compresso
     except ProtocolError as error:
         raise CorruptBatch(str(error)) from error
     except Exception as error:  # the codec may be somebody else's, and these bytes anybody's
-        raise CorruptBatch(f"codec {codec_id} cannot unpack it: {error!r}") from error
+        raise CorruptBatch(f"codec {codec_id} cannot unpack it: {printable(repr(error))}") from error
