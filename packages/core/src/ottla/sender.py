@@ -124,6 +124,8 @@ class Sender:
             until = min(until, log.due_at())
         if lost.active:
             until = min(until, lost.due_at())
+        if self._pool.short:
+            until = min(until, self._memory_log.due_at())
         now = self._client.poll(until - now, now)
         if self._pool.short:
             self._memory_log.look(now)
