@@ -26,7 +26,7 @@ class MemoryLog:
     def __init__(self, pool: BufferPool, *, client_id: str) -> None:
         self._pool = pool
         self._client_id = client_id
-        self._outages: Outages[str, str] = Outages()
+        self._outages: Outages[str, str] = Outages(repeat_by_failure=True)
         self._first: object | None = None
         self._waits_since = 0.0
         self._short_at = float("-inf")  # when memory was last seen to be short
