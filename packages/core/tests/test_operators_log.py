@@ -333,7 +333,7 @@ def test_a_steady_quota_that_keeps_memory_short_is_a_line_each_half_minute(caplo
         pool.release(100)
         waiting.end()
         log.look(clock())  # nobody waits at this moment
-    assert [level for level, _message in lines(caplog)] == ["WARNING"] * 7
+    assert [level for level, _message in lines(caplog)] == ["WARNING"] * 6
 
     clock.advance(QUIET)
     log.look(clock())

@@ -195,9 +195,11 @@ class Sender:
         """Fail what has run out of time, queued or in flight; True: some."""
         late = self._late_in_flight(now)
         for batch in late:
+            if batch.last_error is None and batch.last_node is not None:
+                batch.last_error = self._client.quota(batch.last_node, now)  # it reads nothing of us meanwhile
             self._accumulator.settle(batch, Failed(error=expired(batch, now)))
             del self._in_flight[batch]
-        return self._accumulator.expire(now, obstacle=self._obstacle) or bool(late)
+        return self._accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now)) or bool(late)
 
     def _late_in_flight(self, now: float) -> list[ProducerBatch]:
         if self._oldest_in_flight + self._delivery_timeout > now:
@@ -205,8 +207,8 @@ class Sender:
         self._oldest_in_flight = min((batch.created_at for batch in self._in_flight), default=FOREVER)
         return [batch for batch in self._in_flight if batch.created_at + self._delivery_timeout <= now]
 
-    def _obstacle(self, batch: ProducerBatch) -> OttlaError | None:
-        """What keeps a batch from its broker: no such partition, no connection, or no broker that we know.
+    def _obstacle(self, batch: ProducerBatch, now: float) -> OttlaError | None:
+        """What keeps a batch from its broker: no such partition, no connection, a quota, or no broker that we know.
 
         An error that it has met itself says more, but for a refusal and a partition that is gone.
         """
@@ -216,7 +218,7 @@ class Sender:
         cluster = self._metadata.cluster
         leader = cluster.named_leader(batch.topic, batch.partition)
         # While bootstrap.servers are asked again, no broker is known; why the leader was lost is.
-        found = None if leader is None else self._client.failure(leader)
+        found = None if leader is None else self._client.failure(leader) or self._client.quota(leader, now)
         if leader not in cluster.brokers:
             found = self._metadata.last_error or found
         return found if batch.last_error is None or isinstance(found, SecurityRefused) else None

@@ -172,6 +172,17 @@ class NetworkClient:
             return None
         return self._with_remedy(connection, connection.obstacle)
 
+    def quota(self, node: int, now: float) -> OttlaError | None:
+        """That a broker keeps what is sent to it waiting because of a quota; None: it does not."""
+        connection = self._connections.get(node)
+        seconds = self._throttle_log.lasting(connection.broker, now) if connection is not None else None
+        if connection is None or seconds is None:
+            return None
+        return NetworkError(
+            f"{connection.broker} throttles this client because of a quota, for {seconds:.1f} s by now; send less, or "
+            "have the quota of this user or client.id raised"
+        )
+
     def _with_remedy(self, connection: Connection, error: OttlaError) -> OttlaError:
         """What helps, where an address was never reached that a broker advertises, and nobody has configured."""
         broker = connection.broker

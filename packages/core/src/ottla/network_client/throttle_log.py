@@ -52,6 +52,11 @@ class ThrottleLog:
             text = f"no request is sent to it for {seconds:.1f} s"
             self._outages.failed(broker, _QUOTA, text, pauses.until, began=pauses.began)
 
+    def lasting(self, broker: Broker, now: float) -> float | None:
+        """For how many seconds a broker has throttled the client by now; None: it does not, nor did a moment ago."""
+        pauses = self._pauses.get(broker)
+        return now - pauses.began if pauses is not None and now < pauses.until + QUIET else None
+
     def due_at(self) -> float:
         """When a line is due if nothing happens."""
         return min((pauses.until + QUIET for pauses in self._pauses.values()), default=float("inf"))
