@@ -383,6 +383,37 @@ def test_lifetimes_of_milliseconds_do_not_set_the_pace_of_fetches(kept: Maker) -
 
 
 @pytest.mark.rule("security.identity.pace")
+def test_tokens_that_come_expired_do_not_set_the_pace_either(kept: Maker) -> None:
+    one = kept(0.0, pauses=Pauses())
+    for _ in range(3000):  # 30 s with a login in each 10 ms
+        with pytest.raises(AuthenticationFailed, match="the token that the test gave has expired"):
+            one.value()
+        one.clock.now += 0.01
+    assert one.source.gaps() == [1, 2, 4, 8, 10]
+    one.source.lifetime = 1000.0
+    one.clock.now += 10
+
+    assert one.value() == "token-7"
+
+
+@pytest.mark.rule("security.identity.pace")
+def test_renewals_that_bring_expired_tokens_keep_the_pace(kept: Maker) -> None:
+    one = kept(2.2, AT_ONCE, pauses=Pauses())
+    one.value()
+    one.source.lifetime = -1.0
+    one.clock.now += 1.1
+    wait_until(lambda: one.source.asked == 2)
+    one.clock.now += 0.5
+    looks = one.clock.looks
+    wait_until(lambda: one.clock.looks > looks + 2)  # of the thread that renews
+    assert one.source.asked == 2
+    one.clock.now += 0.5
+
+    wait_until(lambda: one.source.asked == 3)
+    assert one.value() == "token-1"
+
+
+@pytest.mark.rule("security.identity.pace")
 def test_a_login_between_short_tokens_is_refused_with_lifetime_and_time(kept: Maker) -> None:
     one = kept(0.02, pauses=Pauses())
     assert one.value() == "token-1"

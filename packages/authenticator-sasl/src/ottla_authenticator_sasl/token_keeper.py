@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import ConnectionFailed, printable
+from ottla.errors import AuthenticationFailed, ConnectionFailed, printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
 from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses
 from ottla_authenticator_sasl.refresh import RefreshWindow
@@ -83,6 +83,7 @@ class TokenKeeper:
         self._token: Token | None = None
         self._refused = False  # the newest token, by a broker
         self._due: float | None = None
+        self._useless = ""  # why the newest token was of no use from the start
         self._lifetime = 0.0  # of the newest token, in seconds
         self._thread: threading.Thread | None = None
 
@@ -135,6 +136,8 @@ class TokenKeeper:
         """The error of a login while the source may not be asked yet; None: it may."""
         if (wait := self._pace.wait()) <= 0:
             return None
+        if self._useless:
+            return AuthenticationFailed(f"{self._useless}; it is asked for the next one in {wait:.1f} s")
         if self._refused:
             why = "brokers refused its last tokens, and the newest one has expired"
         else:
@@ -153,13 +156,16 @@ class TokenKeeper:
         now = self._clock()
         error = expired(token, now=now, source=self._source)
         if error is not None:
+            with self._state:
+                self._useless = str(error)
+                self._pace.fetched(due_in=0.0)
             raise error
         _log.debug("a token of %s: %s", self._source, printable(repr(token)))
         with self._state:
             if number < self._kept:  # a fetch that was given up does not replace what a later one brought
                 return token
             self._kept = number
-            self._token, self._refused = token, False
+            self._token, self._refused, self._useless = token, False, ""
             due_in = self._due_in(token, now)
             pause = self._pace.fetched(due_in=due_in)
             if due_in is None:
@@ -235,7 +241,7 @@ class TokenKeeper:
             if self._closing.is_set():
                 return False
             with self._state:
-                self._due = self._clock() + self._retry.wait(failures + 1)
+                self._due = self._clock() + max(self._retry.wait(failures + 1), self._pace.wait())
             log = _log.debug if failures else _log.warning
             log("the token of %s could not be renewed, which is tried again: %s", self._source, error)
             return False
