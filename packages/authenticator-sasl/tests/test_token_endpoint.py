@@ -306,6 +306,11 @@ def test_interim_answers_without_end_are_refused(interim: bytes) -> None:
     assert "it sent more than 64 interim answers (1xx), and no final one" in said
 
 
+def test_a_change_of_protocol_is_no_interim_answer() -> None:
+    with Speaker(saying(b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + FINAL)) as speaker:
+        assert "answered 101" in error_of(endpoint(speaker.url), AuthenticationFailed)
+
+
 def test_interim_answers_count_against_the_size_of_the_answer() -> None:
     lines = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 60_000) for number in range(20))
     with Speaker(saying(b"HTTP/1.1 103 Early Hints\r\n" + lines + b"\r\n" + FINAL)) as speaker:

@@ -496,6 +496,11 @@ def test_a_token_that_was_good_for_a_while_is_replaced_at_once(kept: Maker) -> N
         one.clock.now += 11
         one.keeper.forget(token)
 
+    for _ in range(300):  # 3 s in which every token is refused
+        one.keeper.forget(one.keeper.token())
+        one.clock.now += 0.01
+    assert one.source.gaps()[-2:] == [11, 1], "what was refused long ago does not count"
+
 
 def test_a_login_after_refusals_says_so_once_the_token_has_expired(kept: Maker) -> None:
     one = kept(7.0, pauses=Pauses(floor=5.0, longest=10.0))
