@@ -277,8 +277,8 @@ def test_memory_that_is_exhausted_has_a_first_and_a_last_line(caplog: pytest.Log
     told = [(level, message) for level, message in lines(caplog) if "buffer.memory" in message]
     assert machine.clock() - started < 100.0
     assert [level for level, _message in told] == ["WARNING", "INFO"]
-    assert "0 call(s) of send wait and 1 were refused: all 20000 bytes are held" in told[0][1]
-    assert "1 call(s) of send were refused" in told[1][1]
+    assert "calls of send that wait: 0, refused: 1; all 20000 bytes are held" in told[0][1]
+    assert "calls of send that were refused: 1" in told[1][1]
 
 
 @pytest.mark.rule("pool.log")
@@ -315,7 +315,7 @@ def test_one_long_wait_for_memory_is_told_and_many_short_ones_are_not(caplog: py
 
     assert [level for level, _message in lines(caplog)] == ["WARNING", "INFO"]
     assert "buffer.memory is sufficient again, after 6.0 s" in lines(caplog)[1][1]
-    assert "buffer.memory is exhausted for 5.0 s, 1 call(s) of send wait" in lines(caplog)[0][1]
+    assert "buffer.memory is exhausted for 5.0 s, calls of send that wait: 1" in lines(caplog)[0][1]
 
 
 @pytest.mark.rule("pool.log")
@@ -340,7 +340,7 @@ def test_a_steady_quota_that_keeps_memory_short_is_a_line_each_half_minute(caplo
 
     assert lines(caplog)[-1] == (
         "INFO",
-        "test: buffer.memory is sufficient again, after 209.0 s; 0 call(s) of send were refused",
+        "test: buffer.memory is sufficient again, after 209.0 s; calls of send that were refused: 0",
     )
 
 
@@ -363,7 +363,7 @@ def test_refusals_that_come_again_and_again_are_a_line_each_half_minute(caplog: 
     clock.advance(QUIET)
     log.look(clock())
 
-    assert lines(caplog)[-1][1].endswith("after 99.0 s; 100 call(s) of send were refused")
+    assert lines(caplog)[-1][1].endswith("after 99.0 s; calls of send that were refused: 100")
 
 
 @pytest.mark.unmeasured
@@ -478,7 +478,7 @@ def test_a_quota_that_stops_a_producer_has_a_first_and_a_last_line(caplog: pytes
             "records wait meanwhile, up to delivery.timeout.ms; send less, or have the quota of this user or client.id "
             "raised",
         ),
-        ("INFO", "test: not throttled any more by broker 1 at broker-1:9092, after 50.0 s and 1 pauses"),
+        ("INFO", "test: not throttled any more by broker 1 at broker-1:9092, after 50.0 s and 1 pause"),
     ]
 
 

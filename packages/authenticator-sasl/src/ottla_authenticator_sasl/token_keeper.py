@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, printable
+from ottla.errors import AuthenticationFailed, ConnectionFailed, counted, printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
 from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses
 from ottla_authenticator_sasl.refresh import RefreshWindow
@@ -246,5 +246,5 @@ class TokenKeeper:
             log("the token of %s could not be renewed, which is tried again: %s", self._source, error)
             return False
         if failures:
-            _log.info("the token of %s is renewed, after %d failed attempts", self._source, failures)
+            _log.info("the token of %s is renewed, after %s", self._source, counted(failures, "failed attempt"))
         return True

@@ -66,7 +66,7 @@ class MemoryLog:
             refused = self._refusals - self._refusals_before
             if isinstance(line, Failing):
                 logger.warning(
-                    "%s: buffer.memory is exhausted for %.1f s, %d call(s) of send wait and %d were refused: all %d "
+                    "%s: buffer.memory is exhausted for %.1f s, calls of send that wait: %d, refused: %d; all %d "
                     "bytes are held by records that brokers have not acknowledged; send waits up to max.block.ms",
                     self._client_id,
                     line.lasting,
@@ -76,7 +76,7 @@ class MemoryLog:
                 )
             elif line.recovered:
                 logger.info(
-                    "%s: buffer.memory is sufficient again, after %.1f s; %d call(s) of send were refused",
+                    "%s: buffer.memory is sufficient again, after %.1f s; calls of send that were refused: %d",
                     self._client_id,
                     line.lasting,
                     refused,

@@ -11,7 +11,7 @@ import attrs
 
 from ottla.backoff import Backoff
 from ottla.cluster import NO_LEADER, Broker, Cluster, Topic
-from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityRefused, TopicUnavailable
+from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityRefused, TopicUnavailable, counted
 from ottla.locks import SignalSafeLock
 
 _NEVER = float("-inf")
@@ -187,7 +187,7 @@ class Metadata:
         if known.leaders and partition >= len(known.leaders):
             return TopicUnavailable(
                 f"partition {partition} of topic {topic!r} does not exist any more: the topic was created anew with "
-                f"{len(known.leaders)} partition(s), counted from 0; send these records again"
+                f"{counted(len(known.leaders), 'partition')}, counted from 0; send these records again"
             )
         return None
 

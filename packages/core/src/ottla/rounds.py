@@ -14,6 +14,7 @@ from typing import Final
 
 from ottla.backoff import Backoff
 from ottla.complaints import Complaints
+from ottla.errors import counted
 from ottla.sender import Sender
 
 logger = logging.getLogger(__name__)
@@ -63,7 +64,9 @@ class Rounds:
             self.failed(error)
         else:
             if self._failures:
-                logger.info("%s: the I/O thread works again after %d failed rounds", self._name, self._failures)
+                logger.info(
+                    "%s: the I/O thread works again after %s", self._name, counted(self._failures, "failed round")
+                )
             self._failures = 0
 
     def failed(self, error: BaseException) -> None:

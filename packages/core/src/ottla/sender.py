@@ -23,7 +23,9 @@ from ottla.errors import (
     ProtocolError,
     SecurityRefused,
     UnsupportedVersion,
+    counted,
     printable,
+    were,
 )
 from ottla.failures import expired, given_up, refused_records
 from ottla.memory_log import MemoryLog
@@ -394,12 +396,12 @@ class Sender:
         except Exception as cause:  # a codec, perhaps somebody else's, that cannot read what it wrote
             return _failed(batch, error, now, why=f"{error}; and it could not be split: {printable(str(cause))}")
         logger.info(
-            "%s: %s-%d does not take a batch of %d records: sending them in %d parts",
+            "%s: %s-%d does not take a batch of %d records: sending them in %s",
             self._client_id,
             batch.topic,
             batch.partition,
             batch.count,
-            len(parts),
+            counted(len(parts), "part"),
         )
         if batch.hand_over(Split(parts=parts)):
             self._tallies.producer.splits.add(1)
@@ -412,7 +414,8 @@ def _failed(
 ) -> Failed:
     named = refused_records(batch, answer.record_errors) if answer is not None else {}
     if named and why is None:
-        why = f"{cause}; {len(named)} other record(s) of the batch were refused, and it is written whole or not"
+        others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
+        why = f"{cause}; {others}, and it is written whole or not"
     for each in named.values():
         each.__cause__ = cause
     return Failed(error=given_up(batch, cause, now, why=why), record_errors=named)

@@ -6,7 +6,7 @@ import logging
 from typing import Final, TypeAlias
 
 from ottla.cluster import Broker
-from ottla.errors import OttlaError, SecurityRefused
+from ottla.errors import OttlaError, SecurityRefused, counted
 from ottla.network_client.connection import Connection
 from ottla.network_client.endings import told
 from ottla.outages import LONGEST_GAP, Failing, Outages
@@ -101,19 +101,19 @@ class ConnectionLog:
                     )
                 else:
                     logger.warning(
-                        "%s: still no connection after %.1f s and %d more failed attempts: %s",
+                        "%s: still no connection after %.1f s and %s: %s",
                         self._client_id,
                         line.lasting,
-                        line.failures,
+                        counted(line.failures, "more failed attempt"),
                         line.error,
                     )
             elif line.recovered:
                 logger.info(
-                    "%s: %s answers again, after %.1f s and %d failed attempts",
+                    "%s: %s answers again, after %.1f s and %s",
                     self._client_id,
                     brokers,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "failed attempt"),
                 )
             else:
                 logger.info(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.cluster import NO_LEADER, Broker, Topic
-from ottla.errors import BrokerError, ErrorCode, OttlaError, quoted
+from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, quoted
 from ottla.outages import SHOWN, Failing, Outages
 
 logger = logging.getLogger(__name__)
@@ -132,11 +132,11 @@ class MetadataLog:
                     )
                 else:
                     logger.warning(
-                        "%s: records for %s still have to wait, after %.1f s and %d more answers: %s",
+                        "%s: records for %s still have to wait, after %.1f s and %s: %s",
                         self._client_id,
                         which,
                         line.lasting,
-                        line.failures,
+                        counted(line.failures, "more answer"),
                         line.error,
                     )
             elif line.recovered:

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from ottla.cluster import Broker
+from ottla.errors import counted
 from ottla.outages import Failing, Outages
 
 logger = logging.getLogger(__name__)
@@ -71,11 +72,11 @@ class ThrottleLog:
             brokers = ", ".join(map(str, line.shown)) + (", ..." if line.count > len(line.shown) else "")
             if not isinstance(line, Failing):
                 logger.info(
-                    "%s: not throttled any more by %s, after %.1f s and %d pauses",
+                    "%s: not throttled any more by %s, after %.1f s and %s",
                     self._client_id,
                     brokers,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "pause"),
                 )
             elif line.first:
                 logger.warning(
@@ -87,10 +88,10 @@ class ThrottleLog:
                 )
             else:
                 logger.warning(
-                    "%s: still throttled because of a quota by %s, after %.1f s and %d more pauses: %s",
+                    "%s: still throttled because of a quota by %s, after %.1f s and %s: %s",
                     self._client_id,
                     brokers,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "more pause"),
                     line.error,
                 )

@@ -24,6 +24,8 @@ from ottla.errors import (
     SerializationFailed,
     TableUnreadable,
     TopicUnavailable,
+    counted,
+    were,
 )
 from ottla.interfaces import Columns, Partitioner, RecordEncoder
 from ottla.outcomes import Failed
@@ -297,7 +299,7 @@ class TableSending:
 
     def _left(self, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
         error = DeliveryFailed(
-            f"{len(rows)} rows for topic {self._topic!r} were not queued: {why}{cause}",
+            f"{counted(len(rows), 'row')} for topic {self._topic!r} {were(len(rows))} not queued: {why}{cause}",
             topic=self._topic,
             partition=UNDECIDED,
             attempts=0,
