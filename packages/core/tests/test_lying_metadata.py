@@ -19,6 +19,8 @@ from ottla.transactions import Leftover, abort
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from simulated_producer import Simulated
 
+NO_BROKER = "an answer to FindCoordinator names broker -1, which no broker can be"
+
 
 @attrs.define(slots=False)
 class LyingCluster(SimulatedCluster):
@@ -168,7 +170,7 @@ def test_a_coordinator_with_a_negative_id_is_asked_for_again(caplog: pytest.LogC
 
     world.producer.init_transactions()
 
-    assert "an answer to FindCoordinator names broker -1, which no broker can be" in caplog.text
+    assert NO_BROKER in caplog.text
     asked = [name for name, _version in world.cluster.brokers[1].requests].count("FindCoordinator")
     assert asked <= 15
 
@@ -178,5 +180,5 @@ def test_who_asks_without_a_producer_is_told_of_such_a_coordinator() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.coordinator = -1
     leftover = Leftover(transactional_id="tx", producer_id=1, epoch=0, started_ms=0, timeout_ms=1, partitions=())
-    with SocketBroker(cluster.brokers[1]).serving() as servers, pytest.raises(TransactionTimeout, match="broker -1"):
+    with SocketBroker(cluster.brokers[1]).serving() as servers, pytest.raises(TransactionTimeout, match=NO_BROKER):
         abort({"bootstrap.servers": servers}, leftover, timeout=1.0)
