@@ -35,7 +35,7 @@ from ottla_spark.exactly_once.stream import ExactlyOnceWriter, TaskPrepared
 SCHEMA = "key string, value string"
 
 
-SLOW = 60.0  # seconds in which another attempt has to overtake a slow task
+SLOW = 60.0  # seconds in which another attempt has to overtake a slow or late task
 
 
 @attrs.frozen(kw_only=True)
@@ -59,8 +59,8 @@ class Wishes:
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """`deed` is kill (the whole driver), exit (this Python worker), executor (the JVM above it), both, fail, stall, or
-    slow: a task that goes on when its batch is over.
+    """`deed` is kill (the whole driver), exit (this Python worker), executor (the JVM above it), both, fail, stall,
+    slow: a task that goes on when its batch is over, or late: when the driver stands still at the next one.
 
     `step` is a method of the cluster, `write` for a task, or `mid-append` between an entry's bytes and their commit;
     `nth` counts from 1: the call while a batch is planned or committed, or the task; `after` that step or before it.
@@ -110,7 +110,10 @@ class FaultyWriter(ExactlyOnceWriter):
             prepared = super().write(iterator)
             strike(fault)
             return prepared
-        return super().write(halved(iterator, fault))
+        prepared = super().write(halved(iterator, fault))
+        if stalled_at(batch + 1).exists():
+            (home() / f"late-{batch}").touch()
+        return prepared
 
     def commit(self, messages: Any, batchId: int) -> None:
         """The batch is known from here on."""
@@ -182,10 +185,16 @@ def between_bytes_and_commit(batch: int) -> Iterator[None]:
 
 
 def halved(iterator: Iterator[pa.RecordBatch], fault: Fault) -> Iterator[pa.RecordBatch]:
-    """The first half of the first batch, and then the fault."""
+    """The first half of the first batch, then the fault, and what is left where the task goes on.
+
+    Of two attempts that both found the fault pending it befalls one, and the other has to give all of its rows: Spark
+    may take it for the one that came through.
+    """
     for batch in iterator:
-        yield batch.slice(0, max(1, batch.num_rows // 2))
+        half = max(1, batch.num_rows // 2)
+        yield batch.slice(0, half)
         strike(fault)
+        yield batch.slice(half)
 
 
 def pending(step: str, batch: int) -> Fault | None:
@@ -221,18 +230,30 @@ def strike(fault: Fault) -> None:
             executor().kill()
             end(driver())
         case "stall":
-            stalled = home() / f"stalled-{fault.batch}"
+            stalled = stalled_at(fault.batch)
             stalled.touch()
             while stalled.exists():
                 time.sleep(0.05)
         case "slow":
-            over, deadline = home() / "checkpoint" / "commits" / str(fault.batch), time.monotonic() + SLOW
-            while not over.exists():
-                if time.monotonic() > deadline:
-                    raise Trouble("nobody has overtaken this task")
-                time.sleep(0.05)
+            await_overtaken(home() / "checkpoint" / "commits" / str(fault.batch))
+        case "late":
+            await_overtaken(stalled_at(fault.batch + 1))
         case _:
             raise Trouble(f"told to fail at {fault.step}")
+
+
+def await_overtaken(sign: Path) -> None:
+    """Stay where this task is until the file is there."""
+    deadline = time.monotonic() + SLOW
+    while not sign.exists():
+        if time.monotonic() > deadline:
+            raise Trouble("nobody has overtaken this task")
+        time.sleep(0.05)
+
+
+def stalled_at(batch: int) -> Path:
+    """Is there while a driver stands still at this batch."""
+    return home() / f"stalled-{batch}"
 
 
 def driver() -> psutil.Process:

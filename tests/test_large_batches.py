@@ -88,6 +88,6 @@ def test_a_record_that_is_too_large_alone_fails_alone_and_says_what_to_change(
     assert isinstance(error, DeliveryFailed)
     assert isinstance(error.__cause__, BrokerError)
     assert error.__cause__.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert "1 record(s)" in str(error)
+    assert "1 record" in str(error)
     assert "max.message.bytes" in str(error)
     assert offsets == list(range(20))

@@ -105,8 +105,8 @@ def test_a_retriable_error_that_never_ends_is_told_with_all_that_was_tried(
     assert (error.topic, error.partition) == ("t", 1)
     assert error.attempts > 1
     told = re.search(
-        r"^1 record\(s\) for topic 't', partition 1 were not delivered within delivery\.timeout\.ms: \S+ s after .* "
-        rf"\({error.attempts} attempt\(s\), (\S+) s in the queue and (\S+) s in flight, last to broker 2, "
+        r"^1 record for topic 't', partition 1 was not delivered within delivery\.timeout\.ms: \S+ s after .* "
+        rf"\({error.attempts} attempts, (\S+) s in the queue and (\S+) s in flight, last to broker 2, "
         rf"last error: {code.name} \({code.value}\): ",
         str(error),
     )

@@ -111,7 +111,7 @@ def test_a_partition_without_enough_replicas_is_told_from_its_beginning_to_its_e
 
         ended = wait_for_line(caplog, "INFO shop: records for partition replicas-0 are acknowledged again, after ")
     assert begun.endswith("; retrying until delivery.timeout.ms (120 s) has passed")
-    assert ended.endswith(" failed attempts")
+    assert ended.endswith((" failed attempt", " failed attempts"))
 
 
 def test_a_lost_record_is_told_although_nobody_asks(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -125,7 +125,7 @@ def test_a_lost_record_is_told_although_nobody_asks(trio: KafkaCluster, caplog: 
     try:
         producer.send("lost", b"2")
 
-        lost = wait_for_line(caplog, "ERROR shop: 1 record(s) failed, and no delivery or callback is left to report")
+        lost = wait_for_line(caplog, "ERROR shop: 1 record failed, and no delivery or callback is left to report")
         wait_for_line(caplog, f"WARNING shop: broker {leader} at ", "; connecting again, ")
     finally:
         trio.start(leader)
@@ -134,7 +134,7 @@ def test_a_lost_record_is_told_although_nobody_asks(trio: KafkaCluster, caplog: 
     with pytest.raises(UndeliveredError):
         producer.close()
 
-    assert "for topic 'lost', partition 0 were not delivered within delivery.timeout.ms: 4.0" in lost
+    assert "for topic 'lost', partition 0 was not delivered within delivery.timeout.ms: 4.0" in lost
 
 
 def test_a_missing_topic_is_told_until_it_is_there(trio: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -108,7 +108,7 @@ def test_a_program_whose_brokers_went_away_ends_and_counts_what_was_lost(mock_cl
     assert code == 0
     assert len(told) == 1
     assert "1 acknowledged, 10 failed, 0 pending" in told[0]
-    assert "first error: 10 record(s) for topic 't', partition 0 were not delivered" in told[0]
+    assert "first error: 10 records for topic 't', partition 0 were not delivered" in told[0]
 
 
 @pytest.mark.kafka

@@ -13,7 +13,7 @@ from exactly_once_stream import HERE, PARTITIONS, TIMES, Stream
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from spark_cluster.cluster import SparkCluster
-from transactions_kit import LONG, chance
+from transactions_kit import LONG, await_true, chance
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -32,6 +32,15 @@ SLOW = {
     "a task that is slow half-way": Fault(deed="slow", step="write", after=False),
     "a task that is slow when it has prepared": Fault(deed="slow", step="write", nth=2),
 }
+LATE = Fault(deed="late", step="write", after=False)
+NEXT = {
+    "planned, and what is open was looked for": Fault(deed="stall", step="open_transactions"),
+    "about to be recorded": Fault(deed="stall", step="append", after=False),
+    "made visible": Fault(deed="stall", step="end"),
+}
+PATIENT = {"spark.python.task.killTimeout": "600s"}
+"""Spark ends the worker of an attempt that was overtaken two seconds later; here it lets it go on."""
+
 ENDS = {
     "in the middle of a task": Fault(deed="both", step="write", after=False),
     "when a task has prepared": Fault(deed="both", step="write", nth=2),
@@ -79,6 +88,24 @@ def test_attempts_that_spark_speculates_with_are_never_seen(stream: Stream) -> N
     stream.add(2)
     stream.finish()
 
+    stream.check()
+
+
+@pytest.mark.skipif(not LONG, reason="long form: OTTLA_SOAK=1")
+@pytest.mark.parametrize("when", NEXT)
+def test_an_attempt_that_writes_while_the_next_batch_is_made_is_never_seen(stream: Stream, when: str) -> None:
+    """Its batch is over, and what it prepares is aborted with the batch behind the next one at the latest."""
+    stream.wishes["conf"] |= SPECULATION | PATIENT
+    stream.add(1)
+    stream.plan(LATE, NEXT[when])
+    stream.add(2)
+    with stream.driver() as driver:
+        stalled = stream.await_stall()
+        await_true(lambda: (stream.folder / f"late-{stalled - 1}").exists())
+        stream.wake(stalled)
+        code, log = driver.end()
+
+    assert code == 0, log[-6000:]
     stream.check()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.config import ConfigDraft
+from ottla.config.allow_lists import options_of_others
 from ottla.errors import AuthenticationFailed, ConfigError, ConnectionFailed
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla.plugins.registry import Registry
@@ -90,6 +91,18 @@ def test_keys_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert said({})["x-amz-credential"].startswith("ENV/")
     assert said({})["x-amz-security-token"] == "t0ken"
     assert "x-amz-security-token" not in said(KEYS)
+
+
+def test_options_of_others_use_no_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENV")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    monkeypatch.delenv("OTTLA_ALLOWED_LOGINS", raising=False)
+    with options_of_others(), pytest.raises(ConfigError, match="can allow it by OTTLA_ALLOWED_LOGINS=aws"):
+        made({})
+    with options_of_others():
+        made(KEYS)
+        monkeypatch.setenv("OTTLA_ALLOWED_LOGINS", "aws")
+        made({})
 
 
 @pytest.mark.parametrize(

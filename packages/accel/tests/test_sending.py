@@ -436,7 +436,7 @@ def test_a_record_that_nobody_waits_for_is_logged_as_lost_at_once(
         world.round(until=world.clock())
 
         [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-        assert "3 record(s) failed, and no delivery or callback is left to report the error" in line
+        assert "3 records failed, and no delivery or callback is left to report the error" in line
         with pytest.raises(UndeliveredError):
             world.producer.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla import check_config
 from ottla_authenticator_sasl import cleartext
-from sasl_plugins import ALICE
+from sasl_plugins import ALICE, problem
 
 TOKENS: dict[str, Any] = {"sasl.oauthbearer.token.provider": lambda: "e.30.e"}
 
@@ -79,3 +79,9 @@ def test_a_key_says_that_credentials_in_the_clear_are_meant(
     checked(mechanism, {**settings, "sasl.allow.cleartext.credentials": written})
 
     assert warnings(caplog) == []
+
+
+def test_a_value_that_is_neither_true_nor_false_is_shown() -> None:
+    said = problem("PLAIN", {**ALICE, "sasl.allow.cleartext.credentials": "ture"})
+
+    assert "sasl.allow.cleartext.credentials='ture': it must be true or false" in said

@@ -8,14 +8,19 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import pytest
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, printable
+from ottla.errors import AuthenticationFailed, ConnectionFailed, ErrorCode, printable
 from ottla.interfaces import Authenticator, Mechanism, Step
+from ottla.network.authentication import Ask, Think
+from ottla.network.authentication import Token as BareToken
+from ottla.network.authentication.exchange import Exchange
 from ottla.plugins.registry import Registry
+from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeResponse
 from ottla_authenticator_sasl import Token
 from sasl_plugins import mechanism, problem, refusal
 from token_endpoints import Answer, TokenServer, jwt, wait_until
@@ -123,6 +128,72 @@ def test_a_refused_token_is_not_shown_again(oauth: Make) -> None:
     exchange.challenge(b"{}")
 
     assert b"token-1" in first(made)
+
+
+def connected(made: Mechanism, *, bare: bool = False) -> tuple[Exchange, bytes]:
+    """A connection whose login has sent its token, and what it has sent."""
+    versions = {SASL_HANDSHAKE.key: (0, 1)} | ({} if bare else {SASL_AUTHENTICATE.key: (0, 2)})
+    exchange = Exchange(made, host="kafka", port=9092, peer="the broker", versions=versions)
+    exchange.begin()
+    agreed = SASL_HANDSHAKE.response(0).encode(SaslHandshakeResponse(error_code=0, mechanisms=["OAUTHBEARER"]))
+    think = exchange.answered(memoryview(agreed))
+    assert isinstance(think, Think)
+    sent = exchange.thought(think.work())
+    return exchange, sent.data if isinstance(sent, BareToken) else cast(Ask, sent).body
+
+
+def numbered(make: Make) -> Mechanism:
+    numbers = iter(range(100))
+    return make({PROVIDER: lambda: (f"token-{next(numbers)}", LATER)})
+
+
+@pytest.mark.parametrize("text", [None, "", "no"])
+@pytest.mark.parametrize("code", [ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR])
+def test_a_token_that_is_refused_by_a_code_alone_is_not_shown_again(
+    oauth: Make, code: ErrorCode, text: str | None
+) -> None:
+    made = numbered(oauth)
+    exchange, sent = connected(made)
+    assert b"token-0" in sent
+    answer = SaslAuthenticateResponse(error_code=code, error_message=text)
+    with pytest.raises(AuthenticationFailed):
+        exchange.answered(memoryview(SASL_AUTHENTICATE.response(2).encode(answer)))
+
+    assert b"token-1" in connected(made)[1]
+
+
+def test_a_broker_that_refuses_every_token_has_few_of_them_fetched(oauth: Make) -> None:
+    made = numbered(oauth)
+    answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
+    for _ in range(50):
+        exchange, sent = connected(made)
+        with pytest.raises(AuthenticationFailed):
+            exchange.answered(memoryview(SASL_AUTHENTICATE.response(2).encode(answer)))
+
+    assert not any(b"token-%d" % number in sent for number in range(3, 50))
+
+
+def test_a_handshake_that_is_refused_says_nothing_of_the_token(oauth: Make) -> None:
+    made = numbered(oauth)
+    connected(made)
+    exchange = Exchange(made, host="kafka", port=9092, peer="the broker", versions={17: (0, 1), 36: (0, 2)})
+    exchange.begin()
+    answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[])
+    with pytest.raises(AuthenticationFailed):
+        exchange.answered(memoryview(SASL_HANDSHAKE.response(0).encode(answer)))
+
+    assert b"token-0" in connected(made)[1]
+
+
+@pytest.mark.parametrize(("bare", "shown"), [(True, b"token-1"), (False, b"token-0")], ids=["before 1.0", "since"])
+def test_a_hang_up_is_a_refusal_of_a_new_token_only_without_saslauthenticate(
+    oauth: Make, bare: bool, shown: bytes
+) -> None:
+    made = numbered(oauth)
+    exchange, _sent = connected(made, bare=bare)
+    exchange.refused(certain=exchange.bare)
+
+    assert shown in connected(made, bare=bare)[1]
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token
-from ottla_authenticator_sasl.deadline_http import MAX_ANSWER
+from ottla_authenticator_sasl.deadline_http import MAX_ANSWER, MOST_INTERIM
 from ottla_authenticator_sasl.deadline_http import Answer as Received
+from ottla_authenticator_sasl.single_flight import MOST
 from ottla_authenticator_sasl.token_endpoint import ClientCredentials, TokenEndpoint
 from ottla_authenticator_sasl.token_keeper import Retry
 from ottla_authenticator_sasl.web_address import Address
@@ -262,6 +263,135 @@ def test_a_handshake_that_drips_is_left_in_time() -> None:
         asked = endpoint(speaker.url.replace("http:", "https:"), connect_timeout=0.2)
 
         assert "timed out" in str(pool.submit(asked.fetch).exception(10))
+
+
+TOKEN = b'{"access_token": "abc", "expires_in": 60}'
+FINAL = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(TOKEN) + TOKEN
+HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload; as=style\r\n\r\n"
+
+
+def saying(words: bytes) -> Callable[[socket.socket], None]:
+    """What sends this and then listens, so that no reset overtakes it."""
+
+    def speak(sock: socket.socket) -> None:
+        sock.sendall(words)
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(65536):
+            pass
+
+    return speak
+
+
+@pytest.mark.parametrize(
+    "interim",
+    [
+        HINTS,
+        b"HTTP/1.1 102 Processing\r\n\r\n",
+        b"HTTP/1.1 199\r\n\r\n",
+        HINTS + b"HTTP/1.1 100 Continue\r\n\r\n" + HINTS,
+        HINTS * MOST_INTERIM,
+    ],
+    ids=["103", "102", "without words", "several", "the most"],
+)
+def test_interim_answers_do_not_end_the_exchange(interim: bytes) -> None:
+    with Speaker(saying(interim + FINAL)) as speaker:
+        assert endpoint(speaker.url).fetch() == Token("abc", (NOW + 60) * 1000)
+
+
+@pytest.mark.parametrize("interim", [HINTS, b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["103", "100"])
+def test_interim_answers_without_end_are_refused(interim: bytes) -> None:
+    with Speaker(saying(interim * (MOST_INTERIM + 1) + FINAL)) as speaker:
+        said = error_of(endpoint(speaker.url), ConnectionFailed)
+
+    assert "it sent more than 64 interim answers (1xx), and no final one" in said
+
+
+def test_a_change_of_protocol_is_no_interim_answer() -> None:
+    with Speaker(saying(b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + FINAL)) as speaker:
+        assert "answered 101" in error_of(endpoint(speaker.url), AuthenticationFailed)
+
+
+def test_interim_answers_count_against_the_size_of_the_answer() -> None:
+    lines = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 60_000) for number in range(20))
+    with Speaker(saying(b"HTTP/1.1 103 Early Hints\r\n" + lines + b"\r\n" + FINAL)) as speaker:
+        assert "more than 1048576 bytes" in error_of(endpoint(speaker.url), AuthenticationFailed)
+
+
+@pytest.mark.rule("security.identity.deadline")
+def test_interim_answers_that_drip_are_left_in_time() -> None:
+    with Speaker(dripping(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n")) as speaker:
+        assert "timed out" in error_of(endpoint(speaker.url, read_timeout=0.3), ConnectionFailed)
+
+
+class NameService:
+    """Stands in for the C library's look-up of names, and says nothing until it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.asked: list[str] = []
+        self._real = socket.getaddrinfo
+
+    def __call__(self, host: str, port: int, *, type: int, flags: int = 0) -> Any:
+        if flags & socket.AI_NUMERICHOST or host == "127.0.0.1":
+            return self._real(host, port, type=type, flags=flags)
+        self.asked.append(host)
+        assert self.released.wait(20)
+        return self._real("127.0.0.1", port, type=type)
+
+
+@pytest.fixture
+def silent_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameService]:
+    service = NameService()
+    monkeypatch.setattr(socket, "getaddrinfo", service)
+    yield service
+    service.released.set()
+    wait_until(lambda: not any(each.name == "ottla-token-lookup" for each in threading.enumerate()))
+
+
+NO_RETRY = Retry(first=20.0, longest=20.0)
+
+
+@pytest.mark.rule("security.identity.deadline")
+@pytest.mark.parametrize("proxy", [None, "http://proxy.example:3128"], ids=["of the endpoint", "of a proxy"])
+def test_a_name_that_is_not_resolved_is_left_in_time(
+    proxy: str | None, silent_names: NameService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if proxy is not None:
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+    asked = endpoint("https://idp.example.com/token", connect_timeout=0.2, retry=NO_RETRY)
+
+    name = "idp.example.com" if proxy is None else "proxy.example"
+    assert f"the name {name} was not resolved in time" in error_of(asked, ConnectionFailed)
+
+
+@pytest.mark.rule("security.identity.deadline")
+def test_a_later_fetch_does_not_wait_for_a_lookup_that_had_its_time(serve: Serve, silent_names: NameService) -> None:
+    asked = endpoint(serve(GOOD).url(host="idp.example.com"), connect_timeout=0.2, retry=NO_RETRY)
+    error_of(asked, ConnectionFailed)
+    first = silent_names.asked.copy()
+    hung, silent_names.released = silent_names.released, threading.Event()
+    silent_names.released.set()
+    try:
+        assert asked.fetch().value == "abc"
+    finally:
+        hung.set()
+    assert silent_names.asked == first * 2
+
+
+def test_lookups_that_hang_take_few_threads(silent_names: NameService) -> None:
+    asked = endpoint("https://idp.example.com/token", connect_timeout=0.02, retry=NO_RETRY)
+    for _ in range(MOST):
+        assert "was not resolved in time" in error_of(asked, ConnectionFailed)
+
+    assert "the name service has not answered an earlier request" in error_of(asked, ConnectionFailed)
+    assert len(silent_names.asked) == MOST
+    assert sum(each.name == "ottla-token-lookup" for each in threading.enumerate()) == MOST
+
+
+def test_a_name_that_does_not_exist_is_a_connection_that_failed() -> None:
+    said = error_of(endpoint("http://nowhere.invalid/token"), ConnectionFailed)
+
+    assert "cannot be asked for a token: [Errno" in said
 
 
 @pytest.mark.rule("security.identity.deadline")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,12 +16,14 @@ from hypothesis import strategies as st
 
 from ottla.errors import AuthenticationFailed, ConnectionFailed
 from ottla_authenticator_sasl import Token
+from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses
 from ottla_authenticator_sasl.refresh import RefreshWindow
 from ottla_authenticator_sasl.single_flight import MOST
 from ottla_authenticator_sasl.token_keeper import PATIENCE, Retry, TokenKeeper
 from token_endpoints import wait_until
 
 NOW = 1_800_000_000.0
+NO_PAUSES = Pauses(floor=0.0, longest=0.0)
 AT_ONCE = RefreshWindow(factor=0.5, jitter=0.0, min_period=0.0, buffer=0.0)
 
 
@@ -35,6 +39,16 @@ class Clock:
         return self.now
 
 
+class Seconds:
+    """The monotonic clock, moved by hand together with the wall clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def __call__(self) -> float:
+        return self.clock.now - NOW
+
+
 class Source:
     """Gives tokens with numbers, or what it was told to raise."""
 
@@ -42,6 +56,7 @@ class Source:
         self.clock = clock
         self.lifetime = lifetime
         self.asked = 0
+        self.asked_at: list[float] = []
         self.given = 0
         self.error: BaseException | None = None
         self.dead: threading.Event | None = None
@@ -49,8 +64,13 @@ class Source:
         self.open = threading.Event()
         self.open.set()
 
+    def gaps(self) -> list[int]:
+        """Seconds between two fetches."""
+        return [round(later - earlier) for earlier, later in pairwise(self.asked_at)]
+
     def fetch(self) -> Token:
         self.asked += 1
+        self.asked_at.append(self.clock())
         if self.dead is not None and self.asked == 1:
             assert self.dead.wait(20)
         time.sleep(0)  # lets those in who should wait
@@ -65,7 +85,9 @@ class Source:
 class Kept:
     """A keeper and what it depends on."""
 
-    def __init__(self, lifetime: float | None, window: RefreshWindow, patience: float, limit: float) -> None:
+    def __init__(
+        self, lifetime: float | None, window: RefreshWindow, patience: float, limit: float, pauses: Pauses
+    ) -> None:
         self.clock = Clock()
         self.source = Source(self.clock, lifetime)
         self.closing = threading.Event()
@@ -78,6 +100,7 @@ class Kept:
             clock=self.clock,
             patience=patience,
             limit=limit,
+            pace=FetchPace(pauses, clock=Seconds(self.clock)),
         )
 
     def value(self) -> str:
@@ -93,8 +116,9 @@ def kept() -> Iterator[Callable[..., Kept]]:
         window: RefreshWindow | None = None,
         patience: float = PATIENCE,
         limit: float = 20.0,
+        pauses: Pauses = NO_PAUSES,
     ) -> Kept:
-        made.append(Kept(lifetime, window or RefreshWindow(), patience, limit))
+        made.append(Kept(lifetime, window or RefreshWindow(), patience, limit, pauses))
         return made[-1]
 
     yield make
@@ -345,6 +369,175 @@ def test_nothing_is_renewed_after_close(kept: Maker) -> None:
 
     wait_until(lambda: not any(thread.name == "ottla-token-refresh" for thread in threading.enumerate()))
     assert one.source.given == 1
+
+
+@pytest.mark.rule("security.identity.pace")
+def test_lifetimes_of_milliseconds_do_not_set_the_pace_of_fetches(kept: Maker) -> None:
+    one = kept(0.02, pauses=Pauses())
+    for _ in range(3000):  # 30 s with a login in each 10 ms
+        with contextlib.suppress(ConnectionFailed):
+            one.value()
+        one.clock.now += 0.01
+
+    assert one.source.gaps() == [1, 2, 4, 8, 10]
+
+
+@pytest.mark.rule("security.identity.pace")
+def test_tokens_that_come_expired_do_not_set_the_pace_either(kept: Maker) -> None:
+    one = kept(0.0, pauses=Pauses())
+    for _ in range(3000):  # 30 s with a login in each 10 ms
+        with pytest.raises(AuthenticationFailed, match="the token that the test gave has expired"):
+            one.value()
+        one.clock.now += 0.01
+    assert one.source.gaps() == [1, 2, 4, 8, 10]
+    one.source.lifetime = 1000.0
+    one.clock.now += 10
+
+    assert one.value() == "token-7"
+
+
+@pytest.mark.rule("security.identity.pace")
+def test_renewals_that_bring_expired_tokens_keep_the_pace(kept: Maker) -> None:
+    one = kept(2.2, AT_ONCE, pauses=Pauses())
+    one.value()
+    one.source.lifetime = -1.0
+    one.clock.now += 1.1
+    wait_until(lambda: one.source.asked == 2)
+    one.clock.now += 0.5
+    looks = one.clock.looks
+    wait_until(lambda: one.clock.looks > looks + 2)  # of the thread that renews
+    assert one.source.asked == 2
+    one.clock.now += 0.5
+
+    wait_until(lambda: one.source.asked == 3)
+    assert one.value() == "token-1"
+
+
+@pytest.mark.rule("security.identity.pace")
+def test_a_login_between_short_tokens_is_refused_with_lifetime_and_time(kept: Maker) -> None:
+    one = kept(0.02, pauses=Pauses())
+    assert one.value() == "token-1"
+    one.clock.now += 0.01
+    assert one.value() == "token-1"  # it is good for 10 ms more
+    one.clock.now += 0.24
+
+    with pytest.raises(ConnectionFailed) as caught:
+        one.value()
+    assert str(caught.value) == (
+        "there is no token to log in with: the test is asked for the next one in 0.8 s, for its last token was good "
+        "for 0.020 s only; have it issue tokens of a minute or more that the brokers take, and check this machine's "
+        "clock"
+    )
+    assert one.source.asked == 1
+
+
+@pytest.mark.rule("security.identity.pace")
+def test_short_tokens_are_renewed_in_the_background_no_sooner(kept: Maker) -> None:
+    one = kept(0.02, pauses=Pauses())
+    one.value()
+    one.clock.now += 0.99
+    looks = one.clock.looks
+    wait_until(lambda: one.clock.looks > looks + 2)  # of the thread that renews
+    assert one.source.asked == 1
+    one.clock.now += 0.01
+
+    wait_until(lambda: one.source.given == 2)
+
+
+def test_short_tokens_are_warned_of_once_in_an_hour(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
+    one = kept(0.02, pauses=Pauses())
+    for _ in range(400):
+        with contextlib.suppress(ConnectionFailed):
+            one.value()
+        one.clock.now += 10
+    lines = [line for line in caplog.messages if "gave a token" in line]
+
+    assert len(lines) == 2
+    assert lines[0].startswith(
+        "the test gave a token that is good for 0.020 s only; the next one is asked for after 1.0 s"
+    )
+
+
+def test_a_token_that_lasts_ends_the_pauses(kept: Maker) -> None:
+    one = kept(0.02, pauses=Pauses())
+    one.value()
+    one.clock.now += 1
+    one.source.lifetime = 2.0
+    one.value()
+    one.clock.now += 2
+
+    assert one.value().startswith("token-")
+
+
+@pytest.mark.rule("security.identity.pace")
+def test_a_refused_token_is_replaced_at_once_the_next_ones_later(kept: Maker) -> None:
+    one = kept(pauses=Pauses())
+    for _ in range(3000):  # 30 s with a login in each 10 ms, all refused
+        one.keeper.forget(one.keeper.token())
+        one.clock.now += 0.01
+
+    assert one.source.gaps() == [0, 1, 2, 4, 8, 10]
+
+
+def test_a_token_that_one_broker_refuses_still_serves_the_others(kept: Maker) -> None:
+    one = kept(pauses=Pauses())
+    one.keeper.forget(one.keeper.token())
+    second = one.keeper.token()
+    one.keeper.forget(second)
+
+    assert one.keeper.token() is second
+
+
+def test_a_token_that_was_good_for_a_while_is_replaced_at_once(kept: Maker) -> None:
+    one = kept(pauses=Pauses())
+    for number in range(1, 20):
+        token = one.keeper.token()
+        assert token.value == f"token-{number}"
+        one.clock.now += 11
+        one.keeper.forget(token)
+
+    for _ in range(300):  # 3 s in which every token is refused
+        one.keeper.forget(one.keeper.token())
+        one.clock.now += 0.01
+    assert one.source.gaps()[-2:] == [11, 1], "what was refused long ago does not count"
+
+
+def test_a_login_after_refusals_says_so_once_the_token_has_expired(kept: Maker) -> None:
+    one = kept(7.0, pauses=Pauses(floor=5.0, longest=10.0))
+    for wait in (0, 5, 0):
+        one.keeper.forget(one.keeper.token())
+        one.clock.now += wait
+    one.closing.set()  # no renewal
+    one.clock.now += 8
+
+    with pytest.raises(ConnectionFailed, match="brokers refused its last tokens, and the newest one has expired"):
+        one.value()
+
+
+def test_a_login_joins_a_renewal_whatever_the_pace(kept: Maker) -> None:
+    one = kept(0.02, pauses=Pauses())
+    one.value()
+    one.source.open.clear()
+    one.clock.now += 1
+    wait_until(lambda: one.source.asked == 2)
+    with ThreadPoolExecutor(1) as pool:
+        login = pool.submit(one.value)
+        one.source.open.set()
+
+        assert login.result(20) == "token-2"
+
+
+def test_a_broker_that_hangs_up_says_nothing_of_a_new_token(kept: Maker) -> None:
+    one = kept(pauses=Pauses())
+    first = one.keeper.token()
+    for _ in range(59):
+        one.keeper.forget(one.keeper.token(), certain=False)
+        one.clock.now += 1
+    assert one.keeper.token() is first
+    one.clock.now += 2
+    one.keeper.forget(first, certain=False)
+
+    assert one.value() == "token-2"
 
 
 @pytest.mark.parametrize(

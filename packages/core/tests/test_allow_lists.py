@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 import ottla
 from ottla.config import allow_lists
-from ottla.config.allow_lists import NotAllowed, check_file, check_url, normal_url, options_of_others, read_file
+from ottla.config.allow_lists import (
+    NotAllowed,
+    check_file,
+    check_login,
+    check_url,
+    normal_url,
+    options_of_others,
+    read_file,
+)
 
 IDP = "https://idp.example.com/realms/x/token"
 
@@ -225,6 +233,53 @@ def test_no_file_is_allowed_and_the_error_says_what_to_set(tmp_path: Path) -> No
 def test_a_file_of_an_allowed_folder_is_read(folder: Path) -> None:
     assert read_file(str(folder / "token"), most=3) == b"abc"
     assert read_file(f"{folder}/../allowed/./token", most=3) == b"abc"
+
+
+def test_a_folder_in_the_list_without_its_slash_is_hinted_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("abc")
+    monkeypatch.setenv(allow_lists.FILES, str(tmp_path))
+    hint = f"; the list has the folder {tmp_path}, whose files it would allow as {tmp_path}/"
+    with pytest.raises(NotAllowed) as caught:
+        check_file(str(tmp_path / "token"))
+    assert str(caught.value).endswith(hint)
+    with options_of_others(), pytest.raises(NotAllowed) as caught:
+        check_file(f"{tmp_path}/below/../token")
+    assert str(caught.value).endswith(hint)
+    monkeypatch.setenv(allow_lists.FILES, f"{tmp_path}/")
+
+    check_file(str(tmp_path / "token"))
+
+
+def test_no_hint_names_another_entry_or_where_a_link_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "listed").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "listed" / "token")
+    monkeypatch.setenv(allow_lists.FILES, f"{tmp_path}/listed,{tmp_path}/lis,{tmp_path}/other")
+    with options_of_others(), pytest.raises(NotAllowed) as caught:
+        check_file(str(tmp_path / "link"))
+    assert "the list has" not in str(caught.value)
+    with pytest.raises(NotAllowed) as caught:
+        check_file(str(tmp_path / "listed-too"))
+
+    assert "the list has" not in str(caught.value)
+
+
+@pytest.mark.rule("security.allowed.logins")
+def test_only_others_need_a_login_of_the_process_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(allow_lists.LOGINS, raising=False)
+    check_login("kerberos", what="Kerberos' tickets")
+    for listed in ("", "aws", "kerberos2"):
+        monkeypatch.setenv(allow_lists.LOGINS, listed)
+        with options_of_others("the driver, as {variable}"), pytest.raises(NotAllowed) as caught:
+            check_login("kerberos", what="Kerberos' tickets")
+        assert str(caught.value) == (
+            "a login with Kerberos' tickets is one as the user of the process, and who writes the options need not be "
+            "that user; who runs it can allow it by OTTLA_ALLOWED_LOGINS=kerberos in the driver, as "
+            "OTTLA_ALLOWED_LOGINS"
+        )
+    monkeypatch.setenv(allow_lists.LOGINS, "aws, Kerberos")
+
+    with options_of_others():
+        check_login("kerberos", what="Kerberos' tickets")
 
 
 @pytest.mark.rule("security.allowed.files")

@@ -390,6 +390,88 @@ def test_a_newer_broker_that_hangs_up_in_a_login_is_an_outage_for_it_has_words_f
     learn(machine)
 
 
+class Keeping(Plain):
+    """Keeps what it logs in with, and is told what a broker did to it."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.refusals: list[bool] = []
+        self.error = error
+
+    def authenticator(self, host: str, port: int) -> Any:
+        return _KeptExchange(self, super().authenticator(host, port))
+
+
+@attrs.define
+class _KeptExchange:
+    keeping: Keeping
+    exchange: Any
+
+    def start(self) -> bytes:
+        return self.exchange.start()  # type: ignore[no-any-return]
+
+    def challenge(self, data: bytes) -> Step:
+        return self.exchange.challenge(data)  # type: ignore[no-any-return]
+
+    def refused(self, *, certain: bool) -> None:
+        self.keeping.refusals.append(certain)
+        if self.keeping.error is not None:
+            raise self.keeping.error
+
+
+@pytest.mark.rule("security.sasl.refused")
+def test_a_mechanism_hears_of_a_refusal_by_a_code_alone() -> None:
+    answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
+    mechanism = Keeping()
+
+    refusal(secured(mechanism, login={"verify": lambda _session, _token: answer}))
+    assert set(mechanism.refusals) == {True}
+
+
+@pytest.mark.rule("security.sasl.refused")
+def test_a_mechanism_hears_of_a_hang_up_in_its_login() -> None:
+    def verify(_session: Session, _token: bytes) -> SaslAuthenticateResponse | None:
+        raise HangUp("no word")
+
+    mechanism = Keeping()
+    machine = secured(mechanism, login={"verify": verify})
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, 3.0)
+    assert set(mechanism.refusals) == {False}
+
+    login_of(machine).verify = None
+    mechanism.refusals.clear()
+    learn(machine)
+    assert mechanism.refusals == []
+
+
+@pytest.mark.rule("security.sasl.refused")
+def test_a_hang_up_of_an_old_broker_is_its_refusal() -> None:
+    mechanism = Keeping()
+    mechanism.password = "wrong"
+    machine = secured(mechanism)
+    del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
+
+    refusal(machine)
+    assert set(mechanism.refusals) == {True}
+
+
+def test_a_mechanism_that_was_not_shown_to_the_broker_hears_nothing() -> None:
+    mechanism = Keeping()
+
+    refusal(secured(mechanism, login={"handshake_code": ErrorCode.ILLEGAL_SASL_STATE}))
+    assert mechanism.refusals == []
+
+
+def test_a_mechanism_that_fails_to_take_a_refusal_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
+    error = refusal(secured(Keeping(ValueError(SECRET)), login={"verify": lambda _session, _token: answer}))
+
+    assert "refused our X-PLAIN credentials" in str(error)
+    assert "the mechanism X-PLAIN failed to take a refusal: ValueError" in caplog.text
+    assert SECRET not in caplog.text
+
+
 @pytest.mark.rule("security.sasl.setup")
 def test_the_setup_timeout_runs_until_the_login_is_done() -> None:
     machine = secured(login={"silent": True}, setup_timeout=10.0)

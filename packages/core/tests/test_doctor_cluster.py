@@ -67,8 +67,8 @@ def test_a_broker_that_does_all_right_is_called_healthy() -> None:
 
     assert examination.healthy
     assert examination.cause is None
-    assert the(examination, Step.METADATA).said == "cluster c, 1 broker(s): 1; controller: 1"
-    assert the(examination, Step.TOPIC).said == "3 partition(s), led by broker 1"
+    assert the(examination, Step.METADATA).said == "cluster c, 1 broker: 1; controller: 1"
+    assert the(examination, Step.TOPIC).said == "3 partitions, led by broker 1"
     assert the(examination, Step.RECORD).said == "no test record was asked for"
 
 
@@ -127,8 +127,8 @@ def test_without_a_topic_none_is_asked_for() -> None:
         (topic(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), "may not describe the topic", "add an ACL for DESCRIBE"),
         (topic(error=ErrorCode.INVALID_TOPIC_EXCEPTION), "no topic can have this name", "a-z"),
         (topic(error=ErrorCode.UNKNOWN_SERVER_ERROR), "UNKNOWN_SERVER_ERROR", "log"),
-        (topic(1, -1, 1, -1), "2 of 4 partition(s) have no leader: 1, 3", "start the brokers"),
-        (topic(1, 7), "1 of 2 partition(s) have no leader: 1", "start the brokers"),
+        (topic(1, -1, 1, -1), "of 4 partitions, 2 without a leader: 1, 3", "start the brokers"),
+        (topic(1, 7), "of 2 partitions, 1 without a leader: 1", "start the brokers"),
         (topic(*[-1] * 12), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more", "start the brokers"),
         (topic(1, allowed=DESCRIBE), "not write to it", "add an ACL for WRITE on 't'"),
         (topic(1, name="other"), "does not exist", "create 't'"),

@@ -102,6 +102,23 @@ def test_no_resolver_and_no_proxy_gets_such_a_host(host: str) -> None:
     assert proxy.asked == []
 
 
+class Talkative(Proxy):
+    """A transport that passes on what the other side said."""
+
+    def targets(self, host: str, port: int) -> Sequence[Target]:
+        raise ValueError("no way to " + 1_000 * "\x1b[2J")
+
+
+def test_what_a_transport_says_of_a_host_is_printable_and_bounded() -> None:
+    selector = make_selector(transport=Talkative())
+    with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionFailed) as caught:
+        selector.resolve("kafka", 9092)
+
+    assert str(caught.value).startswith("the transport failed to say where 'kafka' is: ValueError(")
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
 def test_a_name_servers_answer_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getnameinfo", lambda *_arguments: ("kafka\x1b[2J.example.com", "9092"))
     answered = threading.Event()

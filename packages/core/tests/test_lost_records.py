@@ -58,7 +58,7 @@ def test_a_record_that_nobody_waits_for_is_logged_as_lost_at_once(
     settle(world)
 
     [line] = lost(caplog)
-    assert line.startswith(f"me: 1 record(s) failed, and {NOTHING_LEFT}: 1 record(s) for topic 't', partition ")
+    assert line.startswith(f"me: 1 record failed, and {NOTHING_LEFT}: 1 record for topic 't', partition ")
     assert "TOPIC_AUTHORIZATION_FAILED" in line
 
 
@@ -71,7 +71,7 @@ def test_a_record_that_expires_unnoticed_is_logged_as_lost(world: Simulated, cap
     settle(world)
 
     [line] = lost(caplog)
-    assert "were not delivered within delivery.timeout.ms: 120.0" in line
+    assert "was not delivered within delivery.timeout.ms: 120.0" in line
 
 
 @pytest.mark.rule("producer.log.lost")
@@ -128,7 +128,7 @@ def test_of_a_batch_only_the_records_that_were_not_read_are_lost(
     world.round(until=world.clock())
 
     [line] = lost(caplog)
-    assert line.startswith(f"me: 3 record(s) failed, and {NOTHING_LEFT}")
+    assert line.startswith(f"me: 3 records failed, and {NOTHING_LEFT}")
 
 
 @pytest.mark.rule("producer.log.lost")
@@ -185,7 +185,7 @@ def test_the_rows_of_a_table_whose_result_is_dropped_are_lost(
     world.round(until=world.clock())
 
     [line] = lost(caplog)
-    assert line.startswith(f"me: 2 record(s) failed, and {NOTHING_LEFT}")
+    assert line.startswith(f"me: 2 records failed, and {NOTHING_LEFT}")
 
 
 @pytest.mark.rule("producer.log.lost")

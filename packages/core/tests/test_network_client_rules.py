@@ -641,7 +641,7 @@ def test_a_leader_below_zero_is_no_leader_and_partitions_may_come_in_any_order()
         topics=[MetadataResponseTopic(name="t", partitions=partitions)],
     )
 
-    _brokers, topics = read_answer(answer, ["t"])
+    topics = read_answer(answer, ["t"]).topics
 
     assert topics["t"].leaders == (-1, -1, 5)
 
@@ -658,7 +658,7 @@ def test_topics_that_were_not_asked_for_are_left_out_of_an_answer() -> None:
         ],
     )
 
-    _brokers, topics = read_answer(answer, ["t"])
+    topics = read_answer(answer, ["t"]).topics
 
     assert list(topics) == ["t"]
 

@@ -10,7 +10,7 @@ from ottla.network.throttling import FIRST_VERSIONS, pause
 from ottla.producer.delivery import Delivery
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE
 from ottla.protocol.catalogue import MESSAGES
-from ottla_testkit.simulation import SimulatedCluster
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
 
 def machine_with_topic(*leaders: int, **settings: float) -> Machine:
@@ -133,6 +133,27 @@ def test_a_pause_of_days_ends_after_an_hour() -> None:
 
     assert delivery.exception() is None
     assert machine.clock() - throttled_at == pytest.approx(3600.0)
+
+
+@pytest.mark.rule("network.metadata.throttled")
+def test_a_connection_that_hangs_does_not_keep_metadata_from_a_throttled_broker() -> None:
+    machine = machine_with_topic(1)
+    machine.cluster.brokers[2] = SimulatedBroker(cluster=machine.cluster, id=2)
+    machine.network.black_holes.add("broker-2")
+    machine.metadata.request_update()
+    machine.run(1.0)
+    broker = machine.cluster.brokers[1]
+    broker.throttle_ms = 3_000
+    machine.send(b"second")
+    machine.settle()
+    throttled_at, known = machine.clock(), broker.requests.count(("Metadata", METADATA.max_version))
+    machine.client.ready(2, throttled_at)  # its connection hangs for ten seconds
+    machine.metadata.request_update()
+
+    while broker.requests.count(("Metadata", METADATA.max_version)) == known:
+        machine.round()
+
+    assert machine.clock() - throttled_at == pytest.approx(3.0, abs=0.1)
 
 
 @pytest.mark.rule("network.throttle")

@@ -17,10 +17,26 @@ from ottla.network.cluster import Broker, Topic
 from ottla.network.connection import Connection
 from ottla.network.connection_log import ConnectionLog
 from ottla.network.metadata_log import MetadataLog
-from ottla.sender.memory_log import MemoryLog
+from ottla.sender.memory_log import QUIET, MemoryLog
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated
+
+
+class WaitingCall:
+    """A call of `send` that waits for all memory."""
+
+    def __init__(self, pool: BufferPool) -> None:
+        in_line = threading.Event()
+        options = {"timeout": 60.0, "on_wait": in_line.set}
+        self._thread = threading.Thread(target=pool.reserve, args=(100,), kwargs=options, daemon=True)
+        self._thread.start()
+        assert in_line.wait(10.0)
+
+    def end(self) -> None:
+        """It has got its memory."""
+        self._thread.join(10.0)
+
 
 LOUD = ("INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -254,12 +270,15 @@ def test_memory_that_is_exhausted_has_a_first_and_a_last_line(caplog: pytest.Log
     machine.run(10.0)
     machine.cluster.brokers[1].up = True
     machine.settle()
-    machine.round()
+    started = machine.clock()
+    while machine.pool.short:  # each round waits for what is due next
+        machine.round()
 
     told = [(level, message) for level, message in lines(caplog) if "buffer.memory" in message]
+    assert machine.clock() - started < 100.0
     assert [level for level, _message in told] == ["WARNING", "INFO"]
-    assert "0 call(s) of send wait and 1 were refused: all 20000 bytes are held" in told[0][1]
-    assert "1 call(s) of send were refused" in told[1][1]
+    assert "calls of send that wait: 0, refused: 1; all 20000 bytes are held" in told[0][1]
+    assert "calls of send that were refused: 1" in told[1][1]
 
 
 @pytest.mark.rule("pool.log")
@@ -287,10 +306,64 @@ def test_one_long_wait_for_memory_is_told_and_many_short_ones_are_not(caplog: py
         log.look(clock())
         clock.advance(1.0)
     pool.release(100)
+    clock.advance(QUIET - 2.0)
+    log.look(clock())
+    assert [level for level, _message in lines(caplog)] == ["WARNING"]
+
+    clock.advance(1.0)
     log.look(clock())
 
     assert [level for level, _message in lines(caplog)] == ["WARNING", "INFO"]
-    assert "buffer.memory is exhausted for 5.0 s, 1 call(s) of send wait" in lines(caplog)[0][1]
+    assert "buffer.memory is sufficient again, after 6.0 s" in lines(caplog)[1][1]
+    assert "buffer.memory is exhausted for 5.0 s, calls of send that wait: 1" in lines(caplog)[0][1]
+
+
+@pytest.mark.rule("pool.log")
+def test_a_steady_quota_that_keeps_memory_short_is_a_line_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    pool = BufferPool(100, clock=clock)
+    log = MemoryLog(pool, client_id="test")
+    pool.reserve(100, timeout=0.0)
+
+    for _ in range(30):  # records of one call leave every seven seconds
+        waiting = WaitingCall(pool)
+        for _ in range(7):
+            log.look(clock())
+            clock.advance(1.0)
+        pool.release(100)
+        waiting.end()
+        log.look(clock())  # nobody waits at this moment
+    assert [level for level, _message in lines(caplog)] == ["WARNING"] * 6
+
+    clock.advance(QUIET)
+    log.look(clock())
+
+    assert lines(caplog)[-1] == (
+        "INFO",
+        "test: buffer.memory is sufficient again, after 209.0 s; calls of send that were refused: 0",
+    )
+
+
+@pytest.mark.rule("pool.log")
+def test_refusals_that_come_again_and_again_are_a_line_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    pool = BufferPool(100, clock=clock)
+    log = MemoryLog(pool, client_id="test")
+    pool.reserve(100, timeout=0.0)
+
+    for _ in range(100):
+        with suppress(BufferExhausted):
+            pool.reserve(100, timeout=0.0)
+        log.look(clock())
+        clock.advance(1.0)
+        log.look(clock())
+    assert 4 <= len(lines(caplog)) <= 7
+    assert {level for level, _message in lines(caplog)} == {"WARNING"}
+
+    clock.advance(QUIET)
+    log.look(clock())
+
+    assert lines(caplog)[-1][1].endswith("after 99.0 s; calls of send that were refused: 100")
 
 
 @pytest.mark.unmeasured
@@ -405,7 +478,7 @@ def test_a_quota_that_stops_a_producer_has_a_first_and_a_last_line(caplog: pytes
             "records wait meanwhile, up to delivery.timeout.ms; send less, or have the quota of this user or client.id "
             "raised",
         ),
-        ("INFO", "test: not throttled any more by broker 1 at broker-1:9092, after 50.0 s and 1 pauses"),
+        ("INFO", "test: not throttled any more by broker 1 at broker-1:9092, after 50.0 s and 1 pause"),
     ]
 
 

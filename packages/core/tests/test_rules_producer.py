@@ -425,7 +425,7 @@ def test_an_exception_in_a_with_block_is_raised_with_a_note_of_what_was_not_deli
         with pytest.raises(ZeroDivisionError) as caught:
             fail_one(world, ZeroDivisionError)
 
-        assert "1 record(s) failed and nobody looked" in caught.value.__notes__[0]
+        assert "1 record failed and nobody looked" in caught.value.__notes__[0]
         assert world.sender.idle
 
 

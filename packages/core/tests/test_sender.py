@@ -133,7 +133,7 @@ def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history(
     assert isinstance(error, DeliveryTimeout)
     assert machine.clock() == pytest.approx(10.0, abs=0.01)
     assert "NOT_ENOUGH_REPLICAS" in str(error)
-    assert f"{error.attempts} attempt(s), " in str(error)
+    assert f"{error.attempts} attempts, " in str(error)
     assert "s in the queue and 0.000 s in flight, last to broker 1" in str(error)
     assert error.attempts > 5
 
@@ -296,6 +296,60 @@ def test_a_throttled_broker_is_left_alone_until_its_time_is_over() -> None:
 
     assert delivery.done()
     assert machine.clock() - started == pytest.approx(3.0, abs=0.1)
+
+
+@pytest.mark.rule("sender.expire.quota")
+@pytest.mark.parametrize("throttle_ms", [60_000, 900])
+def test_a_record_that_expires_because_of_a_quota_names_it(throttle_ms: int) -> None:
+    machine = machine_with_topic(1, delivery_timeout=20.0, request_timeout=15.0, batch_size=100, growing=False)
+    machine.cluster.brokers[1].throttle_ms = throttle_ms
+    deliveries = [machine.send(bytes(90)) for _ in range(60)]
+
+    machine.settle()
+
+    error = deliveries[-1].exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert "never sent, 20." in str(error)
+    seconds = str(error).partition("because of a quota, for ")[2].partition(" s by now")[0]
+    assert float(seconds) == pytest.approx(20.0, abs=0.2)
+    assert "last error: broker 1 at broker-1:9092 throttles this client because of a quota" in str(error)
+    assert "have the quota of this user or client.id raised" in str(error)
+
+
+@pytest.mark.rule("sender.expire.quota")
+def test_a_record_that_expires_unread_because_of_a_quota_names_it() -> None:
+    machine = machine_with_topic(1, 1, delivery_timeout=20.0, request_timeout=15.0)
+    machine.send(b"first")
+    machine.settle()
+    broker = machine.cluster.brokers[1]
+    broker.throttle_ms = 60_000
+    broker.codes.extend([ErrorCode.NONE, None])  # as if it had not read the second one by then
+    machine.network.held.add(1)
+    machine.network.later(5.0, machine.network.held.clear)
+    machine.send(b"a", partition=0)
+    machine.sender.run_once(machine.clock(), until=machine.clock() + 1.0)
+    delivery = machine.send(b"b", partition=1)
+
+    machine.settle()
+
+    assert "1 attempt" in str(delivery.exception())
+    assert "throttles this client because of a quota" in str(delivery.exception())
+
+
+@pytest.mark.rule("sender.expire.quota")
+def test_a_quota_of_long_ago_is_not_named() -> None:
+    machine = machine_with_topic(1, delivery_timeout=20.0, request_timeout=15.0)
+    broker = machine.cluster.brokers[1]
+    broker.throttle_ms = 3_000
+    machine.send(b"a")
+    machine.settle()
+    broker.silent = True
+    delivery = machine.send(b"b")
+
+    machine.settle()
+
+    assert delivery.exception() is not None
+    assert "quota" not in str(delivery.exception())
 
 
 @pytest.mark.rule("producer.format.sealed")
@@ -593,7 +647,7 @@ def test_a_record_of_a_partition_that_is_gone_says_so(refused_before: bool) -> N
     assert isinstance(error, DeliveryTimeout)
     assert isinstance(error.__cause__, TopicUnavailable)
     assert "partition 1 of topic 't' does not exist any more" in str(error)
-    assert "created anew with 1 partition(s)" in str(error)
+    assert "created anew with 1 partition, counted" in str(error)
 
 
 @pytest.mark.rule("sender.expire.missing")

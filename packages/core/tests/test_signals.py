@@ -309,10 +309,11 @@ def test_ctrl_c_at_any_moment_of_close_leaves_one_that_can_be_closed(encoder: st
         for moment in range(MOMENTS):
             producer = made.producer(linger_ms=chance.choice([0, 5_000]))
             deliveries = [producer.send("t", b"v", b"k%d" % (number % 9)) for number in range(100)]
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.000_05, 0.004))
-                producer.close(WAIT)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            with contextlib.suppress(KeyboardInterrupt):  # also of a Ctrl-C between the end of close and of the timer
+                with contextlib.suppress(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.000_05, 0.004))
+                    producer.close(WAIT)
+                signal.setitimer(signal.ITIMER_REAL, 0)
             producer.close(WAIT)
             assert [delivery.exception(0) for delivery in deliveries] == [None] * 100, moment
             assert all(map(free, locks(producer))), moment

@@ -183,6 +183,34 @@ def test_rows_that_can_be_no_records_are_told_and_the_others_sealed() -> None:
     assert "partition 9 of topic 't', which has 3" in str(made.refused[2].__cause__)
 
 
+LAST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "refused"),
+    [
+        (pa.int64(), [0, None, LAST], set()),
+        (pa.int64(), [None, None], set()),
+        (pa.int64(), [-1, None, LAST], {0}),
+        (pa.uint64(), [0, LAST, LAST + 1], {2}),
+        (pa.timestamp("ms"), [0, -1, None], {1}),
+        (pa.timestamp("us"), [1_000, -1_000, LAST], {1}),
+        (pa.timestamp("s"), [0, LAST // 1_000], set()),
+        (pa.timestamp("s"), [0, None, LAST // 1_000 + 1], {2}),
+        (pa.timestamp("s"), [LAST // 1_000 + 1, -1, 0], {0, 1}),
+    ],
+)
+def test_rows_with_times_that_no_record_can_have_are_refused(
+    kind: Any, times: list[int | None], refused: set[int]
+) -> None:
+    table = pa.table({"value": pa.array(["v"] * len(times)), "time": pa.array(times, kind)})
+
+    made = sealer().seal("t", table, timestamp="time")
+
+    assert set(made.refused) == refused
+    assert sum(batch.section.count for batch in made.batches) == len(times) - len(refused)
+
+
 def test_a_codec_that_fails_is_told_of_all_rows_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed, "choose", choosing({"compressor": BrokenCodec()}))
     made = sealer().seal("t", pa.table({"value": [b"a", b"b"]}))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from ottla.interfaces import ConfigKey
 from ottla.plugins.registry import Registry
+from ottla_authenticator_sasl.conformance.kerberos_library import library_of_kerberos
 from ottla_spark.options import producer_settings
 from ottla_spark.options.named_files import names_a_file, names_a_url
 from ottla_spark.options.options import read_options
@@ -26,6 +28,7 @@ IDP = "https://idp.example.com/token"
 def nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTTLA_ALLOWED_URLS", raising=False)
     monkeypatch.delenv("OTTLA_ALLOWED_FILES", raising=False)
+    monkeypatch.delenv("OTTLA_ALLOWED_LOGINS", raising=False)
     monkeypatch.setattr(producer_settings, "_good", set())
 
 
@@ -125,6 +128,31 @@ def test_a_keytab_in_javas_string_is_refused_however_it_is_spelt(option: str) ->
     )
 
     assert "'/etc/other.keytab' may not be read" in said[0]
+
+
+KERBEROS = {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "GSSAPI",
+    "kafka.sasl.kerberos.service.name": "kafka",
+}
+
+
+@pytest.mark.rule("security.allowed.logins")
+@pytest.mark.parametrize("keytab", [None, "/etc/kafka/app.keytab"], ids=["ticket cache", "keytab"])
+def test_no_option_logs_in_as_the_user_of_the_cluster(keytab: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", library_of_kerberos())
+    monkeypatch.setenv("OTTLA_ALLOWED_FILES", "/etc/kafka/")
+    options = KERBEROS | ({} if keytab is None else {"kafka.sasl.kerberos.keytab": keytab})
+
+    [said] = problems(**options)
+    assert said == (
+        "in the kafka.* options, sasl.mechanism=GSSAPI: a login with Kerberos' tickets is one as the user of the "
+        "process, and who writes the options need not be that user; who runs it can allow it by "
+        "OTTLA_ALLOWED_LOGINS=kerberos in the environment of Spark's driver, and for executors as "
+        "spark.executorEnv.OTTLA_ALLOWED_LOGINS"
+    )
+    monkeypatch.setenv("OTTLA_ALLOWED_LOGINS", "kerberos")
+    assert problems(**options) == []
 
 
 @pytest.mark.rule("security.spark.names")

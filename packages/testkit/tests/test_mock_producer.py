@@ -620,4 +620,4 @@ def test_a_record_that_failed_unnoticed_is_logged_as_by_a_producer(
     assert kept.exception() is not None
 
     [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert line.startswith("me: 1 record(s) failed, and no delivery or callback is left to report the error: ")
+    assert line.startswith("me: 1 record failed, and no delivery or callback is left to report the error: ")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ottla.config.allow_lists import NotAllowed, check_login
 from ottla.errors import AuthenticationFailed, ConfigError, OttlaError
 from ottla.interfaces import PluginConfig
 from ottla_authenticator_msk_iam_example.signature import Credentials
@@ -26,6 +27,10 @@ def credentials_source(config: PluginConfig, environment: Mapping[str, str] = os
         return lambda: _provided(provider)
     token = config[SESSION_TOKEN]
     if access_key is None and secret_key is None:
+        try:
+            check_login("aws", what="the keys of AWS in the environment")
+        except NotAllowed as error:
+            raise ConfigError([f"sasl.mechanism=AWS_MSK_IAM: {error}"]) from None
         access_key, secret_key = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
         token = environment.get("AWS_SESSION_TOKEN")
     if not access_key or not secret_key:

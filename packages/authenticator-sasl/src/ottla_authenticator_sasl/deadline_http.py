@@ -1,4 +1,4 @@
-"""One POST over HTTP or HTTPS, all of it within one deadline: connect, proxy, TLS, request, headers, body, trailers.
+"""One POST over HTTP or HTTPS within one deadline: name, connection, proxy, TLS, request, headers, body, trailers.
 
 A socket's own time-out starts again with each byte, so a peer that drips would never be left. Here every operation gets
 what is left until the deadline. The answer is bounded in size, redirects are not followed, and nothing of the answer is
@@ -8,19 +8,21 @@ in an error.
 from __future__ import annotations
 
 import base64
+import http
 import http.client
 import io
 import socket
 import ssl
-import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import attrs
 
+from ottla_authenticator_sasl.deadline import Deadline
+from ottla_authenticator_sasl.host_names import HostNames, SocketAddress
 from ottla_authenticator_sasl.web_address import Address
 
 MAX_ANSWER: Final = 1024 * 1024
@@ -28,9 +30,16 @@ MAX_ANSWER: Final = 1024 * 1024
 
 _CHUNK: Final = 64 * 1024
 
+MOST_INTERIM: Final = 64
+"""Interim answers (1xx) before the one that counts; servers send one or two."""
+
 
 class AnswerTooLarge(Exception):
     """The answer has more than `MAX_ANSWER` bytes."""
+
+
+class TooManyInterimAnswers(Exception):
+    """The server sends interim answers (1xx), and no final one."""
 
 
 class ProxyUnusable(OSError):
@@ -58,20 +67,6 @@ class Limits:
         return self.connect + self.answer
 
 
-class Deadline:
-    """A moment that nothing waits beyond."""
-
-    def __init__(self, seconds: float) -> None:
-        self._at = time.monotonic() + seconds
-
-    def left(self, most: float = float("inf")) -> float:
-        """Seconds until then, or *most*. Raises TimeoutError: none."""
-        left = self._at - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        return min(left, most)
-
-
 def post(
     address: Address,
     *,
@@ -80,12 +75,19 @@ def post(
     limits: Limits,
     deadline: Deadline,
     context: Callable[[], ssl.SSLContext],
+    names: HostNames,
 ) -> Answer:
-    """Ask once. Raises OSError (ssl.SSLError among it), http.client.HTTPException or AnswerTooLarge."""
+    """Ask once.
+
+    Raises OSError (ssl.SSLError among it), http.client.HTTPException, AnswerTooLarge, TooManyInterimAnswers, or
+    ConnectionFailed if too many look-ups of the name are under way.
+    """
     proxy = proxy_for(address)
-    with _connected(address, proxy=proxy, deadline=Deadline(deadline.left(limits.connect)), context=context) as sock:
+    until = Deadline(deadline.left(limits.connect))
+    with _connected(address, proxy=proxy, deadline=until, context=context, names=names) as sock:
         timed: Any = _TimedSocket(sock, Deadline(deadline.left(limits.answer)))
         connection = http.client.HTTPConnection(address.host, address.port)
+        connection.response_class = _Response
         connection.sock = timed  # so that http.client never connects by itself
         all_headers = {"Host": address.authority, "Connection": "close", **headers}
         target = address.target
@@ -94,6 +96,21 @@ def post(
         connection.request("POST", target, body=body, headers=all_headers)
         response = connection.getresponse()
         return Answer(status=response.status, body=_body(response))
+
+
+class _Response(http.client.HTTPResponse):
+    """The first final answer. Interim ones (RFC 9110 section 15.2), such as 103 Early Hints, may come before it.
+
+    http.client passes over 100 alone, without a limit, and takes any other 1xx for the end.
+    """
+
+    def _read_status(self) -> tuple[str, int, str]:
+        for _ in range(MOST_INTERIM + 1):
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if not 100 <= status < 200 or status == http.HTTPStatus.SWITCHING_PROTOCOLS:
+                return version, status, reason
+            http.client.parse_headers(self.fp)
+        raise TooManyInterimAnswers
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
@@ -155,7 +172,7 @@ def _open_tunnel(sock: socket.socket, proxy: Proxy, address: Address, deadline: 
     target = address.host_and_port
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *(f"{k}: {v}" for k, v in proxy.headers().items())]
     timed.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
-    response = http.client.HTTPResponse(timed, method="CONNECT")
+    response = _Response(timed, method="CONNECT")
     response.begin()
     if response.status != 200:
         raise ProxyUnusable(f"the proxy {proxy} refused the connection, with status {response.status}")
@@ -166,10 +183,15 @@ def _open_tunnel(sock: socket.socket, proxy: Proxy, address: Address, deadline: 
 
 @contextmanager
 def _connected(
-    address: Address, *, proxy: Proxy | None, deadline: Deadline, context: Callable[[], ssl.SSLContext]
+    address: Address,
+    *,
+    proxy: Proxy | None,
+    deadline: Deadline,
+    context: Callable[[], ssl.SSLContext],
+    names: HostNames,
 ) -> Iterator[socket.socket]:
     host, port = (address.host, address.port_or_default) if proxy is None else (proxy.host, proxy.port)
-    sock = _first_that_answers(host, port, deadline)
+    sock = _first_that_answers(names.look_up(host, port, deadline), deadline)
     try:
         if address.secure:
             if proxy is not None:
@@ -181,9 +203,8 @@ def _connected(
         sock.close()
 
 
-def _first_that_answers(host: str, port: int, deadline: Deadline) -> socket.socket:
-    """Connected to one of the name's addresses; each gets its share of the time, so that a dead one leaves some."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+def _first_that_answers(found: Sequence[SocketAddress], deadline: Deadline) -> socket.socket:
+    """Connected to one of the addresses; each gets its share of the time, so that a dead one leaves some."""
     error: OSError = OSError("its name has no address")
     for number, (family, kind, protocol, _, sockaddr) in enumerate(found):
         sock = socket.socket(family, kind, protocol)

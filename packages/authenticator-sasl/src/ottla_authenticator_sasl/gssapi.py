@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config.allow_lists import NotAllowed, check_file, from_others
+from ottla.config.allow_lists import NotAllowed, check_file, check_login, from_others
 from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
@@ -148,6 +148,11 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
 def ottla_authenticator(config: PluginConfig) -> Mechanism:
     """The mechanism named `GSSAPI`."""
     login = _login(config)
+    try:
+        # With a keytab, too: Kerberos' library takes a ticket of the process's cache where there is one.
+        check_login("kerberos", what="Kerberos' tickets")
+    except NotAllowed as error:
+        raise ConfigError([f"sasl.mechanism={NAME}: {error}"]) from None
     try:
         library = importlib.import_module("gssapi")
     except ImportError as error:

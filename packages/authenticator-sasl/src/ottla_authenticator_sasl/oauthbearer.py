@@ -73,10 +73,14 @@ class OAuthBearerExchange:
             raise AuthenticationFailed(f"the broker refused the token: {self._refusal}; {self._mechanism.remedy}")
         if not data:
             return Step(reply=None, done=True)
-        if self._token is not None:
-            self._mechanism.tokens.forget(self._token)
+        self.refused(certain=True)
         self._refusal = quoted(data)
         return Step(reply=_END_OF_REFUSAL, done=False)
+
+    def refused(self, *, certain: bool) -> None:
+        """The broker refused the token, or hung up on it: the next login shows another one."""
+        if self._token is not None:
+            self._mechanism.tokens.forget(self._token, certain=certain)
 
 
 @hookimpl

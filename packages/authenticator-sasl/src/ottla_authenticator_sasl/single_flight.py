@@ -69,10 +69,12 @@ class SingleFlight(Generic[T]):
         self._running = 0
         self._closed = False
 
-    def join(self, *, needless: Callable[[], bool]) -> tuple[Flight[T], bool] | None:
+    def join(
+        self, *, needless: Callable[[], bool], too_soon: Callable[[], ConnectionFailed | None] = lambda: None
+    ) -> tuple[Flight[T], bool] | None:
         """The fetch under way, or a new one, and whether it is new; None: it is *needless* by now.
 
-        ConnectionFailed: none can begin.
+        ConnectionFailed: none can begin, or it would be *too soon*.
         """
         with self._lock:
             if self._closed:
@@ -83,6 +85,8 @@ class SingleFlight(Generic[T]):
                 return self._current, False
             if self._running >= MOST:
                 raise self.unanswered()
+            if (refusal := too_soon()) is not None:
+                raise refusal
             self._current = flight = Flight[T](self._limit)
             thread = threading.Thread(target=self._run, args=(flight,), name=self._name, daemon=True)
             try:

@@ -47,8 +47,8 @@ class Tokens(Protocol):
     def token(self) -> Token:
         """A token that is good now; may wait."""
 
-    def forget(self, token: Token) -> None:
-        """The broker refused this one."""
+    def forget(self, token: Token, *, certain: bool = True) -> None:
+        """The broker refused this one; not *certain*: it hung up without a word."""
 
     def close(self) -> None:
         """Let go of threads; returns at once."""

@@ -25,14 +25,17 @@ from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused
 from ottla.errors.secret import without_frames
 from ottla.interfaces import Secret
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, token_of
+from ottla_authenticator_sasl.deadline import Deadline
 from ottla_authenticator_sasl.deadline_http import (
     MAX_ANSWER,
+    MOST_INTERIM,
     Answer,
     AnswerTooLarge,
-    Deadline,
     Limits,
+    TooManyInterimAnswers,
     post,
 )
+from ottla_authenticator_sasl.host_names import HostNames
 from ottla_authenticator_sasl.token_keeper import Retry
 from ottla_authenticator_sasl.web_address import Address
 
@@ -125,6 +128,7 @@ class TokenEndpoint:
         self._closing = closing
         self._clock = clock
         self._context = context
+        self._host_names = HostNames(limit=connect_timeout)
         self.source = f"the token endpoint {address}"
         if not address.secure and address.host not in LOOPBACK:
             _log.warning("%s receives the client's secret without encryption; use https", self.source)
@@ -157,7 +161,7 @@ class TokenEndpoint:
         asked_at = self._clock()
         try:
             answer = self._ask(deadline)
-        except (OSError, UnicodeError, http.client.HTTPException, AnswerTooLarge) as error:
+        except (OSError, UnicodeError, http.client.HTTPException, AnswerTooLarge, TooManyInterimAnswers) as error:
             refusal = self._refusal(without_frames(error))  # those of the request hold the secret
         else:
             return self._judged(answer, asked_at)
@@ -176,6 +180,8 @@ class TokenEndpoint:
                 )
             case AnswerTooLarge():
                 return AuthenticationFailed(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?")
+            case TooManyInterimAnswers():
+                return self._not_asked(f"it sent more than {MOST_INTERIM} interim answers (1xx), and no final one")
             case http.client.RemoteDisconnected():
                 refusal = self._not_asked("it ended the connection without an answer")
             case http.client.HTTPException():  # whose words are those of the answer
@@ -193,6 +199,7 @@ class TokenEndpoint:
             limits=self._limits,
             deadline=deadline,
             context=self._context,
+            names=self._host_names,
         )
 
     def _not_asked(self, why: str) -> ConnectionFailed:

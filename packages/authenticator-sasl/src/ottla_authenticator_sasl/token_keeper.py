@@ -1,7 +1,8 @@
 """One token for all connections of a producer, renewed in the background before it expires.
 
 Knows neither where tokens come from nor who uses them. While a token is good no login waits for the next one, and none
-waits for longer than a login has time, nor for a fetch that has had its own (see `single_flight`).
+waits for longer than a login has time, nor for a fetch that has had its own (see `single_flight`). How soon the source
+is asked again is not left to the lifetimes that it writes into its tokens (see `fetch_pace`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import printable
+from ottla.errors import AuthenticationFailed, ConnectionFailed, counted, printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
+from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses
 from ottla_authenticator_sasl.refresh import RefreshWindow
 from ottla_authenticator_sasl.single_flight import SingleFlight
 
@@ -63,6 +65,7 @@ class TokenKeeper:
         clock: Callable[[], float] = time.time,
         patience: float = PATIENCE,
         limit: float = LIMIT,
+        pace: FetchPace | None = None,
     ) -> None:
         self._fetch = fetch
         self._source = source
@@ -72,22 +75,26 @@ class TokenKeeper:
         self._clock = clock
         self._patience = patience
         self._limit = limit
+        self._pace = pace or FetchPace(Pauses())
         self._flights = SingleFlight(self._fetched, name="ottla-token-fetch", source=source, limit=limit)
         self._state = threading.Lock()
         self._begun = 0
         self._kept = 0
         self._token: Token | None = None
+        self._refused = False  # the newest token, by a broker
         self._due: float | None = None
+        self._useless = ""  # why the newest token was of no use from the start
+        self._lifetime = 0.0  # of the newest token, in seconds
         self._thread: threading.Thread | None = None
 
     def token(self) -> Token:
         """A token that is good now. Waits for the source if there is none; its errors are the caller's.
 
-        ConnectionFailed: the source does not answer in time.
+        ConnectionFailed: the source does not answer in time, or may not be asked again yet.
         """
         until = time.monotonic() + self._patience
         while (good := self._good()) is None:
-            joined = self._flights.join(needless=lambda: self._good() is not None)
+            joined = self._flights.join(needless=lambda: self._good() is not None, too_soon=self._too_soon)
             if joined is None:
                 continue
             flight, mine = joined
@@ -101,11 +108,16 @@ class TokenKeeper:
             # One that does not say when it expires is for the login that asked for it.
         return good
 
-    def forget(self, token: Token) -> None:
-        """The broker refused it: the next one who asks gets another."""
+    def forget(self, token: Token, *, certain: bool = True) -> None:
+        """A broker refused it: the next login gets another, as soon as the source may be asked.
+
+        Not *certain*: the broker only hung up, which says something of an old token, and nothing of a new one.
+        """
         with self._state:
-            if self._token is token:
-                self._token = None
+            if self._token is not token or self._refused or not (certain or self._pace.suspect()):
+                return
+            self._refused = True
+            self._pace.refused()
 
     def close(self) -> None:
         """End the background thread and release the logins that wait; returns at once."""
@@ -113,10 +125,27 @@ class TokenKeeper:
         self._flights.close()
 
     def _good(self) -> Token | None:
-        token = self._token
+        with self._state:
+            token, refused = self._token, self._refused
         if token is None or token.expires_at_ms is None or token.expires_at_ms <= self._clock() * 1000:
             return None
-        return token
+        # What one broker refused another one may take, and until the source may be asked there is nothing better.
+        return None if refused and self._pace.wait() <= 0 else token
+
+    def _too_soon(self) -> ConnectionFailed | None:
+        """The error of a login while the source may not be asked yet; None: it may."""
+        if (wait := self._pace.wait()) <= 0:
+            return None
+        if self._useless:
+            return AuthenticationFailed(f"{self._useless}; it is asked for the next one in {wait:.1f} s")
+        if self._refused:
+            why = "brokers refused its last tokens, and the newest one has expired"
+        else:
+            why = f"its last token was good for {self._lifetime:.3f} s only"
+        return ConnectionFailed(
+            f"there is no token to log in with: {self._source} is asked for the next one in {wait:.1f} s, for {why}; "
+            "have it issue tokens of a minute or more that the brokers take, and check this machine's clock"
+        )
 
     def _fetched(self) -> Token:
         """On a thread of its own, whose caller may have given up."""
@@ -127,27 +156,50 @@ class TokenKeeper:
         now = self._clock()
         error = expired(token, now=now, source=self._source)
         if error is not None:
+            with self._state:
+                self._useless = str(error)
+                self._pace.fetched(due_in=0.0)
             raise error
         _log.debug("a token of %s: %s", self._source, printable(repr(token)))
         with self._state:
-            if number > self._kept:  # a fetch that was given up does not replace what a later one brought
-                self._kept = number
-                self._token = token
-                self._due = self._due_for(token, now)
-                if self._due is not None:
-                    self._start()
+            if number < self._kept:  # a fetch that was given up does not replace what a later one brought
+                return token
+            self._kept = number
+            self._token, self._refused, self._useless = token, False, ""
+            due_in = self._due_in(token, now)
+            pause = self._pace.fetched(due_in=due_in)
+            if due_in is None:
+                self._due = None
+            else:
+                self._due = now + (due_in if pause is None else pause)
+                self._start()
+        if pause is not None:
+            self._warn_of_short(pause)
         return token
 
-    def _due_for(self, token: Token, now: float) -> float | None:
-        """When it is to be renewed; None: it does not say when it expires."""
+    def _due_in(self, token: Token, now: float) -> float | None:
+        """After how many seconds it is to be renewed; None: it does not say when it expires."""
         if token.expires_at_ms is None:
             return None
-        return self._window.due(
+        self._lifetime = token.expires_at_ms / 1000 - now
+        due = self._window.due(
             now=now,
             issued_at=None if token.issued_at_ms is None else token.issued_at_ms / 1000,
             expires_at=token.expires_at_ms / 1000,
             chance=_chance.random(),
         )
+        return due - now
+
+    def _warn_of_short(self, pause: float) -> None:
+        if self._pace.warns():
+            _log.warning(
+                "%s gave a token that is good for %.3f s only; the next one is asked for after %.1f s, then less and "
+                "less often, and logins in between fail; have it issue tokens of a minute or more, and check this "
+                "machine's clock",
+                self._source,
+                self._lifetime,
+                pause,
+            )
 
     def _start(self) -> None:
         if self._thread is None and not self._closing.is_set():
@@ -189,10 +241,10 @@ class TokenKeeper:
             if self._closing.is_set():
                 return False
             with self._state:
-                self._due = self._clock() + self._retry.wait(failures + 1)
+                self._due = self._clock() + max(self._retry.wait(failures + 1), self._pace.wait())
             log = _log.debug if failures else _log.warning
             log("the token of %s could not be renewed, which is tried again: %s", self._source, error)
             return False
         if failures:
-            _log.info("the token of %s is renewed, after %d failed attempts", self._source, failures)
+            _log.info("the token of %s is renewed, after %s", self._source, counted(failures, "failed attempt"))
         return True

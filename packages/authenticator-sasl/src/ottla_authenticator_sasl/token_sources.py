@@ -61,7 +61,7 @@ class FileTokens:
             raise error_with_it
         return token
 
-    def forget(self, token: Token) -> None:
+    def forget(self, token: Token, *, certain: bool = True) -> None:
         """Nothing is kept."""
 
     def close(self) -> None:

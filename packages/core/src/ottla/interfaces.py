@@ -121,7 +121,12 @@ class Step:
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """One SASL exchange. Owns no socket and no clock. The last `reply` is sent even when it says that it is done."""
+    """One SASL exchange. Owns no socket and no clock. The last `reply` is sent even when it says that it is done.
+
+    Optional ability: `refused(certain=...)`, called on the I/O thread when the broker refuses what `start` gave, be it
+    by an error code alone, or (*certain* is false) hangs up before it has accepted it; a mechanism that keeps
+    credentials for later logins drops them there. It returns at once.
+    """
 
     def start(self) -> bytes:
         """The first message to the broker."""

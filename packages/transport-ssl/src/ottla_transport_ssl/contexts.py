@@ -13,13 +13,14 @@ from typing import Final, NoReturn, TypeAlias
 import attrs
 
 from ottla.errors import ConfigError
-from ottla.errors.open_files import none_left, remedy
+from ottla.errors.open_files import remedy
 from ottla_transport_ssl.certificate import Certificate
 from ottla_transport_ssl.keys import TlsSettings
 from ottla_transport_ssl.pem import Block
 from ottla_transport_ssl.revocation import Revocation, check_revocation
 from ottla_transport_ssl.secret_file import secret_file
 from ottla_transport_ssl.stores import Identity, StoreSource, authorities, identity
+from ottla_transport_ssl.system_store import trust_system
 
 Given: TypeAlias = tuple[StoreSource, Certificate]
 
@@ -97,10 +98,10 @@ def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
 def _trust(context: ssl.SSLContext, source: StoreSource | None) -> Sequence[Given]:
     """Have the context trust what is in the store, else in the system's; the certificates in the store."""
     if source is None:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-        # OpenSSL passes over files that it cannot open, and would trust no authority at all.
-        if not context.cert_store_stats()["x509_ca"] and (error := none_left()) is not None:
-            raise ConfigError([f"{_system_store()} cannot be read: {error.strerror}{remedy(error)}"])
+        try:
+            trust_system(context)
+        except OSError as error:
+            raise ConfigError([f"{_system_store()} cannot be read: {error.strerror}{remedy(error)}"]) from None
         return ()
     found = authorities(source)
     for number, certificate in enumerate(found, start=1):

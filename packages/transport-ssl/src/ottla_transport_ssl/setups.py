@@ -20,6 +20,7 @@ from ottla.errors import ConfigError, PluginMissing
 from ottla_transport_ssl.certificate import Certificate, day
 from ottla_transport_ssl.contexts import Setup, make_setup
 from ottla_transport_ssl.keys import TlsSettings
+from ottla_transport_ssl.system_store import places
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class Setups:
         self._clock = clock
         sources = (settings.trust, settings.revocation, settings.identity)
         self._files = [source.location for source in sources if source is not None and source.location is not None]
+        if settings.trust is None:
+            self._files += places()
         self._warned: set[str] = set()
         self._seen = self._stamps()
         self._setup = make_setup(settings)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.errors import DeliveryFailed, DeliveryTimeout, OttlaError, TransactionAborted, printable
+from ottla.errors import DeliveryFailed, DeliveryTimeout, OttlaError, TransactionAborted, counted, printable, were
 
 
 def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryFailed:
     """The error of a batch that is given up for another reason than time; *why* says more of it than its *cause*."""
     error = DeliveryFailed(
-        f"{batch.count} record(s) for {batch} were not delivered: {why or cause}" + _history(batch, now),
+        f"{_records(batch)} not delivered: {why or cause}" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
         attempts=batch.attempts,
@@ -24,7 +24,7 @@ def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | N
 def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionAborted:
     """The error of a batch whose transaction cannot be committed."""
     error = TransactionAborted(
-        f"{batch.count} record(s) for {batch} were dropped: {cause}" + _history(batch, now),
+        f"{_records(batch)} dropped: {cause}" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
         attempts=batch.attempts,
@@ -37,7 +37,7 @@ def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionA
 def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
     """The error of a batch whose `delivery.timeout.ms` has passed."""
     error = DeliveryTimeout(
-        f"{batch.count} record(s) for {batch} were not delivered within "
+        f"{_records(batch)} not delivered within "
         f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
@@ -48,9 +48,13 @@ def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
     return error
 
 
+def _records(batch: ProducerBatch) -> str:
+    return f"{counted(batch.count, 'record')} for {batch} {were(batch.count)}"
+
+
 def _history(batch: ProducerBatch, now: float) -> str:
     queued, in_flight = batch.times(now)
-    tries = f"{batch.attempts} attempt(s)" if batch.attempts else "never sent"
+    tries = counted(batch.attempts, "attempt") if batch.attempts else "never sent"
     spent = f", {queued:.3f} s in the queue"
     if batch.attempts:
         spent += f" and {in_flight:.3f} s in flight"

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from ottla.errors import DeliveryFailed
+from ottla.errors import DeliveryFailed, counted
 from ottla.errors.outages import LONGEST_GAP, SHORTEST_GAP, SHOWN, one_line
 
 logger = logging.getLogger(__name__)
@@ -123,20 +123,20 @@ class LostRecords:
             self._gap = SHORTEST_GAP
         if self._batches == 1:
             logger.error(
-                "%s: %d record(s) failed, and no delivery or callback is left to report the error: %s",
+                "%s: %s failed, and no delivery or callback is left to report the error: %s",
                 client_id,
-                self._records,
+                counted(self._records, "record"),
                 self._error,
             )
         else:
             shown = ", ".join(f"{topic}-{partition}" for topic, partition in list(self._partitions)[:SHOWN])
             logger.error(
-                "%s: %d records of %d batches for %d partition(s) (%s%s) failed, and no delivery or callback is left "
+                "%s: %s of %d batches for %s (%s%s) failed, and no delivery or callback is left "
                 "to report the errors; the last one: %s",
                 client_id,
-                self._records,
+                counted(self._records, "record"),
                 self._batches,
-                len(self._partitions),
+                counted(len(self._partitions), "partition"),
                 shown,
                 ", ..." if len(self._partitions) > SHOWN else "",
                 self._error,

@@ -1,7 +1,8 @@
-"""Which files and URLs the options of a producer may name: the decision of who runs the program.
+"""Which files, URLs and logins the options of a producer may name: the decision of who runs the program.
 
-Options can come from people who may not read the files of the process or reach the services beside it. The lists come
-from the environment (`OTTLA_ALLOWED_URLS`, `OTTLA_ALLOWED_FILES`) or from the program (`allow`), never from options.
+Options can come from people who may not read the files of the process, reach the services beside it, or act as its
+user. The lists come from the environment (`OTTLA_ALLOWED_URLS`, `OTTLA_ALLOWED_FILES`, `OTTLA_ALLOWED_LOGINS`) or from
+the program (`allow`), never from options.
 Plugins ask here before they open what an option names. Java has the system properties
 org.apache.kafka.sasl.oauthbearer.allowed.urls and .allowed.files for this (CVE-2025-27817).
 """
@@ -22,6 +23,7 @@ from ottla.errors import printable, quoted
 
 URLS: Final = "OTTLA_ALLOWED_URLS"
 FILES: Final = "OTTLA_ALLOWED_FILES"
+LOGINS: Final = "OTTLA_ALLOWED_LOGINS"
 
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 _HOST: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*|[0-9a-f.]*:[0-9a-f:.]*")
@@ -37,7 +39,7 @@ _others: contextvars.ContextVar[str | None] = contextvars.ContextVar("ottla_opti
 
 
 class NotAllowed(ValueError):
-    """An option names a file or a URL that is in no list; the message says what would allow it."""
+    """An option names a file, a URL or a login that is in no list; the message says what would allow it."""
 
 
 def allow(*, urls: Iterable[str] = (), files: Iterable[str] = ()) -> None:
@@ -136,9 +138,24 @@ def check_file(path: str) -> str:
         through = "" if from_others() or real == os.path.normpath(path) else f" (which leads to {quoted(real)})"
         raise NotAllowed(
             f"{quoted(path)}{through} may not be read: it is none of the allowed files; "
-            f"{_remedy(FILES, printable(path, limit=_LONGEST_PATH), 'files')}"
+            f"{_remedy(FILES, printable(path, limit=_LONGEST_PATH), 'files')}{_slash_missing(path, real)}"
         )
     return real
+
+
+def check_login(name: str, *, what: str) -> None:
+    """Raise NotAllowed if options of others may not log in as the process does: with *what*, such as its tickets.
+
+    Options of who runs the program may: `kinit` was theirs, too. *name* is what stands in the list.
+    """
+    listed = {entry.strip().lower() for entry in os.environ.get(LOGINS, "").split(",")}
+    place = _others.get()
+    if place is None or name.lower() in listed:
+        return
+    raise NotAllowed(
+        f"a login with {what} is one as the user of the process, and who writes the options need not be that user; "
+        f"who runs it can allow it by {LOGINS}={name} in {place.format(variable=LOGINS)}"
+    )
 
 
 def read_file(path: str, *, most: int) -> bytes:
@@ -164,6 +181,17 @@ def _remedy(variable: str, value: str, argument: str) -> str:
             f"ottla.allow({argument}=[...])"
         )
     return f"who runs it can allow it by {variable}={value} in {place.format(variable=variable)}"
+
+
+def _slash_missing(path: str, real: str) -> str:
+    """A hint for a list that names a folder of this file without the slash, and so none of its files."""
+    others = from_others()
+    seen = os.path.normpath(path) if others else real  # where a link leads is not said to others
+    for entry in sorted(_listed_files()):
+        folder = os.path.join(entry if others else os.path.realpath(entry), "")
+        if not entry.endswith(("/", os.sep)) and seen.startswith(folder) and os.path.isdir(entry):
+            return f"; the list has the folder {entry}, whose files it would allow as {os.path.join(entry, '')}"
+    return ""
 
 
 def _listed_urls() -> set[str] | None:

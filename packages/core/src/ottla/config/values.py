@@ -13,11 +13,13 @@ HIDDEN: Final = "[hidden]"
 
 _LONGEST: Final = 80
 _SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|token|credential|(?:^|[._-])key(?:[._-]|$)", re.IGNORECASE)
+_SWITCHES: Final = frozenset({"sasl.allow.cleartext.credentials"})
+"""What is true or false, whatever the name speaks of."""
 
 
 def is_secret(key: str) -> bool:
     """Whether a key's name says that its value is nobody's business."""
-    return _SECRET.search(key) is not None
+    return _SECRET.search(key) is not None and key.lower() not in _SWITCHES
 
 
 def brief(value: object) -> str:

@@ -11,7 +11,7 @@ from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble, listed
 from ottla.doctor.greeting import Greeted, unanswered
-from ottla.errors import BrokerError, ErrorCode, UnsupportedVersion, error_code, printable
+from ottla.errors import BrokerError, ErrorCode, UnsupportedVersion, counted, error_code, printable
 from ottla.network import Request
 from ottla.protocol import (
     METADATA,
@@ -43,7 +43,7 @@ class ClusterView:
         ids = listed(sorted(self.brokers))
         controller = f"controller: {self.controller}" if self.controller >= 0 else "no controller known"
         named = f"cluster {printable(self.cluster_id)}" if self.cluster_id else "cluster without an id"
-        return f"{named}, {len(self.brokers)} broker(s): {ids}; {controller}"
+        return f"{named}, {counted(len(self.brokers), 'broker')}: {ids}; {controller}"
 
 
 Told: TypeAlias = ClusterView | Trouble

@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.doctor.cluster_view import ClusterView
 from ottla.doctor.findings import Finding, Step, Trouble, Verdict, listed
-from ottla.errors import ErrorCode, error_code, quoted
+from ottla.errors import ErrorCode, counted, error_code, quoted
 from ottla.protocol import MetadataResponseTopic
 from ottla.protocol.messages.metadata import NOT_ASKED
 
@@ -22,7 +22,7 @@ def topic_finding(name: str, view: ClusterView) -> Finding:
     assert view.topic is not None
     partitions = view.topic.partitions
     leaders = sorted({partition.leader_id for partition in partitions})
-    said = f"{len(partitions)} partition(s), led by broker {listed(leaders)}"
+    said = f"{counted(len(partitions), 'partition')}, led by broker {listed(leaders)}"
     return Finding(step=Step.TOPIC, subject=name, verdict=Verdict.OK, said=said)
 
 
@@ -51,7 +51,7 @@ def _without_leaders(topic: MetadataResponseTopic, view: ClusterView) -> Trouble
     if not without:
         return None
     return Trouble(
-        f"{len(without)} of {len(topic.partitions)} partition(s) have no leader: {listed(without)}",
+        f"of {counted(len(topic.partitions), 'partition')}, {len(without)} without a leader: {listed(without)}",
         "start the brokers that hold their replicas",
     )
 

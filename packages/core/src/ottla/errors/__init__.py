@@ -1,6 +1,7 @@
 """Every error that Ottla raises, every code that a broker answers with, and how text from outside is quoted."""
 
 from ottla.errors.codes import ErrorCode, error_code
+from ottla.errors.counting import counted, were
 from ottla.errors.exceptions import (
     AbortableError,
     AuthenticationFailed,
@@ -104,7 +105,9 @@ __all__ = [
     "UnsupportedVersion",
     "WrongCall",
     "WrongProtocol",
+    "counted",
     "error_code",
     "printable",
     "quoted",
+    "were",
 ]

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Final
 
+from ottla.errors import counted
+
 SILENCE_SECONDS: Final = 30.0
 """Seconds without another line about the same fault."""
 
@@ -29,5 +31,5 @@ class Complaints:
                 self._silent[key] = (until, unsaid + 1)
                 return
             self._silent[key] = (now + SILENCE_SECONDS, 0)
-        more = f"; {unsaid} more failures since the last line" if unsaid else ""
+        more = f"; {counted(unsaid, 'more failure')} since the last line" if unsaid else ""
         self._logger.error(f"{line}: %s%s", *arguments, type(error).__name__, more, exc_info=error)

@@ -95,6 +95,7 @@ class NetworkClient:
             client_id=client_id,
             rebootstraps=rebootstraps,
             rebootstrap_trigger=rebootstrap_trigger,
+            backoff=reconnect_backoff,
         )
         self.features = Features()
         """What the cluster has agreed on, as the brokers told when we connected."""
@@ -170,6 +171,17 @@ class NetworkClient:
         if connection is None or connection.obstacle is None:
             return None
         return self._with_remedy(connection, connection.obstacle)
+
+    def quota(self, node: int, now: float) -> OttlaError | None:
+        """That a broker keeps what is sent to it waiting because of a quota; None: it does not."""
+        connection = self._connections.get(node)
+        seconds = self._throttle_log.lasting(connection.broker, now) if connection is not None else None
+        if connection is None or seconds is None:
+            return None
+        return NetworkError(
+            f"{connection.broker} throttles this client because of a quota, for {seconds:.1f} s by now; send less, or "
+            "have the quota of this user or client.id raised"
+        )
 
     def _with_remedy(self, connection: Connection, error: OttlaError) -> OttlaError:
         """What helps, where an address was never reached that a broker advertises, and nobody has configured."""
@@ -349,6 +361,7 @@ class NetworkClient:
             self._log.failed(connection, self._with_remedy(connection, error), now)
             connection.retry_at = now + self._reconnect_backoff.delay(connection.attempts)
             connection.failures += 1
+            connection.failed_at = now
             connection.last_failure = error
             self._metadata.note(error)
             self._metadata.request_update()

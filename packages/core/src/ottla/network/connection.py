@@ -56,6 +56,7 @@ class Connection:
     broker: Broker
     stage: Stage = Stage.DISCONNECTED
     failures: int = 0
+    failed_at: float = float("-inf")
     last_failure: OttlaError | None = None
     reached: bool = False  # it was ready once
     retry_at: float = float("-inf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final, TypeAlias
 
-from ottla.errors import OttlaError, SecurityRefused
+from ottla.errors import OttlaError, SecurityRefused, counted
 from ottla.errors.outages import LONGEST_GAP, Failing, Outages
 from ottla.network.cluster import Broker
 from ottla.network.connection import Connection
@@ -101,19 +101,19 @@ class ConnectionLog:
                     )
                 else:
                     logger.warning(
-                        "%s: still no connection after %.1f s and %d more failed attempts: %s",
+                        "%s: still no connection after %.1f s and %s: %s",
                         self._client_id,
                         line.lasting,
-                        line.failures,
+                        counted(line.failures, "more failed attempt"),
                         line.error,
                     )
             elif line.recovered:
                 logger.info(
-                    "%s: %s answers again, after %.1f s and %d failed attempts",
+                    "%s: %s answers again, after %.1f s and %s",
                     self._client_id,
                     brokers,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "failed attempt"),
                 )
             else:
                 logger.info(

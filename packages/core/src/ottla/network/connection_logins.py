@@ -66,6 +66,8 @@ class Logins:
     def end_of(self, connection: Connection, error: ConnectionFailed, now: float) -> OttlaError:
         """What it means that the peer closed a connection."""
         mechanism = self._authentication.mechanism
+        if connection.login is not None:  # without SaslAuthenticate a broker refuses us in no other way
+            connection.login.exchange.refused(certain=connection.login.exchange.bare)
         match connection.stage:
             case Stage.AUTHENTICATING if connection.login is not None and connection.login.exchange.bare:
                 return login_errors.wordless(mechanism, str(connection.broker), error)

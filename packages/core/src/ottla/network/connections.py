@@ -54,10 +54,12 @@ class Connections:
                 ranked.append((_MAY_CONNECT, connection))
         return min(ranked, key=lambda entry: entry[0])[1] if ranked else None
 
-    def none_left(self, brokers: Collection[Broker]) -> bool:
-        """Whether each of these brokers was tried and could not be reached, or was lost and not found again."""
+    def none_left(self, brokers: Collection[Broker], *, since: float = float("-inf")) -> bool:
+        """Whether each of these brokers could not be reached, or was lost and not found again, after *since*."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
-        return all(c is not None and c.stage is Stage.DISCONNECTED and c.failures for c in connections)
+        return all(
+            c is not None and c.stage is Stage.DISCONNECTED and c.failures and c.failed_at > since for c in connections
+        )
 
     def refusal_of_all(self, brokers: Collection[Broker]) -> OttlaError | None:
         """One of the refusals, when each of these brokers has refused us.

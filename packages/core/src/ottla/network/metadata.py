@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import attrs
 
 from ottla.concurrency.locks import SignalSafeLock
-from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityRefused, TopicUnavailable
+from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityRefused, TopicUnavailable, counted
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 
@@ -187,7 +187,7 @@ class Metadata:
         if known.leaders and partition >= len(known.leaders):
             return TopicUnavailable(
                 f"partition {partition} of topic {topic!r} does not exist any more: the topic was created anew with "
-                f"{len(known.leaders)} partition(s), counted from 0; send these records again"
+                f"{counted(len(known.leaders), 'partition')}, counted from 0; send these records again"
             )
         return None
 

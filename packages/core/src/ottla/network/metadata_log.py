@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.errors import BrokerError, ErrorCode, OttlaError, quoted
+from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, quoted
 from ottla.errors.outages import SHOWN, Failing, Outages
 from ottla.network.cluster import NO_LEADER, Broker, Topic
 
@@ -16,6 +16,7 @@ PATIENCE: Final = 5.0
 """Metadata that is wanted for so many seconds, while no broker can be asked, is a line of its own."""
 
 _CLUSTER: Final = "the cluster"
+_LEFT_OUT: Final = "brokers that are left out"
 
 
 class MetadataLog:
@@ -25,6 +26,7 @@ class MetadataLog:
         self._client_id = client_id
         self._topics: Outages[str, str] = Outages()
         self._cluster: Outages[str, str] = Outages()
+        self._listed: Outages[str, str] = Outages(repeat_by_failure=True)
         self._wanted_since: float | None = None
         self._brokers: Mapping[int, Broker] = {}
         self.active = False
@@ -72,15 +74,25 @@ class MetadataLog:
         for node in brokers.keys() - before.keys():
             logger.info("%s: %s has joined the cluster; brokers now: %d", self._client_id, brokers[node], len(brokers))
 
+    def left_out(self, problems: Sequence[str], now: float) -> None:
+        """Note which brokers of an answer are not used."""
+        if problems:
+            self.active = True
+            text = "; ".join(problems[:SHOWN]) + ("; ..." if len(problems) > SHOWN else "")
+            self._listed.failed(_LEFT_OUT, _LEFT_OUT, text, now)
+        else:
+            self._listed.recovered(_LEFT_OUT, now)
+
     def due_at(self) -> float:
         """When a line is due if nothing happens."""
-        return min(self._topics.due_at(), self._cluster.due_at())
+        return min(self._topics.due_at(), self._cluster.due_at(), self._listed.due_at())
 
     def write(self, now: float) -> None:
         """Write the lines that are due."""
         self._write_cluster(now)
         self._write_topics(now)
-        self.active = bool(self._topics or self._cluster)
+        self._write_listed(now)
+        self.active = bool(self._topics or self._cluster or self._listed)
 
     def _write_cluster(self, now: float) -> None:
         for line in self._cluster.take_lines(now):
@@ -93,6 +105,17 @@ class MetadataLog:
                 )
             elif line.recovered:
                 logger.info("%s: metadata arrives again, after %.1f s", self._client_id, line.lasting)
+
+    def _write_listed(self, now: float) -> None:
+        for line in self._listed.take_lines(now):
+            if isinstance(line, Failing):
+                logger.warning(
+                    "%s: the metadata lists brokers that cannot be used: %s; they are left out",
+                    self._client_id,
+                    line.error,
+                )
+            elif line.recovered:
+                logger.info("%s: all brokers of the metadata can be used again", self._client_id)
 
     def _write_topics(self, now: float) -> None:
         for line in self._topics.take_lines(now):
@@ -109,11 +132,11 @@ class MetadataLog:
                     )
                 else:
                     logger.warning(
-                        "%s: records for %s still have to wait, after %.1f s and %d more answers: %s",
+                        "%s: records for %s still have to wait, after %.1f s and %s: %s",
                         self._client_id,
                         which,
                         line.lasting,
-                        line.failures,
+                        counted(line.failures, "more answer"),
                         line.error,
                     )
             elif line.recovered:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from ottla.errors import BrokerError, ErrorCode, NetworkError, ProtocolError, error_code, quoted
+import attrs
+
+from ottla.config.hosts import with_port
+from ottla.errors import BrokerError, ErrorCode, NetworkError, ProtocolError, error_code, printable, quoted
 from ottla.network.cluster import NO_LEADER, Broker, Topic
 from ottla.network.request import Completion, Request
 from ottla.protocol import (
@@ -12,8 +15,18 @@ from ottla.protocol import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponseTopic,
 )
+
+
+@attrs.frozen(kw_only=True)
+class MetadataAnswer:
+    """The brokers and topics of an answer; `left_out` are brokers in it that no cluster can have, in words."""
+
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, Topic]
+    left_out: Sequence[str] = ()
 
 
 def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion], object]) -> Request:
@@ -27,7 +40,7 @@ def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion
     return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)
 
 
-def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> tuple[Mapping[int, Broker], Mapping[str, Topic]]:
+def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> MetadataAnswer:
     """The brokers of an answer, and those of its topics that were *wanted*; others take no memory and no log line.
 
     Raises an OttlaError when it cannot be used.
@@ -35,11 +48,31 @@ def read_answer(answer: MetadataResponse, wanted: Collection[str]) -> tuple[Mapp
     code = error_code(answer.error_code)
     if code is not ErrorCode.NONE:
         raise BrokerError(code)
-    brokers = {b.node_id: Broker(id=b.node_id, host=b.host, port=b.port) for b in answer.brokers}
+    brokers, left_out = _brokers(answer.brokers)
     if not brokers:
-        raise NetworkError("the answer to a metadata request names no broker")
+        why = f" that can be used: {left_out[0]}" if left_out else ""
+        raise NetworkError(f"the answer to a metadata request names no broker{why}")
     names = frozenset(wanted)
-    return brokers, {topic.name: _topic(topic) for topic in answer.topics if topic.name in names}
+    topics = {topic.name: _topic(topic) for topic in answer.topics if topic.name in names}
+    return MetadataAnswer(brokers=brokers, topics=topics, left_out=left_out)
+
+
+def _brokers(listed: Iterable[MetadataResponseBroker]) -> tuple[Mapping[int, Broker], Sequence[str]]:
+    """The brokers by id, and what is wrong with those that are left out.
+
+    Kafka's -1 is "no node", and negative ids are those of our bootstrap servers: one from outside must not replace
+    them. Of two brokers with one id the first one counts.
+    """
+    brokers: dict[int, Broker] = {}
+    left_out = []
+    for each in listed:
+        broker = Broker(id=each.node_id, host=each.host, port=each.port)
+        where = with_port(printable(each.host), each.port)
+        if each.node_id < 0:
+            left_out.append(f"a broker at {where} with the id {each.node_id}, which no broker can have")
+        elif brokers.setdefault(broker.id, broker) != broker:
+            left_out.append(f"another broker {broker.id} at {where}; {brokers[broker.id]} was listed before")
+    return brokers, left_out
 
 
 def _topic(topic: MetadataResponseTopic) -> Topic:

@@ -9,8 +9,9 @@ import logging
 from typing import Protocol
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.network.backoff import Backoff
 from ottla.network.cluster import Broker
-from ottla.network.connection import Connection
+from ottla.network.connection import Connection, Stage
 from ottla.network.connections import Connections
 from ottla.network.metadata import Metadata, Wanted
 from ottla.network.metadata_log import MetadataLog
@@ -48,6 +49,7 @@ class Upkeep:
         client_id: str,
         rebootstraps: bool,
         rebootstrap_trigger: float,
+        backoff: Backoff,
     ) -> None:
         self._metadata = metadata
         self._connections = connections
@@ -56,7 +58,10 @@ class Upkeep:
         self._rebootstraps = rebootstraps
         self._rebootstrap_trigger = rebootstrap_trigger
         self._asked = False
-        self._told_of_loss = False  # since a broker was ready
+        self._backoff = backoff
+        self._losses = 0  # of all brokers, since one was ready
+        self._began_again_at = float("-inf")
+        self._again_at = float("-inf")  # when it may begin again once more
         self.reached = False
         self.log = MetadataLog(client_id=client_id)
 
@@ -64,7 +69,7 @@ class Upkeep:
         """A broker takes requests, at the address that it advertises unless it is one of the bootstrap servers."""
         if broker.id >= 0:
             self.reached = True
-            self._told_of_loss = False
+            self._losses = 0
 
     def forget_request(self) -> None:
         """The request under way, if there is one, is lost; ask once more."""
@@ -82,12 +87,16 @@ class Upkeep:
         metadata_at = self._metadata.due_at()
         if metadata_at > now:
             return metadata_at
+        # No connection could be asked. A throttled one can be after its time, and a lost one be tried after its
+        # backoff, unless another is being made: Java, too, waits for that first, for as long as setting it up may take.
         connections = self._connections
-        if any(connection.setting_up for connection in connections):
-            return float("inf")
-        # No connection could be asked: a lost one may be tried, a throttled one asked, after its time.
-        changes = (max(connection.retry_at, connection.throttled_until) for connection in connections)
-        return min((at for at in changes if at > now), default=float("inf"))
+        making = any(connection.setting_up for connection in connections)
+        changes = [
+            max(connection.retry_at, connection.throttled_until)
+            for connection in connections
+            if not making or connection.stage is Stage.READY
+        ]
+        return min((at for at in [*changes, self._again_at] if at > now), default=float("inf"))
 
     def ask(self, now: float) -> bool:
         """Ask if it is due, and somebody can be asked; True: the question is out."""
@@ -109,7 +118,12 @@ class Upkeep:
         cluster = self._metadata.cluster
         if cluster.bootstrap or not self._rebootstraps:
             return
-        if self._connections.none_left(cluster.brokers.values()):
+        # Brokers that the bootstrap servers name are tried first, each after its own backoff, and there is a backoff
+        # for all as well: an answer may name others each time that have no address or cannot be reached.
+        tried = now >= self._again_at and self._connections.none_left(
+            cluster.brokers.values(), since=self._began_again_at
+        )
+        if tried:
             why = "every known broker was lost or cannot be reached"
         elif self._metadata.in_vain_for(now) >= self._rebootstrap_trigger:
             why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
@@ -119,11 +133,12 @@ class Upkeep:
 
     def _begin_again(self, why: str, now: float) -> None:
         # Once for each outage: where the bootstrap servers answer and no broker does, this happens every second.
-        if self._told_of_loss:
+        if self._losses:
             logger.debug("%s: %s; asking bootstrap.servers again", self._client_id, why)
         else:
             logger.warning("%s: %s; asking bootstrap.servers again", self._client_id, why)
-        self._told_of_loss = True
+        self._began_again_at, self._again_at = now, now + self._backoff.delay(self._losses)
+        self._losses += 1
         self._metadata.begin_again(now)
         self._transport.forget_gone()
 
@@ -133,7 +148,7 @@ class Upkeep:
             self._metadata.fail(completion.error, completion.now)
             return
         try:
-            brokers, topics = read_answer(completion.answer, wanted.topics)
+            answer = read_answer(completion.answer, wanted.topics)
         except OttlaError as error:
             self._metadata.fail(error, completion.now)
             self.log.failed(error, completion.now)
@@ -141,7 +156,8 @@ class Upkeep:
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
                 self._begin_again("a broker asked for it", completion.now)
             return
-        self._metadata.update(brokers, topics, completion.now, partial=wanted.partial)
-        self.log.answered(topics, completion.now)
-        self.log.cluster_is(brokers)
+        self._metadata.update(answer.brokers, answer.topics, completion.now, partial=wanted.partial)
+        self.log.answered(answer.topics, completion.now)
+        self.log.cluster_is(answer.brokers)
+        self.log.left_out(answer.left_out, completion.now)
         self._transport.forget_gone()

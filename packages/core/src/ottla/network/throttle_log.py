@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from ottla.errors import counted
 from ottla.errors.outages import Failing, Outages
 from ottla.network.cluster import Broker
 
@@ -52,6 +53,11 @@ class ThrottleLog:
             text = f"no request is sent to it for {seconds:.1f} s"
             self._outages.failed(broker, _QUOTA, text, pauses.until, began=pauses.began)
 
+    def lasting(self, broker: Broker, now: float) -> float | None:
+        """For how many seconds a broker has throttled the client by now; None: it does not, nor did a moment ago."""
+        pauses = self._pauses.get(broker)
+        return now - pauses.began if pauses is not None and now < pauses.until + QUIET else None
+
     def due_at(self) -> float:
         """When a line is due if nothing happens."""
         return min((pauses.until + QUIET for pauses in self._pauses.values()), default=float("inf"))
@@ -66,11 +72,11 @@ class ThrottleLog:
             brokers = ", ".join(map(str, line.shown)) + (", ..." if line.count > len(line.shown) else "")
             if not isinstance(line, Failing):
                 logger.info(
-                    "%s: not throttled any more by %s, after %.1f s and %d pauses",
+                    "%s: not throttled any more by %s, after %.1f s and %s",
                     self._client_id,
                     brokers,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "pause"),
                 )
             elif line.first:
                 logger.warning(
@@ -82,10 +88,10 @@ class ThrottleLog:
                 )
             else:
                 logger.warning(
-                    "%s: still throttled because of a quota by %s, after %.1f s and %d more pauses: %s",
+                    "%s: still throttled because of a quota by %s, after %.1f s and %s: %s",
                     self._client_id,
                     brokers,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "more pause"),
                     line.error,
                 )

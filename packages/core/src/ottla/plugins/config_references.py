@@ -222,6 +222,10 @@ def _parameters(plugin: Plugin, written: Mapping[str, Any], name: str) -> tuple[
             try:
                 values[key] = keys[key].type(raw)
             except Exception as error:
-                why = "" if keys[key].secret or not isinstance(error, ValueError | TypeError) else f": {error}"
+                why = (
+                    ""
+                    if keys[key].secret or not isinstance(error, ValueError | TypeError)
+                    else f": {printable(str(error))}"
+                )
                 problems.append(f"{PROVIDERS}.{name}.param.{key} is not accepted{why}; {keys[key].meaning}")
     return PluginValues(values, secrets=[key.name for key in keys.values() if key.secret]), problems

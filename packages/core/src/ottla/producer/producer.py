@@ -25,6 +25,7 @@ from ottla.errors import (
     SerializationFailed,
     UndeliveredError,
     WrongCall,
+    counted,
 )
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Header, Headers, MetricName, Serializer
@@ -383,7 +384,7 @@ class Producer:
         if not in_time:
             raise FlushTimeout(report, f"flush ran out of time after {timeout} s: {report}") from error
         if unseen:
-            raise UndeliveredError(report, f"{unseen} record(s) failed and nobody looked: {error}") from error
+            raise UndeliveredError(report, f"{counted(unseen, 'record')} failed and nobody looked: {error}") from error
         return report
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
@@ -396,7 +397,7 @@ class Producer:
         self._unclosed.detach()
         report, unseen, error = self._life.end(timeout)
         if unseen:
-            raise UndeliveredError(report, f"{unseen} record(s) failed and nobody looked: {error}") from error
+            raise UndeliveredError(report, f"{counted(unseen, 'record')} failed and nobody looked: {error}") from error
         return report
 
     def __enter__(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.errors import CorruptBatch, PluginBroken, ProtocolError
+from ottla.errors import CorruptBatch, PluginBroken, ProtocolError, printable
 from ottla.errors.quoting import class_name
 from ottla.interfaces import Buffer, Compressor
 
@@ -38,7 +38,7 @@ def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compresso
     except ProtocolError as error:
         raise CorruptBatch(str(error)) from error
     except Exception as error:  # the codec may be somebody else's, and these bytes anybody's
-        raise CorruptBatch(f"codec {codec_id} cannot unpack it: {error!r}") from error
+        raise CorruptBatch(f"codec {codec_id} cannot unpack it: {printable(repr(error))}") from error
 
 
 def compressed(compressor: Compressor, chunks: Sequence[Buffer]) -> bytes:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import attrs
 
-from ottla.errors import CorruptBatch, ProtocolError
+from ottla.errors import CorruptBatch, ProtocolError, counted
 from ottla.interfaces import Compressor, Header
 from ottla.protocol.primitives import read_varint, read_varlong
 from ottla.recordbatch.checksum import crc32c
@@ -73,7 +73,7 @@ def batch_size(view: memoryview) -> int:
 
 def _records(section: memoryview, count: int, base_offset: int, first_timestamp: int) -> Iterator[Record]:
     if count < 0:
-        raise CorruptBatch(f"it claims {count} records")
+        raise CorruptBatch(f"it claims {counted(count, 'record')}")
     position = 0
     for _ in range(count):
         length, start = read_varint(section, position)
@@ -82,7 +82,7 @@ def _records(section: memoryview, count: int, base_offset: int, first_timestamp:
             raise CorruptBatch(f"a record of {length} bytes does not end within the batch")
         yield _record(section[start:position], base_offset, first_timestamp)
     if position != len(section):
-        raise CorruptBatch(f"{len(section) - position} bytes follow the last of {count} records")
+        raise CorruptBatch(f"{len(section) - position} bytes follow the last of {counted(count, 'record')}")
 
 
 def _record(view: memoryview, base_offset: int, first_timestamp: int) -> Record:

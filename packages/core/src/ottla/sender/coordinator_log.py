@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ottla.errors import BrokerError
+from ottla.errors import BrokerError, counted
 from ottla.errors.outages import Failing, Outages
 from ottla.transactions.request_source import Agenda
 
@@ -44,21 +44,21 @@ class CoordinationLog:
             names = ", ".join(line.shown)
             if isinstance(line, Failing):
                 logger.warning(
-                    "%s: %s requests fail for %.1f s, %d attempts: %s; repeating them, with retry.backoff.ms up to "
+                    "%s: %s requests fail for %.1f s, %s: %s; repeating them, with retry.backoff.ms up to "
                     "retry.backoff.max.ms in between",
                     self._client_id,
                     names,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "attempt"),
                     line.error,
                 )
             elif line.recovered:
                 logger.info(
-                    "%s: %s requests succeed again, after %.1f s and %d failed attempts",
+                    "%s: %s requests succeed again, after %.1f s and %s",
                     self._client_id,
                     names,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "failed attempt"),
                 )
             else:
                 logger.info(

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
-from ottla.errors import BrokerError, OttlaError
+from ottla.errors import BrokerError, OttlaError, counted
 from ottla.errors.outages import Failing, Outages
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class DeliveryLog:
 
     def __init__(self, *, client_id: str, retries: int, delivery_timeout: float) -> None:
         self._client_id = client_id
-        attempts = "" if retries >= _UNLIMITED else f" up to {retries} times (retries), and"
+        attempts = "" if retries >= _UNLIMITED else f" up to {counted(retries, 'time')} (retries), and"
         self._next = f"retrying{attempts} until delivery.timeout.ms ({delivery_timeout:g} s) has passed"
         self._outages: Outages[_Partition, _Reason] = Outages(repeat_by_failure=True)
         self.active = False
@@ -63,23 +63,22 @@ class DeliveryLog:
                     )
                 else:
                     logger.warning(
-                        "%s: broker %s still does not take records for %s, after %.1f s and %d more failed attempts: "
-                        "%s; %s",
+                        "%s: broker %s still does not take records for %s, after %.1f s and %s: %s; %s",
                         self._client_id,
                         node,
                         which,
                         line.lasting,
-                        line.failures,
+                        counted(line.failures, "more failed attempt"),
                         line.error,
                         self._next,
                     )
             elif line.recovered:
                 logger.info(
-                    "%s: records for %s are acknowledged again, after %.1f s and %d failed attempts",
+                    "%s: records for %s are acknowledged again, after %.1f s and %s",
                     self._client_id,
                     which,
                     line.lasting,
-                    line.failures,
+                    counted(line.failures, "failed attempt"),
                 )
             else:
                 logger.info(

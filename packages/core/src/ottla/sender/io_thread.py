@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
-from ottla.errors import OttlaError, ProducerClosed, ProducerFailed
+from ottla.errors import OttlaError, ProducerClosed, ProducerFailed, printable
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.sender.io_handoff import Helm
@@ -105,7 +105,7 @@ class IoThread:
             self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
             self._sender.end(ProducerClosed("the producer is closed"))
         except BaseException as cause:
-            failure = ProducerFailed(f"the I/O thread {self._name} ended: {cause!r}")
+            failure = ProducerFailed(f"the I/O thread {self._name} ended: {printable(repr(cause))}")
             failure.__cause__ = cause
             logger.critical("%s: the I/O thread cannot go on; every record is failed", self._name, exc_info=True)
             self._refuse(failure)

@@ -13,6 +13,10 @@ logger = logging.getLogger(__name__)
 PATIENCE: Final = 5.0
 """A call that waits so many seconds for memory is worth a line; short waits are how a fast producer is slowed down."""
 
+QUIET: Final = 30.0
+"""Seconds without such a call after which memory is sufficient again. A quota lets some records through now and then:
+that ends the longest wait, and the next one becomes as long."""
+
 _MEMORY: Final = "memory"
 
 
@@ -22,9 +26,10 @@ class MemoryLog:
     def __init__(self, pool: BufferPool, *, client_id: str) -> None:
         self._pool = pool
         self._client_id = client_id
-        self._outages: Outages[str, str] = Outages()
+        self._outages: Outages[str, str] = Outages(repeat_by_failure=True)
         self._first: object | None = None
         self._waits_since = 0.0
+        self._short_at = float("-inf")  # when memory was last seen to be short
         self._refusals = 0
         self._refusals_before = 0
 
@@ -38,21 +43,30 @@ class MemoryLog:
             self._refusals_before = refusals - refused
         waits = first is not None and now - self._waits_since >= PATIENCE
         if refused or waits:
+            self._short_at = now
             self._outages.failed(_MEMORY, _MEMORY, "", now, began=self._waits_since if waits else None)
-        elif first is None or (self._outages and now - self._waits_since < PATIENCE):
-            self._outages.recovered(_MEMORY, now)
+        elif now >= self._over_at:
+            self._outages.recovered(_MEMORY, self._short_at)
         self._write(now)
         if first is None and not self._outages:
             self._pool.short = False
             if self._pool.waiting:  # one may have come to wait in between
                 self._pool.short = True
 
+    @property
+    def _over_at(self) -> float:
+        return self._short_at + QUIET
+
+    def due_at(self) -> float:
+        """When to look again if nothing happens."""
+        return self._over_at if _MEMORY in self._outages else float("inf")
+
     def _write(self, now: float) -> None:
         for line in self._outages.take_lines(now):
             refused = self._refusals - self._refusals_before
             if isinstance(line, Failing):
                 logger.warning(
-                    "%s: buffer.memory is exhausted for %.1f s, %d call(s) of send wait and %d were refused: all %d "
+                    "%s: buffer.memory is exhausted for %.1f s, calls of send that wait: %d, refused: %d; all %d "
                     "bytes are held by records that brokers have not acknowledged; send waits up to max.block.ms",
                     self._client_id,
                     line.lasting,
@@ -62,7 +76,7 @@ class MemoryLog:
                 )
             elif line.recovered:
                 logger.info(
-                    "%s: buffer.memory is sufficient again, after %.1f s; %d call(s) of send were refused",
+                    "%s: buffer.memory is sufficient again, after %.1f s; calls of send that were refused: %d",
                     self._client_id,
                     line.lasting,
                     refused,

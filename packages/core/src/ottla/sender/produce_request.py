@@ -103,7 +103,9 @@ def read_answer(
 ) -> Mapping[tuple[str, int], Acknowledged | Refused]:
     """The answers by topic and partition; from version 13 on the wire has ids in place of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
-    brokers = {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port) for node in answer.node_endpoints}
+    # A leader with a negative id is none: -1 is Kafka's "no node", and negative ids are those of our bootstrap servers.
+    endpoints = [node for node in answer.node_endpoints if node.node_id >= 0]
+    brokers = {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port) for node in endpoints}
     return {
         (topic.name or names.get(topic.topic_id, ""), partition.index): _partition_answer(partition, brokers)
         for topic in answer.responses

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from ottla.errors import counted
 from ottla.errors.log_throttle import Complaints
 from ottla.network.backoff import Backoff
 from ottla.sender.sender import Sender
@@ -63,7 +64,9 @@ class Rounds:
             self.failed(error)
         else:
             if self._failures:
-                logger.info("%s: the I/O thread works again after %d failed rounds", self._name, self._failures)
+                logger.info(
+                    "%s: the I/O thread works again after %s", self._name, counted(self._failures, "failed round")
+                )
             self._failures = 0
 
     def failed(self, error: BaseException) -> None:

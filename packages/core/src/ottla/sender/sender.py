@@ -24,6 +24,9 @@ from ottla.errors import (
     ProtocolError,
     SecurityRefused,
     UnsupportedVersion,
+    counted,
+    printable,
+    were,
 )
 from ottla.metrics import Tallies
 from ottla.network import Completion, NetworkClient
@@ -123,6 +126,8 @@ class Sender:
             until = min(until, log.due_at())
         if lost.active:
             until = min(until, lost.due_at())
+        if self._pool.short:
+            until = min(until, self._memory_log.due_at())
         now = self._client.poll(until - now, now)
         if self._pool.short:
             self._memory_log.look(now)
@@ -137,7 +142,7 @@ class Sender:
         What is not certain is taken for written: all connections are closed, so that no answer meets the wrong request,
         and a batch that is neither queued nor settled by then is tried again, with the number that it has.
         """
-        error = ConnectionFailed(f"the round of the I/O thread that was to send it failed: {cause!r}")
+        error = ConnectionFailed(f"the round of the I/O thread that was to send it failed: {printable(repr(cause))}")
         error.__cause__ = cause
         self._client.reset(error, now)
         self._in_flight.clear()
@@ -192,9 +197,11 @@ class Sender:
         """Fail what has run out of time, queued or in flight; True: some."""
         late = self._late_in_flight(now)
         for batch in late:
+            if batch.last_error is None and batch.last_node is not None:
+                batch.last_error = self._client.quota(batch.last_node, now)  # it reads nothing of us meanwhile
             self._accumulator.settle(batch, Failed(error=expired(batch, now)))
             del self._in_flight[batch]
-        return self._accumulator.expire(now, obstacle=self._obstacle) or bool(late)
+        return self._accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now)) or bool(late)
 
     def _late_in_flight(self, now: float) -> list[ProducerBatch]:
         if self._oldest_in_flight + self._delivery_timeout > now:
@@ -202,8 +209,8 @@ class Sender:
         self._oldest_in_flight = min((batch.created_at for batch in self._in_flight), default=FOREVER)
         return [batch for batch in self._in_flight if batch.created_at + self._delivery_timeout <= now]
 
-    def _obstacle(self, batch: ProducerBatch) -> OttlaError | None:
-        """What keeps a batch from its broker: no such partition, no connection, or no broker that we know.
+    def _obstacle(self, batch: ProducerBatch, now: float) -> OttlaError | None:
+        """What keeps a batch from its broker: no such partition, no connection, a quota, or no broker that we know.
 
         An error that it has met itself says more, but for a refusal and a partition that is gone.
         """
@@ -213,7 +220,7 @@ class Sender:
         cluster = self._metadata.cluster
         leader = cluster.named_leader(batch.topic, batch.partition)
         # While bootstrap.servers are asked again, no broker is known; why the leader was lost is.
-        found = None if leader is None else self._client.failure(leader)
+        found = None if leader is None else self._client.failure(leader) or self._client.quota(leader, now)
         if leader not in cluster.brokers:
             found = self._metadata.last_error or found
         return found if batch.last_error is None or isinstance(found, SecurityRefused) else None
@@ -387,14 +394,14 @@ class Sender:
         try:
             parts, most = self._splitter.split(batch, now)
         except Exception as cause:  # a codec, perhaps somebody else's, that cannot read what it wrote
-            return _failed(batch, error, now, why=f"{error}; and it could not be split: {cause}")
+            return _failed(batch, error, now, why=f"{error}; and it could not be split: {printable(str(cause))}")
         logger.info(
-            "%s: %s-%d does not take a batch of %d records: sending them in %d parts",
+            "%s: %s-%d does not take a batch of %d records: sending them in %s",
             self._client_id,
             batch.topic,
             batch.partition,
             batch.count,
-            len(parts),
+            counted(len(parts), "part"),
         )
         if batch.hand_over(Forwarded.in_order(parts)):
             self._tallies.producer.splits.add(1)
@@ -407,7 +414,8 @@ def _failed(
 ) -> Failed:
     named = refused_records(batch, answer.record_errors) if answer is not None else {}
     if named and why is None:
-        why = f"{cause}; {len(named)} other record(s) of the batch were refused, and it is written whole or not"
+        others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
+        why = f"{cause}; {others}, and it is written whole or not"
     for each in named.values():
         each.__cause__ = cause
     return Failed(error=given_up(batch, cause, now, why=why), record_errors=named)

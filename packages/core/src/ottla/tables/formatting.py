@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import attrs
@@ -37,7 +38,7 @@ class Formatted:
         """What the added column is called."""
         return MADE.format(self.value_format)
 
-    @property
+    @cached_property
     def schema(self) -> Any:
         """The stream's columns, and the added one. Raises InvalidRecord for columns that can be no such value."""
         return self.stream.schema.append(pa.field(self.name, self._made_of(self._empty()).type))

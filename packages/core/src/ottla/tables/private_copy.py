@@ -122,7 +122,14 @@ def _copy_of_null(column: Any) -> Any:
 
 
 def _copy_of_numbers(column: Any) -> Any:
-    return _made(column, _validity(column), _items(column, 1, column.type.bit_width))
+    validity, numbers = column.buffers()
+    kind, count, before = column.type, len(column), column.offset % _BITS
+    start, rows, bits = column.offset - before, before + count, kind.bit_width
+    buffers = [
+        None if validity is None else _copied(validity, start // _BITS, -(-rows // _BITS)),
+        _copied(numbers, start * bits // 8, -(-rows * bits // 8)),
+    ]
+    return pa.Array.from_buffers(kind, count, buffers, offset=before)
 
 
 def _copy_of_fixed_size_binary(column: Any) -> Any:
@@ -187,15 +194,14 @@ def _copy_of_list_view(column: Any) -> Any:
 
 
 def _copy_of_struct(column: Any) -> Any:
-    kind, validity = column.type, _validity(column)
-    fields = [kind.field(place) for place in range(kind.num_fields)]
-    if not fields:
-        return _made(column, validity)
-    null = None
-    if validity is not None:
-        null = pc.invert(pa.Array.from_buffers(pa.bool_(), len(column), [None, validity], offset=column.offset % _BITS))
+    kind, validity, before = column.type, _validity(column), column.offset % _BITS
     inner = [_copy(column.field(place)) for place in range(kind.num_fields)]
-    return pa.StructArray.from_arrays(inner, fields=fields, mask=null)
+    if not inner:
+        return _made(column, validity)
+    if validity is None or not before:
+        return pa.Array.from_buffers(kind, len(column), [validity], children=inner)
+    null = pc.invert(pa.Array.from_buffers(pa.bool_(), len(column), [None, validity], offset=before))
+    return pa.StructArray.from_arrays(inner, fields=list(kind), mask=null)  # whose fields begin with the first row
 
 
 def _copy_of_dictionary(column: Any) -> Any:

@@ -83,7 +83,7 @@ def chunks(reader: Any, choice: Choice, *, least: int, most: int) -> Iterator[Ch
 
 
 def _selected(choice: Choice) -> list[int]:
-    return [place for place in attrs.astuple(choice) if place is not None]
+    return [place for place in attrs.astuple(choice, recurse=False) if place is not None]
 
 
 def _chunk(batch: Any, choice: Choice) -> Chunk:
@@ -158,15 +158,15 @@ def _milliseconds(column: Any) -> tuple[Any, Any | None]:
     kind = column.type
     raw = _int64(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column)
     seconds = pa.types.is_timestamp(kind) and kind.unit == "s"
-    bad = pc.fill_null(pc.less(raw, 0), False)
-    if seconds:
-        bad = pc.or_(bad, pc.fill_null(pc.greater(raw, TIMESTAMP_MAX // 1_000), False))
-    found = bool(pc.any(bad).as_py())
-    if found:
+    most = TIMESTAMP_MAX // 1_000 if seconds else TIMESTAMP_MAX
+    lowest, highest = pc.min_max(raw).as_py().values()
+    bad = None
+    if lowest is not None and not 0 <= lowest <= highest <= most:
+        bad = pc.fill_null(pc.or_(pc.less(raw, 0), pc.greater(raw, most)), False)
         raw = pc.if_else(bad, 0, raw)
     if pa.types.is_timestamp(kind) and kind.unit != "ms":
         raw = (pc.multiply if seconds else pc.divide)(raw, _MS[kind.unit])
-    return raw, bad if found else None
+    return raw, bad
 
 
 def _joined(parts: list[Chunk]) -> Chunk:

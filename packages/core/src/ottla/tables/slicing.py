@@ -36,6 +36,8 @@ def _column_size(column: Any) -> int:
     """About what the rows take. They are not copied yet and may change, so offsets are followed only if checked."""
     column.validate()
     kind = column.type
+    if _is_flat(kind):
+        return max(0, int(column.nbytes))
     if any(is_list(kind) for is_list in _LISTS):
         return len(column) * _OFFSET + _column_size(elements(column))
     if pa.types.is_struct(kind):
@@ -48,6 +50,11 @@ def _column_size(column: Any) -> int:
         return max(0, int(column.nbytes))
     except pa.ArrowTypeError:  # before pyarrow 24 nothing that holds views, such as polars' strings, can be measured
         return sum(map(_view_size, _slices(column)))
+
+
+def _is_flat(kind: Any) -> bool:
+    """Whether pyarrow tells the size of a valid column without following offsets; a struct has those of its fields."""
+    return kind.id in FLAT or (pa.types.is_struct(kind) and all(_is_flat(field.type) for field in kind))
 
 
 def _slices(column: Any) -> Iterator[Any]:

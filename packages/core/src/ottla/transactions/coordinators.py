@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from ottla.errors import ProtocolError
 from ottla.transactions.error_actions import ErrandKind
 from ottla.transactions.requests import Errand, Target
 from ottla.transactions.transactional_requests import find_coordinator
@@ -57,3 +58,13 @@ def found(errand: Errand, answer: Any) -> Any:
     if not answer.coordinators:
         return answer
     return next((each for each in answer.coordinators if each.key == errand.key), answer.coordinators[0])
+
+
+def nobody(coordinator: Any) -> ProtocolError | None:
+    """Why the broker that an answer without an error code names cannot be one; None: it can.
+
+    Negative ids are those of our bootstrap servers, and -1 is Kafka's "no node".
+    """
+    if coordinator.node_id >= 0:
+        return None
+    return ProtocolError(f"an answer to FindCoordinator names broker {coordinator.node_id}, which no broker can be")

@@ -23,7 +23,7 @@ from ottla.errors import (
 from ottla.network.backoff import Backoff
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions import transactional_requests as errands
-from ottla.transactions.coordinators import Coordinators, found
+from ottla.transactions.coordinators import Coordinators, found, nobody
 from ottla.transactions.error_actions import FATAL_FOR_A_TRANSACTION, RULINGS, ErrandKind, Ruling, last_word
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
 from ottla.transactions.pending_offsets import Sending, Sendings
@@ -493,7 +493,9 @@ class TransactionManager(Standing):
 
     def _take_coordinator(self, errand: Errand, answer: Any, now: float) -> None:
         coordinator = found(errand, answer)
-        if self._rule(errand, coordinator.error_code, now):
+        if not coordinator.error_code and (error := nobody(coordinator)):
+            self._try_again(error, now)
+        elif self._rule(errand, coordinator.error_code, now):
             self._coordinators.learn(errand, coordinator.node_id)
 
     def _take_partitions(self, errand: Errand, answer: Any, now: float) -> None:

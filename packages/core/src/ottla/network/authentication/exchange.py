@@ -9,6 +9,7 @@ a move as well, to be made wherever it suits.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -19,6 +20,8 @@ from ottla.network.authentication.steps import Ask, LoggedIn, Move, Think, Token
 from ottla.protocol import choose_version
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeRequest
+
+logger = logging.getLogger(__name__)
 
 MAX_TOKEN: Final = 512 * 1024
 """Bytes of one message of a mechanism, either way; what a broker takes by default (`sasl.server.max.receive.size`)."""
@@ -48,6 +51,7 @@ class Exchange:
         self._version = 0  # of SaslAuthenticate
         self._session = 0.0
         self._turns = 0
+        self._started = False  # the mechanism's first message is made, and may have been sent
         self.offers: tuple[str, ...] = ()
         """The mechanisms that the broker named in its answer to the handshake."""
 
@@ -55,6 +59,15 @@ class Exchange:
     def bare(self) -> bool:
         """Whether the broker has no words for a refusal, and hangs up instead."""
         return not self._wrapped
+
+    def refused(self, *, certain: bool) -> None:
+        """Report to the mechanism that the broker refused its messages, or hung up on them."""
+        if not self._started or (refused := getattr(self._authenticator, "refused", None)) is None:
+            return
+        try:
+            refused(certain=certain)
+        except Exception as error:  # its words may be secret
+            logger.error("the mechanism %s failed to take a refusal: %s", self._mechanism.name, type(error).__name__)
 
     def begin(self) -> Move:
         """Name the mechanism."""
@@ -78,6 +91,7 @@ class Exchange:
 
     def thought(self, step: Step) -> Move:
         """Take what the mechanism computed."""
+        self._started = True
         if step.reply is None:
             if not step.done:
                 raise login_errors.speechless(self._mechanism)
@@ -109,6 +123,8 @@ class Exchange:
     def _unwrapped(self, body: memoryview) -> bytes:
         answer = SASL_AUTHENTICATE.response(self._version).decode(body, exact=False)
         code = error_code(answer.error_code)
+        if code is not ErrorCode.NONE:
+            self.refused(certain=True)
         if code is ErrorCode.SASL_AUTHENTICATION_FAILED:
             raise login_errors.refused(self._mechanism, self._peer, answer.error_message or code.meaning)
         if code is not ErrorCode.NONE:

@@ -18,7 +18,7 @@ import attrs
 
 from ottla.concurrency import signals
 from ottla.config.hosts import with_port
-from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError, printable
+from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError, printable, quoted
 from ottla.errors.open_files import remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.network.selectable import Address
@@ -104,12 +104,13 @@ class Selector:
         except NetworkError:
             raise
         except Exception as cause:
-            logger.exception("the transport failed to resolve %s", host)
-            raise NameResolutionFailed(f"the transport failed to say where {host!r} is: {cause!r}") from cause
+            logger.exception("the transport failed to resolve %s", quoted(host))
+            why = printable(repr(cause))
+            raise NameResolutionFailed(f"the transport failed to say where {quoted(host)} is: {why}") from cause
         if targets is None:
             return self._resolver.resolve(host, port, canonical=canonical)
         if not targets:
-            raise NameResolutionFailed(f"the transport knows no address of {host!r}; check its own settings")
+            raise NameResolutionFailed(f"the transport knows no address of {quoted(host)}; check its own settings")
         return [Address(host=host, target=target) for target in targets]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:

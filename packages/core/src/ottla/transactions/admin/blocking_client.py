@@ -26,6 +26,7 @@ from ottla.protocol import Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.connect import Connections, connect
+from ottla.transactions.coordinators import nobody
 from ottla.transactions.requests import Errand
 from ottla.transactions.transactional_requests import find_coordinator
 
@@ -98,15 +99,16 @@ class Asking:
             answer = self.ask(None, errand.message, errand.content, floor=errand.floor)
             found = answer.coordinators[0] if answer.coordinators else answer
             code = error_code(found.error_code)
-            if code is ErrorCode.NONE:
+            wrong = nobody(found) if code is ErrorCode.NONE else None
+            if code is ErrorCode.NONE and wrong is None:
                 self._coordinators[key, group] = found.node_id
                 break
-            if not code.retriable:
+            if wrong is None and not code.retriable:
                 whose = "group" if group else "transactional id"
                 error = BrokerError(code)
                 right = needed(code, group=key) if group else needed(code, transactional_id=key)
                 raise TransactionError(f"no coordinator for {whose} {quoted(key)}: {error}{right}") from error
-            self._last_error = BrokerError(code)
+            self._last_error = wrong or BrokerError(code)
             self._wait(self._backoff.delay(failures))
             failures += 1
         return self._coordinators[key, group]
@@ -120,7 +122,7 @@ class Asking:
         with contextlib.suppress(UnsupportedVersion):
             answer = self.ask(None, FIND_COORDINATOR, lambda _version: request, floor=_FIRST_WITH_MANY_KEYS)
             for found in answer.coordinators:
-                if error_code(found.error_code) is ErrorCode.NONE:
+                if error_code(found.error_code) is ErrorCode.NONE and nobody(found) is None:
                     self._coordinators[found.key, False] = found.node_id
 
     def run(self, errand: Errand, transactional_id: str) -> tuple[Any, ErrorCode]:

@@ -1,0 +1,59 @@
+"""Addresses of host names, looked up within a deadline.
+
+`getaddrinfo` takes as long as the name servers let it, mostly 5 s for each of them, and cannot be ended. So it runs on
+a thread of its own, which is left behind after the deadline. Each name has at most `single_flight.MOST` such threads,
+and a name that hangs keeps no other one waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from ottla_authenticator_sasl.deadline import Deadline
+from ottla_authenticator_sasl.single_flight import SingleFlight
+
+SocketAddress: TypeAlias = tuple[int, int, int, str, Any]
+"""One of the results of `socket.getaddrinfo`."""
+
+_MOST_NAMES: Final = 8
+"""Names with a look-up of their own: the token endpoint and a proxy, which the environment may change."""
+
+
+class HostNames:
+    """The look-ups of one token endpoint. For any thread. A look-up has *limit* seconds until the next one begins."""
+
+    def __init__(self, *, limit: float) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._flights: dict[tuple[str, int], SingleFlight[Sequence[SocketAddress]]] = {}
+
+    def look_up(self, host: str, port: int, deadline: Deadline) -> Sequence[SocketAddress]:
+        """Raises OSError, or ConnectionFailed: earlier look-ups hang."""
+        with contextlib.suppress(socket.gaierror):  # an address needs no thread
+            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        joined = self._flight_of(host, port).join(needless=lambda: False)
+        assert joined is not None, "a look-up is never needless"
+        flight, _ = joined
+        if not flight.wait(deadline.left()):
+            raise TimeoutError(f"the name {host} was not resolved in time")
+        return flight.result()
+
+    def _flight_of(self, host: str, port: int) -> SingleFlight[Sequence[SocketAddress]]:
+        with self._lock:
+            known = self._flights.get((host, port))
+            if known is None:
+                if len(self._flights) >= _MOST_NAMES:
+                    del self._flights[next(iter(self._flights))]
+                known = self._flights[host, port] = SingleFlight(
+                    partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM),
+                    name="ottla-token-lookup",
+                    source="the name service",
+                    limit=self._limit,
+                    wanted=f"the address of {host}",
+                )
+            return known
