@@ -26,7 +26,7 @@ pytestmark = [
 
 UNPACK = """
 import sys
-from ottla.compressors import gzip, lz4, snappy, zstd
+from ottla.plugins.compressors import gzip, lz4, snappy, zstd
 from ottla.errors import CorruptBatch
 
 codec, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -132,7 +132,7 @@ def test_text_of_foreign_exceptions_is_quoted_where_it_is_shown() -> None:
 
 
 @pytest.mark.rule("security.foreign-text")
-@pytest.mark.parametrize("name", ["client.py", "exchange.py", "selector.py", "resolver.py", "asking.py"])
+@pytest.mark.parametrize("name", ["client.py", "exchange.py", "selector.py", "resolver.py", "blocking_client.py"])
 def test_modules_that_talk_to_brokers_are_among_them(name: str) -> None:
     assert name in dict(sources())
 
