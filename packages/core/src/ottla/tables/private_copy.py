@@ -29,13 +29,13 @@ FLAT: Final = frozenset(
 """Types of columns without columns inside them; pyarrow tells their size by two offsets, which it does not follow."""
 
 _OFFSETS: Final = {
-    pa.types.is_binary: pa.int32(),
-    pa.types.is_string: pa.int32(),
-    pa.types.is_list: pa.int32(),
-    pa.types.is_map: pa.int32(),
-    pa.types.is_large_binary: pa.int64(),
-    pa.types.is_large_string: pa.int64(),
-    pa.types.is_large_list: pa.int64(),
+    pa.binary().id: pa.int32(),
+    pa.string().id: pa.int32(),
+    pa.list_(pa.null()).id: pa.int32(),
+    pa.map_(pa.string(), pa.null()).id: pa.int32(),
+    pa.large_binary().id: pa.int64(),
+    pa.large_string().id: pa.int64(),
+    pa.large_list(pa.null()).id: pa.int64(),
 }
 """The kinds whose rows lie between two offsets, and the type of these."""
 
@@ -97,7 +97,7 @@ def _made(column: Any, *buffers: Any | None, children: list[Any] | None = None) 
 
 
 def _offset_type(kind: Any) -> Any:
-    return next(numbers for fits, numbers in _OFFSETS.items() if fits(kind))
+    return _OFFSETS[kind.id]
 
 
 def _offsets(column: Any) -> Any:

@@ -11,7 +11,9 @@ from ottla.recordbatch.arrow import FRAME
 from ottla.tables.private_copy import FLAT, elements, private_copy
 
 _MEASURED_AT_ONCE: Final = 65_536
-_LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_map)
+_LISTS: Final = frozenset(
+    kind.id for kind in (pa.list_(pa.null()), pa.large_list(pa.null()), pa.map_(pa.string(), pa.null()))
+)
 _OFFSET: Final = 4
 
 
@@ -27,7 +29,7 @@ def cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
 
 
 def _size(batch: Any) -> int:
-    if all(kind.id in FLAT for kind in batch.schema.types):
+    if FLAT.issuperset([kind.id for kind in batch.schema.types]):
         return max(0, int(batch.nbytes))
     return sum(_column_size(column) for column in batch.columns)
 
@@ -38,7 +40,7 @@ def _column_size(column: Any) -> int:
     kind = column.type
     if _is_flat(kind):
         return max(0, int(column.nbytes))
-    if any(is_list(kind) for is_list in _LISTS):
+    if kind.id in _LISTS:
         return len(column) * _OFFSET + _column_size(elements(column))
     if pa.types.is_struct(kind):
         return sum(_column_size(column.field(place)) for place in range(kind.num_fields))
@@ -54,7 +56,7 @@ def _column_size(column: Any) -> int:
 
 def _is_flat(kind: Any) -> bool:
     """Whether pyarrow tells the size of a valid column without following offsets; a struct has those of its fields."""
-    return kind.id in FLAT or (pa.types.is_struct(kind) and all(_is_flat(field.type) for field in kind))
+    return kind.id in FLAT or (pa.types.is_struct(kind) and all([_is_flat(field.type) for field in kind]))
 
 
 def _slices(column: Any) -> Iterator[Any]:
