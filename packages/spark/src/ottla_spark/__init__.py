@@ -1,4 +1,8 @@
-"""Write Spark DataFrames to Kafka: `df.write.format("ottla")`, `df.writeStream.format("ottla")`."""
+"""Write Spark DataFrames to Kafka: `df.write.format("ottla")`, `df.writeStream.format("ottla")`.
+
+Public are the names in `__all__` of this package and of `ottla_spark.exactly_once` and `ottla_spark.atomic`. All other
+modules are private: they may change in any version.
+"""
 
 from typing import TYPE_CHECKING, Any
 
