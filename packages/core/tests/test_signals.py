@@ -339,3 +339,4 @@ def test_a_handler_that_closes_at_any_moment_of_a_loop_accounts_for_all(encoder:
             [report] = reports
             assert report.failed == report.pending == 0
             assert report.acknowledged == sent
+            made.forget()
