@@ -397,12 +397,13 @@ def test_tokens_that_come_expired_do_not_set_the_pace_either(kept: Maker) -> Non
 
 
 @pytest.mark.rule("security.identity.pace")
-def test_renewals_that_bring_expired_tokens_keep_the_pace(kept: Maker) -> None:
+def test_renewals_that_bring_expired_tokens_keep_the_pace(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
     one = kept(2.2, AT_ONCE, pauses=Pauses())
     one.value()
     one.source.lifetime = -1.0
     one.clock.now += 1.1
-    wait_until(lambda: one.source.asked == 2)
+    wait_until(lambda: "could not be renewed" in caplog.text)  # and the next one has its time
+    assert one.source.asked == 2
     one.clock.now += 0.5
     looks = one.clock.looks
     wait_until(lambda: one.clock.looks > looks + 2)  # of the thread that renews
@@ -486,6 +487,15 @@ def test_a_token_that_one_broker_refuses_still_serves_the_others(kept: Maker) ->
     one.keeper.forget(second)
 
     assert one.keeper.token() is second
+
+
+def test_refused_tokens_without_an_expiry_do_not_delay_the_next_login(kept: Maker) -> None:
+    """Each login has one of its own anyway, so there is nothing else that it could use meanwhile."""
+    one = kept(None, pauses=Pauses())
+    for _ in range(5):
+        one.keeper.forget(one.keeper.token())
+
+    assert one.value() == "token-6"
 
 
 def test_a_token_that_was_good_for_a_while_is_replaced_at_once(kept: Maker) -> None:

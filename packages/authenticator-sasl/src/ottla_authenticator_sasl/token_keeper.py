@@ -113,6 +113,8 @@ class TokenKeeper:
 
         Not *certain*: the broker only hung up, which says something of an old token, and nothing of a new one.
         """
+        if token.expires_at_ms is None:
+            return  # each login has one of its own, so the next login asks the source in any case
         with self._state:
             if self._token is not token or self._refused or not (certain or self._pace.suspect()):
                 return
