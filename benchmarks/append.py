@@ -67,14 +67,14 @@ class SendPath:
 
     def append_to_accumulator(self) -> float:
         """Put records into batches of one partition that nobody drains."""
-        intake = accumulator(self._workload, self._encoder).intake
+        appender = accumulator(self._workload, self._encoder).appender
         headers, size = self._headers, self._workload.value_size
-        queue = intake.queues("t", TopicView(partitions=1, available=(0,), queued_bytes=())).queues[0]
+        queue = appender.queues("t", TopicView(partitions=1, available=(0,), queued_bytes=())).queues[0]
         started = time.perf_counter()
         for key, value in self._records:
             batch = queue.open
             if batch is None or batch.append(key, value, headers, None, None) is None:
-                intake.append("t", 0, (key, value, headers, None, None), size)
+                appender.append("t", 0, (key, value, headers, None, None), size)
         return time.perf_counter() - started
 
     def encode(self) -> float:
@@ -136,7 +136,7 @@ def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator
         return made
 
     return RecordAccumulator(
-        sizes=BatchSizes(target=workload.batch_size, most=1 << 20, record_cost=encoder.record_cost),
+        sizes=BatchSizes(target=workload.batch_size, max_bytes=1 << 20, record_cost=encoder.record_cost),
         linger=1.0,
         delivery_timeout=120.0,
         max_block=0.0,
@@ -144,7 +144,7 @@ def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator
         pool=BufferPool(2**40, clock=time.monotonic),
         columns=columns,
         seal=Sealer(None).seal,
-        dealer=None,
+        key_partitioner=None,
         io_loop=WokenLoop(lambda: None),
         clock=time.monotonic,
     )

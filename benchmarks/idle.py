@@ -19,7 +19,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ottla import Producer, TopicUnavailable
+from ottla import Producer, TopicUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.processes.free_ports import free_ports
 
@@ -78,7 +78,7 @@ def lingering(servers: str, topic: str, seconds: float) -> Cost:
 def missing(servers: str, topic: str, seconds: float) -> Cost:
     """A topic was asked for that does not exist, and is looked for until it counts as idle."""
     with Producer(bootstrap_servers=servers, max_block_ms=1_000) as producer:
-        with contextlib.suppress(TopicUnavailable):
+        with contextlib.suppress(TopicUnavailableError):
             producer.send(f"{topic}-that-does-not-exist", b"")
         time.sleep(SETTLING)
         return cost_of(seconds)

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla_spark.worker.tcp_quickack import promptly
+from ottla_spark.worker.tcp_quickack import with_tcp_quickack
 
 WORDS: Final = 500
 KEYS: Final = 100_000
@@ -90,7 +90,7 @@ class ReadingStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _read(batches: Iterator[Any], *, late: bool) -> WriterCommitMessage:
-    for _ in batches if late else promptly(batches):
+    for _ in batches if late else with_tcp_quickack(batches):
         pass
     return WriterCommitMessage()
 

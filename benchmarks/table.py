@@ -41,7 +41,9 @@ def encoded(workload: Workload) -> Sequence[bytes]:
     rows = TableRows(count=FLOOR_RECORDS, now_ms=0, values=pa.array(workload.values(FLOOR_RECORDS), pa.binary()))
     if workload.keyed:
         rows = attrs.evolve(rows, keys=pa.array(workload.keys(FLOOR_RECORDS), pa.binary()))
-    return [bytes(chunk) for cut in cut_rows(rows, None, most=BATCH_BYTES) for chunk in cut.columns.encode(2).chunks]
+    return [
+        bytes(chunk) for cut in cut_rows(rows, None, max_bytes=BATCH_BYTES) for chunk in cut.columns.encode(2).chunks
+    ]
 
 
 def floor(batches: Sequence[bytes]) -> float:

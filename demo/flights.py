@@ -23,17 +23,17 @@ from typing import Final
 
 import attrs
 import click
-from flights_input import InputMissing, by_month, records, unpack
+from flights_input import InputMissingError, by_month, records, unpack
 from flights_job import nothing_of, prepare, prepare_stream, session, write, write_stream
 from flights_tally import ReadBack, Tally, tally_of
-from flights_topic import Offsets, Topic, TopicTrouble
+from flights_topic import Offsets, Topic, TopicError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 LOOK_EVERY: Final = 0.2  # seconds
@@ -67,7 +67,7 @@ def main(bootstrap_servers: str | None, topic: str | None, partitions: int, comp
                     write(nothing_of(frame), servers, name, compression)
             sent = _send(console, expected, place, job)
             found, read = _read(console, place, starts)
-    except (InputMissing, KafkaUnavailable, PySparkException, TopicTrouble) as error:
+    except (InputMissingError, KafkaUnavailableError, PySparkException, TopicError) as error:
         raise click.ClickException(str(error)) from error
     console.print(
         _comparison(expected, found),

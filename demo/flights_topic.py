@@ -24,7 +24,7 @@ NOT_YET: Final = (
 )
 
 
-class TopicTrouble(Exception):
+class TopicError(Exception):
     """The cluster cannot be reached, or refuses."""
 
 
@@ -39,7 +39,7 @@ class Record:
 
 
 class Topic:
-    """A topic of a cluster. Raises TopicTrouble."""
+    """A topic of a cluster. Raises TopicError."""
 
     def __init__(self, bootstrap_servers: str, name: str) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class Topic:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 servers = self._client["bootstrap.servers"]
-                raise TopicTrouble(f"topic {self.name!r} cannot be made at {servers}: {error.args[0].str()}") from error
+                raise TopicError(f"topic {self.name!r} cannot be made at {servers}: {error.args[0].str()}") from error
 
     def ends(self) -> Offsets:
         """The offset after the last record of each partition; waits until a new topic has its leaders."""
@@ -64,9 +64,9 @@ class Topic:
                 return self._ends()
             except KafkaException as error:
                 if not error.args[0].retriable() and error.args[0].code() not in NOT_YET:
-                    raise TopicTrouble(f"topic {self.name!r} is out of reach: {error.args[0].str()}") from error
+                    raise TopicError(f"topic {self.name!r} is out of reach: {error.args[0].str()}") from error
                 if time.monotonic() > deadline:
-                    raise TopicTrouble(f"topic {self.name!r} is not ready: {error.args[0].str()}") from error
+                    raise TopicError(f"topic {self.name!r} is not ready: {error.args[0].str()}") from error
             time.sleep(LOOK_AGAIN)
 
     def read(self, starts: Offsets, ends: Offsets, *, progress: Callable[[int], object]) -> Iterator[Record]:
@@ -81,7 +81,7 @@ class Topic:
                 if messages:
                     deadline = time.monotonic() + WITHIN
                 elif time.monotonic() > deadline:
-                    raise TopicTrouble(f"nothing more came from partitions {sorted(missing)} for {WITHIN:.0f} s")
+                    raise TopicError(f"nothing more came from partitions {sorted(missing)} for {WITHIN:.0f} s")
                 for message in messages:
                     yield _record(message)
                     if message.offset() + 1 >= ends[message.partition()]:
@@ -102,6 +102,6 @@ class Topic:
 
 def _record(message: Any) -> Record:
     if message.error() is not None:
-        raise TopicTrouble(f"reading failed: {message.error().str()}")
+        raise TopicError(f"reading failed: {message.error().str()}")
     headers = tuple(message.headers() or ())
     return Record(key=message.key(), value=message.value(), partition=message.partition(), headers=headers)

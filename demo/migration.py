@@ -21,15 +21,15 @@ from typing import Final
 
 import attrs
 import click
-from flights_input import InputMissing
+from flights_input import InputMissingError
 from flights_job import nothing_of
-from flights_topic import Offsets, Record, Topic, TopicTrouble
+from flights_topic import Offsets, Record, Topic, TopicError
 from migration_job import KEYS, SINKS, prepare, session_with_both, topic_of, write
 from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.table import Table
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 PARTITIONS: Final = 6
@@ -64,7 +64,7 @@ def main(bootstrap_servers: str | None, names: Sequence[str], compression: str) 
             for (name, sink), place in places.items():
                 with console.status(f"Reading {place.name} back"):
                     compared[name].add_all(sink, place, starts[name, sink])
-    except (InputMissing, KafkaUnavailable, PySparkException, TopicTrouble) as error:
+    except (InputMissingError, KafkaUnavailableError, PySparkException, TopicError) as error:
         raise click.ClickException(str(error)) from error
     console.print(_table(compared), *(f'format("{sink}") took {seconds[sink]:.1f} s' for sink in SINKS), sep="\n")
     different = [name for name, each in compared.items() if not each.alike]

@@ -21,7 +21,7 @@ KEYS: Final = {"flights": "tailnum", "planes": "tailnum", "weather": "origin"}
 
 @contextmanager
 def session_with_both(folder: Path) -> Iterator[SparkSession]:
-    """A session that has Spark's own sink, too. Raises KafkaUnavailable where its jars cannot be fetched."""
+    """A session that has Spark's own sink, too. Raises KafkaUnavailableError where its jars cannot be fetched."""
     jars = spark_sink_jars()
     with session(folder) as spark:
         for jar in jars:

@@ -13,7 +13,7 @@ import pytest
 
 from distance_kit import Clusters, Generation, choose_distances, started
 from ottla.errors import OttlaError
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.pytest_plugin import go_without
@@ -91,7 +91,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     manager = secure_broker(tmp_path_factory.mktemp("secure"))
     try:
         broker = manager.__enter__()
-    except KafkaUnavailable as error:
+    except KafkaUnavailableError as error:
         go_without(error)
     KEYS.update(key_lines(broker.security.folder))
     try:

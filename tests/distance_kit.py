@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 import pytest
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.jars import KAFKA_VERSION
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import ROUND_TRIP, go_without
@@ -49,7 +49,7 @@ def started(clusters: Clusters, version: str, *, distant: bool) -> KafkaCluster:
         cluster = KafkaCluster(version=version, config=config, round_trip=ROUND_TRIP if distant else None)
         try:
             clusters[version, distant] = cluster.__enter__()
-        except KafkaUnavailable as error:
+        except KafkaUnavailableError as error:
             go_without(error)
     return clusters[version, distant]
 

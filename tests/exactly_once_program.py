@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ottla_spark import OttlaDataSource
-from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger import writer as ledger_writer
 from ottla_spark.exactly_once.stream import ExactlyOnceWriter, TaskPrepared
 
@@ -132,7 +132,7 @@ class FaultyWriter(ExactlyOnceWriter):
 class FaultyCluster:
     """Brokers whose every answer may be the last one."""
 
-    def __init__(self, brokers: Brokers, batch: int) -> None:
+    def __init__(self, brokers: KafkaClusterClient, batch: int) -> None:
         self._brokers = brokers
         self._batch = batch
         self._seen: dict[str, int] = {}

@@ -31,7 +31,7 @@ from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.atomic.marker import Marker
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
-from ottla_spark.write.in_flight import Outbox
+from ottla_spark.write.in_flight import InFlightTables
 
 ROWS = 200
 PARTITIONS = 4
@@ -75,7 +75,7 @@ class FaultyTask(TaskWrite):
             parcels = self._one_by_one(parcels)
         return TaskWrite.write(self, parcels, owner=owner, attempt=attempt)
 
-    def _prove(self, outbox: Outbox, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
+    def _prove(self, outbox: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
         TaskWrite._prove(self, outbox, ends, task=task)
         if self._is_faulty(int(task.split()[1])):
             self._come_to_grief()

@@ -8,9 +8,9 @@ import attrs
 import pyarrow as pa
 
 from ottla.transactions import SharedTransaction
-from ottla_spark.atomic.driver import Course
-from ottla_spark.atomic.partition_assignment import Ownership
-from ottla_spark.atomic.sealed_rows import Packing
+from ottla_spark.atomic.driver import BatchDriver
+from ottla_spark.atomic.partition_assignment import PartitionAssignment
+from ottla_spark.atomic.sealed_rows import RowSealing
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
 from ottla_spark.options.options import WriteOptions, read_options
@@ -68,9 +68,9 @@ class Query:
             timeout=self.timeout,
         )
 
-    def course(self, *, attempts: int = 3, begins_with: int | None = None) -> Course:
+    def course(self, *, attempts: int = 3, begins_with: int | None = None) -> BatchDriver:
         """A driver."""
-        return Course(self.owner, query="q", attempts=attempts, begins_with=begins_with)
+        return BatchDriver(self.owner, query="q", attempts=attempts, begins_with=begins_with)
 
     def batch(self, number: int) -> Rows:
         """The rows of a batch: so many values `number-row`."""
@@ -89,7 +89,7 @@ class Rows:
     number: int
 
     def write(self, shared: SharedTransaction) -> int:
-        ownership = Ownership.of({self.query.topic: self.query.partitions}, tasks=self.query.owners)
+        ownership = PartitionAssignment.of({self.query.topic: self.query.partitions}, tasks=self.query.owners)
         task = TaskWrite(shared=shared, ownership=ownership, options=self.query.options)
         return sum(
             task.write(self._of(owner, ownership.owners), owner=owner, attempt=0) for owner in range(ownership.owners)
@@ -98,23 +98,23 @@ class Rows:
     def drain(self) -> None:
         """There is no state."""
 
-    def worth_another_try(self, error: Exception) -> bool:
+    def is_retriable(self, error: Exception) -> bool:
         return True
 
     def _of(self, owner: int, owners: int) -> Iterator[pa.RecordBatch]:
         numbers = [row for row in range(self.query.rows) if row % self.query.partitions % owners == owner]
         values = [f"{self.number}-{number}" for number in numbers]
         places = [number % self.query.partitions for number in numbers]
-        ownership = Ownership.of({self.query.topic: self.query.partitions}, tasks=owners)
+        ownership = PartitionAssignment.of({self.query.topic: self.query.partitions}, tasks=owners)
         return packed(values, places, ownership, self.query.options)
 
 
 def packed(
-    values: Sequence[str], partitions: Sequence[int], ownership: Ownership, options: WriteOptions
+    values: Sequence[str], partitions: Sequence[int], ownership: PartitionAssignment, options: WriteOptions
 ) -> Iterator[pa.RecordBatch]:
     """What a task before the shuffle makes of rows for these partitions."""
     batch = pa.record_batch({"value": pa.array(values), "partition": pa.array(partitions, pa.int32())})
-    packing = Packing(
+    packing = RowSealing(
         settings=frozenset(options.producer.items()),
         ownership=ownership,
         options=options,

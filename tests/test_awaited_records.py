@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Delivery, DeliveryFailed, Producer, UndeliveredError
+from ottla import Delivery, DeliveryError, Producer, UndeliveredError
 from ottla.concurrency import signals
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
@@ -79,11 +79,11 @@ def rest(producer: Producer) -> int:
 
 
 def resting(producer: Producer) -> bool:
-    return producer._engine.io_thread._helm._resting
+    return producer._engine.io_thread._io_handoff._yielding
 
 
 def leader(producer: Producer) -> int | None:
-    return producer._engine.io_thread._helm.leader
+    return producer._engine.io_thread._io_handoff.polling_thread
 
 
 def watch_rounds(producer: Producer, watch: Callable[[Callable[[], None]], None]) -> None:
@@ -118,7 +118,7 @@ def quick(cluster: MockCluster) -> None:
         cluster.set_rtt(broker, 0.0)
 
 
-def wait_leading(producer: Producer, cluster: MockCluster, pool: ThreadPoolExecutor) -> Future[DeliveryFailed | None]:
+def wait_leading(producer: Producer, cluster: MockCluster, pool: ThreadPoolExecutor) -> Future[DeliveryError | None]:
     """Send a record on a thread that runs rounds until it has an outcome, which takes long."""
     for _ in range(ENOUGH):
         rest(producer)
@@ -258,7 +258,7 @@ def test_a_close_is_in_time_while_another_thread_waits_for_a_record(cluster: Moc
             producer.close(timeout)
 
         assert time.monotonic() - started < timeout + LEEWAY
-        assert isinstance(waiting.result(WAIT), DeliveryFailed)
+        assert isinstance(waiting.result(WAIT), DeliveryError)
         assert not producer._accumulator.incomplete
 
 
@@ -270,7 +270,7 @@ def test_a_forked_child_runs_no_rounds_on_its_parents_sockets(producer: Producer
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
-            os._exit(0 if isinstance(delivery.exception(WAIT), DeliveryFailed) else 1)
+            os._exit(0 if isinstance(delivery.exception(WAIT), DeliveryError) else 1)
         os._exit(2)
     _, status = os.waitpid(child, 0)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla import DeliveryTimeout, FlushTimeout, OttlaError, Producer, TopicUnavailable
-from ottla.errors import NameResolutionFailed
+from ottla import DeliveryTimeoutError, FlushTimeoutError, OttlaError, Producer, TopicUnavailableError
+from ottla.errors import NameResolutionError
 from ottla.protocol import METADATA, PRODUCE
-from ottla.sender.error_actions import VERDICTS, Verdict
+from ottla.sender.error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 from readback import read_back
@@ -77,7 +77,7 @@ def test_a_frozen_broker_ends_a_flush_in_time_and_drops_nothing() -> None:
             kafka.pause(1)
             for _ in range(10):
                 producer.send("t", b"during")
-            with pytest.raises(FlushTimeout, match="10 pending") as caught:
+            with pytest.raises(FlushTimeoutError, match="10 pending") as caught:
                 producer.flush(0.5)
             kafka.resume(1)
             report = producer.flush(WAIT)
@@ -121,7 +121,7 @@ def test_a_broker_that_comes_up_while_send_waits_is_found(kafka: KafkaCluster) -
 def test_a_broker_that_is_down_is_named_with_the_reason() -> None:
     with (
         Producer(bootstrap_servers="127.0.0.1:9", max_block_ms=300) as producer,
-        pytest.raises(TopicUnavailable, match=r"could not connect to 127\.0\.0\.1:9: ECONNREFUSED"),
+        pytest.raises(TopicUnavailableError, match=r"could not connect to 127\.0\.0\.1:9: ECONNREFUSED"),
     ):
         producer.send("t", b"v")
 
@@ -129,11 +129,11 @@ def test_a_broker_that_is_down_is_named_with_the_reason() -> None:
 def test_a_name_that_does_not_resolve_is_named() -> None:
     with (
         Producer(bootstrap_servers="no-such-broker.invalid:9092", max_block_ms=300) as producer,
-        pytest.raises(TopicUnavailable, match=r"'no-such-broker\.invalid' has no address") as caught,
+        pytest.raises(TopicUnavailableError, match=r"'no-such-broker\.invalid' has no address") as caught,
     ):
         producer.send("t", b"v")
 
-    assert isinstance(caught.value.__cause__, NameResolutionFailed)
+    assert isinstance(caught.value.__cause__, NameResolutionError)
 
 
 @pytest.fixture
@@ -163,14 +163,18 @@ def web_server() -> Iterator[int]:
 def test_a_port_that_is_not_kafka_is_said_to_be_none(web_server: int) -> None:
     with (
         Producer(bootstrap_servers=f"127.0.0.1:{web_server}", max_block_ms=500) as producer,
-        pytest.raises(TopicUnavailable, match="this is a web server"),
+        pytest.raises(TopicUnavailableError, match="this is a web server"),
     ):
         producer.send("t", b"v")
 
 
 # librdkafka's mock cluster: errors that a real broker cannot be made to answer with
 
-RETRIED = [code for code, verdict in VERDICTS.items() if verdict in (Verdict.RETRY, Verdict.REFRESH)]
+RETRIED = [
+    code
+    for code, verdict in PRODUCE_ERROR_ACTIONS.items()
+    if verdict in (ProduceErrorAction.RETRY, ProduceErrorAction.REFRESH)
+]
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -225,7 +229,7 @@ def test_answers_slower_than_the_request_timeout_end_with_the_delivery_timeout(m
         error = producer.send("t", b"v").exception(WAIT)
         producer.close(0)
 
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert error.possibly_persisted
     assert time.monotonic() - started < WAIT
 

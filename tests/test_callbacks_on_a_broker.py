@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from distance_kit import near_or_distant
-from ottla import BrokerError, Delivery, ErrorCode, OttlaError, Producer, ProducerClosed, RecordMetadata
-from ottla.errors import WrongCall
+from ottla import BrokerError, Delivery, ErrorCode, OttlaError, Producer, ProducerClosedError, RecordMetadata
+from ottla.errors import IllegalStateError
 from ottla.protocol import PRODUCE
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
@@ -101,7 +101,7 @@ def test_a_callback_that_would_wait_for_itself_is_told_so(mock_cluster: MockClus
 
     raised, after = _in_a_callback(mock_cluster.bootstrap_servers, FORBIDDEN[call])
 
-    assert [WrongCall] == [type(error) for error in raised]
+    assert [IllegalStateError] == [type(error) for error in raised]
     assert "callback" in str(raised[0])
     assert after >= 3
 
@@ -146,7 +146,7 @@ def test_a_producer_can_be_closed_by_its_own_callback(kafka: KafkaCluster, make_
     producer.send(topic, b"last", on_delivery=close)
 
     assert closed.wait(WAIT)
-    with pytest.raises(ProducerClosed):
+    with pytest.raises(ProducerClosedError):
         producer.send(topic, b"too late")
     assert producer.close().pending == 0
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"last"]

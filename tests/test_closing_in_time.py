@@ -14,12 +14,12 @@ import pytest
 from distance_kit import near_or_distant
 from ottla import (
     Delivery,
-    DeliveryFailed,
+    DeliveryError,
     OttlaError,
     Producer,
-    ProducerClosed,
+    ProducerClosedError,
     RecordMetadata,
-    TopicUnavailable,
+    TopicUnavailableError,
 )
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
@@ -152,7 +152,7 @@ def test_with_a_cluster_that_was_never_reached(request: pytest.FixtureRequest, e
     waiting.join(WAIT)
 
     assert seconds < LEEWAY
-    assert [type(error) for error in waiting.errors] == [ProducerClosed] * 4
+    assert [type(error) for error in waiting.errors] == [ProducerClosedError] * 4
 
 
 @pytest.mark.parametrize("end", ["nobody", "silence", "black_hole"])
@@ -167,7 +167,7 @@ def test_without_a_record_there_is_nothing_to_wait_for(request: pytest.FixtureRe
 def test_after_a_first_send_in_vain(request: pytest.FixtureRequest, end: str) -> None:
     port: int = request.getfixturevalue(end)
     producer = Producer(bootstrap_servers=f"127.0.0.1:{port}", max_block_ms=50)
-    with pytest.raises(TopicUnavailable):
+    with pytest.raises(TopicUnavailableError):
         producer.send("t", b"v")
 
     assert _seconds(lambda: producer.close(WAIT)) < LEEWAY
@@ -222,7 +222,7 @@ def test_with_threads_that_wait_for_memory(mock_cluster: MockCluster, timeout: f
     waiting.join(WAIT)
 
     assert seconds < timeout + LEEWAY
-    assert [type(error) for error in waiting.errors] == [ProducerClosed] * 4
+    assert [type(error) for error in waiting.errors] == [ProducerClosedError] * 4
     free, capacity = _free(producer)
     assert free == capacity
 
@@ -268,7 +268,7 @@ def test_without_a_timeout_the_time_of_deliveries_is_the_bound(mock_cluster: Moc
     pending = producer.send("t", b"v")
 
     assert _seconds(lambda: _close(producer, None)) < 0.4 + LEEWAY
-    assert isinstance(pending.exception(0), DeliveryFailed)
+    assert isinstance(pending.exception(0), DeliveryError)
 
 
 def test_in_a_callback_a_close_with_much_time_takes_none(mock_cluster: MockCluster) -> None:
@@ -312,7 +312,7 @@ def test_callbacks_of_a_forced_end_may_ask_for_anything_and_are_told_what_they_c
         cut_off.send("t", b"v", on_delivery=ask)
 
     assert _seconds(lambda: cut_off.close(0)) < LEEWAY
-    assert told == ["ProducerClosed", "WrongCall", "closed"] * 3
+    assert told == ["ProducerClosedError", "IllegalStateError", "closed"] * 3
 
 
 # Where the I/O thread itself is held up
@@ -350,7 +350,7 @@ def test_a_name_that_is_being_looked_up_does_not_hold_up_the_end(monkeypatch: py
 
     monkeypatch.setattr(socket, "getaddrinfo", stuck)
     producer = Producer(bootstrap_servers="slow.example:9092", max_block_ms=50)
-    with pytest.raises(TopicUnavailable):
+    with pytest.raises(TopicUnavailableError):
         producer.send("t", b"v")
     assert asked.wait(WAIT)
     try:

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from ottla import Producer
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.processes.free_ports import HOST
 from ottla_testkit.proxy import CuttingProxy, Way
@@ -50,7 +50,7 @@ def behind() -> Iterator[tuple[KafkaCluster, CuttingProxy]]:
         try:
             config = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
             kafka = stack.enter_context(KafkaCluster(config=config))
-        except KafkaUnavailable as error:
+        except KafkaUnavailableError as error:
             go_without(error)
         proxy.point_to(*kafka.address(1))
         yield kafka, proxy

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from distance_kit import near_or_distant
-from ottla import DeliveryFailed, ErrorCode, Producer, RecordMetadata
+from ottla import DeliveryError, ErrorCode, Producer, RecordMetadata
 from ottla.errors import BrokerError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -69,8 +69,8 @@ def test_a_topic_that_refused_a_large_batch_gets_no_other(kafka: KafkaCluster, m
             producer.flush(HANG_GUARD)
         queues = producer._accumulator._backlog.topic(topic, 1)
 
-    assert queues.most is not None
-    assert queues.most <= TOPIC_TAKES
+    assert queues.max_bytes is not None
+    assert queues.max_bytes <= TOPIC_TAKES
 
 
 def test_a_record_that_is_too_large_alone_fails_alone_and_says_what_to_change(
@@ -85,7 +85,7 @@ def test_a_record_that_is_too_large_alone_fails_alone_and_says_what_to_change(
         offsets = [delivery.result(HANG_GUARD).offset for delivery in small + more]
         assert held(producer) == 0
 
-    assert isinstance(error, DeliveryFailed)
+    assert isinstance(error, DeliveryError)
     assert isinstance(error.__cause__, BrokerError)
     assert error.__cause__.code is ErrorCode.MESSAGE_TOO_LARGE
     assert "1 record" in str(error)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla import BrokerError, DeliveryTimeout, ErrorCode, Producer
+from ottla import BrokerError, DeliveryTimeoutError, ErrorCode, Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
 from readback import read_back
 
@@ -53,7 +53,7 @@ def test_with_too_few_replicas_a_record_waits_and_says_why_it_failed(trio: Kafka
         error = producer.send("three", b"during").exception(WAIT)
     trio.start(victim)
 
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert error.attempts > 1
     assert isinstance(error.__cause__, BrokerError)
     assert error.__cause__.code in (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ottla import BrokerError, Delivery, DeliveryFailed, DeliveryTimeout, ErrorCode, Producer
+from ottla import BrokerError, Delivery, DeliveryError, DeliveryTimeoutError, ErrorCode, Producer
 from ottla.protocol import METADATA, PRODUCE
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 from readback import read_back
@@ -99,7 +99,7 @@ def test_a_retriable_error_that_never_ends_is_told_with_all_that_was_tried(
 
         error = producer.send("t", b"v", partition=1).exception(WAIT)
 
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert isinstance(error.__cause__, BrokerError)
     assert error.__cause__.code is code
     assert (error.topic, error.partition) == ("t", 1)
@@ -248,7 +248,7 @@ def test_an_answer_lost_after_the_write_and_never_asked_for_again_is_told_as_wha
         [delivery] = _lose_the_answer(slow_to_answer, producer, [b"written"])
         error = delivery.exception(WAIT)
 
-    assert isinstance(error, DeliveryFailed)
+    assert isinstance(error, DeliveryError)
     assert error.possibly_persisted
     assert error.attempts == 1
     assert "the broker may hold them all the same" in str(error)

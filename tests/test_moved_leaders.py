@@ -12,9 +12,9 @@ from contextlib import closing
 import pytest
 from moving_leaders import FROM, TO, MovingLeaders, until
 
-from ottla import Delivery, DeliveryFailed, Producer
+from ottla import Delivery, DeliveryError, Producer
 from ottla.errors import OttlaError
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.jars import KAFKA_VERSION
 from ottla_testkit.pytest_plugin import go_without
 from transactions_kit import LONG, WAIT, new_id, read
@@ -33,14 +33,14 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[MovingLeaders]:
     cluster = MovingLeaders(version=request.param)
     try:
         cluster.__enter__()
-    except KafkaUnavailable as error:
+    except KafkaUnavailableError as error:
         go_without(error)
     with closing(cluster):
         cluster.create_topics([f"{story}-{time}" for story in ("plain", "transactions") for time in range(TIMES)])
         yield cluster
 
 
-def give_up_after_the_append(brokers: MovingLeaders, producer: Producer, topic: str) -> DeliveryFailed:
+def give_up_after_the_append(brokers: MovingLeaders, producer: Producer, topic: str) -> DeliveryError:
     """Send a record that the old leader appends and refuses, the new one has, and the producer gives up."""
     sizes = {node: brokers.size(topic, node) for node in (FROM, TO)}
     with brokers.lagging():
@@ -49,7 +49,7 @@ def give_up_after_the_append(brokers: MovingLeaders, producer: Producer, topic: 
         assert not doubtful.done()
         brokers.move_leader(topic)
         error = doubtful.exception(WAIT)
-    assert isinstance(error, DeliveryFailed)
+    assert isinstance(error, DeliveryError)
     assert "NOT_LEADER_OR_FOLLOWER" in str(error)
     return error
 

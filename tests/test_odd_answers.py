@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, Producer, TopicUnavailable
+from ottla import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, Producer, TopicUnavailableError
 from ottla.protocol import PRODUCE
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
-from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
+from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla_testkit.mock_cluster import DISCONNECT, MockCluster
 
 WAIT = 60.0
@@ -19,8 +19,9 @@ PATIENCE = 0.3
 
 FINAL = [
     code
-    for code, verdict in VERDICTS.items()
-    if verdict in (Verdict.FAIL, Verdict.TOO_LARGE) and code not in ORDER_REFUSED  # those are numbered anew
+    for code, verdict in PRODUCE_ERROR_ACTIONS.items()
+    if verdict in (ProduceErrorAction.FAIL, ProduceErrorAction.TOO_LARGE)
+    and code not in ORDER_REFUSED  # those are numbered anew
 ]
 
 
@@ -32,7 +33,7 @@ def test_every_final_error_is_named_at_the_first_attempt_and_the_next_record_goe
             mock_cluster.push_errors(PRODUCE.key, [code])
             error = producer.send("t", b"v").exception(WAIT)
 
-            assert isinstance(error, DeliveryFailed), code.name
+            assert isinstance(error, DeliveryError), code.name
             assert isinstance(error.__cause__, BrokerError), code.name
             assert error.__cause__.code is code
             assert code.name in str(error)
@@ -62,7 +63,7 @@ def test_an_error_that_never_ends_is_named_when_time_is_up(mock_cluster: MockClu
         mock_cluster.push_errors(PRODUCE.key, [ErrorCode.NOT_ENOUGH_REPLICAS] * 1_000)
         error = producer.send("t", b"v").exception(WAIT)
 
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert isinstance(error.__cause__, BrokerError)
     assert error.__cause__.code is ErrorCode.NOT_ENOUGH_REPLICAS
     assert error.attempts > 1
@@ -124,6 +125,6 @@ def silent_port() -> Iterator[int]:
 def test_a_broker_that_never_answers_is_named(silent_port: int) -> None:
     with (
         Producer(bootstrap_servers=f"127.0.0.1:{silent_port}", max_block_ms=500) as producer,
-        pytest.raises(TopicUnavailable, match="no broker answered"),
+        pytest.raises(TopicUnavailableError, match="no broker answered"),
     ):
         producer.send("t", b"v")

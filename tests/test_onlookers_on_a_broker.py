@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from distance_kit import near_or_distant
-from ottla import MetricName, Producer, RecordTooLarge
+from ottla import MetricName, Producer, RecordTooLargeError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
@@ -86,7 +86,7 @@ def test_figures_and_outcomes_agree_with_what_is_read_back(
     with Producer(settings) as producer:
         for number in range(RECORDS):
             producer.send(topic, b"value %d" % number)
-        with pytest.raises(RecordTooLarge):
+        with pytest.raises(RecordTooLargeError):
             producer.send(topic, bytes(2_000_000))
         assert producer.flush(60).acknowledged == RECORDS
         connections = producer.metrics()[producer_metric("connection-count")]

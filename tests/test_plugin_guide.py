@@ -16,7 +16,7 @@ from ottla.interfaces import Transport, TransportLayer
 from ottla.plugins.registry import KINDS
 from ottla_testkit import conformance
 from ottla_testkit.conformance import TransportConformance
-from ottla_testkit.conformance.transport import MakeFarEnd
+from ottla_testkit.conformance.transport import MakePeer
 from ottla_transport_plaintext import PlaintextTransport
 
 GUIDE = ROOT / "docs" / "plugins.md"
@@ -52,9 +52,9 @@ class TestTheGreetingLayer(TransportConformance):
         return Greeting(written["GreetingLayer"])
 
     @pytest.fixture
-    def far_end(self, written: dict[str, Any]) -> MakeFarEnd:
-        far_end: MakeFarEnd = written["GreetedFarEnd"]
-        return far_end
+    def peer(self, written: dict[str, Any]) -> MakePeer:
+        peer: MakePeer = written["GreetedPeer"]
+        return peer
 
 
 @attrs.frozen
@@ -82,5 +82,5 @@ def test_everything_that_it_names_in_the_contract_exists() -> None:
     named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", page)) - {"DeprecationWarning"}
     known = {*vars(interfaces), *vars(errors), *vars(conformance), "ValueError", "TypeError", "OSError"}
 
-    assert "PluginMissing" in named
+    assert "PluginNotFoundError" in named
     assert named - known == set()

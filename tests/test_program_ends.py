@@ -209,14 +209,14 @@ def test_a_child_is_told_that_its_parent_s_records_are_not_its_own(mock_cluster:
     log, code = run(
         """
         import os, sys
-        from ottla import DeliveryFailed, Producer
+        from ottla import DeliveryError, Producer
         with Producer(bootstrap_servers=sys.argv[1], linger_ms=1000) as producer:
             delivery = producer.send("t", b"parent")
             child = os.fork()
             if child == 0:
                 try:
                     delivery.result()
-                except DeliveryFailed as error:
+                except DeliveryError as error:
                     sys.exit(0 if "forked" in str(error) else 1)  # through the end of the block
                 sys.exit(2)
             _, status = os.waitpid(child, 0)

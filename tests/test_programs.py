@@ -80,11 +80,11 @@ def test_a_program_whose_cluster_is_gone_still_ends() -> None:
     done = run(
         """
         import sys
-        from ottla import Producer, TopicUnavailable
+        from ottla import Producer, TopicUnavailableError
         producer = Producer(bootstrap_servers=sys.argv[1], max_block_ms=100)
         try:
             producer.send("t", b"v")
-        except TopicUnavailable:
+        except TopicUnavailableError:
             print("refused")
         """,
         "127.0.0.1:9",
@@ -102,7 +102,7 @@ def test_after_a_fork_the_child_is_refused_and_the_parent_goes_on(kafka: KafkaCl
     done = run(
         """
         import os, sys
-        from ottla import Producer, ProducerClosed
+        from ottla import Producer, ProducerClosedError
         producer = Producer(bootstrap_servers=sys.argv[1])
         producer.send(sys.argv[2], b"before").result(60)
         child = os.fork()
@@ -110,7 +110,7 @@ def test_after_a_fork_the_child_is_refused_and_the_parent_goes_on(kafka: KafkaCl
             for call in (lambda: producer.send(sys.argv[2], b"child"), producer.flush, producer.close):
                 try:
                     call()
-                except ProducerClosed as error:
+                except ProducerClosedError as error:
                     assert "forked" in str(error)
                 else:
                     os._exit(1)
@@ -131,7 +131,7 @@ def test_after_a_fork_the_child_is_refused_and_the_parent_goes_on(kafka: KafkaCl
 MEMORY = """
     import os
     import sys
-    from ottla import BufferExhausted, Producer
+    from ottla import BufferExhaustedError, Producer
 
     def resident():
         with open("/proc/self/status") as status:
@@ -151,7 +151,7 @@ MEMORY = """
                 producer.send(topic, bytes(bytearray(size)))
                 if sent % 1_000 == 0:
                     most = max(most, resident())
-        except BufferExhausted:
+        except BufferExhaustedError:
             refused = 1
         most = max(most, resident())
         print(most - before, sent + 1, refused, flush=True)

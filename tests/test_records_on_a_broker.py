@@ -14,13 +14,13 @@ from confluent_kafka import Producer as Librdkafka
 from distance_kit import near_or_distant
 from ottla import (
     BrokerError,
-    DeliveryFailed,
+    DeliveryError,
     ErrorCode,
-    InvalidRecord,
+    InvalidRecordError,
     OttlaError,
     Producer,
     RecordMetadata,
-    TopicUnavailable,
+    TopicUnavailableError,
     UndeliveredError,
 )
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -273,7 +273,7 @@ def test_many_threads_share_a_producer(kafka: KafkaCluster, make_topic: MakeTopi
 def test_an_unknown_topic_is_refused_with_the_reason(kafka: KafkaCluster) -> None:
     with (
         Producer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=1_000) as producer,
-        pytest.raises(TopicUnavailable, match=r"'no-such-topic' .* max\.block\.ms .*UNKNOWN_TOPIC_OR_PARTITION"),
+        pytest.raises(TopicUnavailableError, match=r"'no-such-topic' .* max\.block\.ms .*UNKNOWN_TOPIC_OR_PARTITION"),
     ):
         producer.send("no-such-topic", b"v")
 
@@ -285,7 +285,7 @@ def test_a_partition_that_does_not_exist_is_refused_with_how_many_do(
 
     with (
         Producer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=500) as producer,
-        pytest.raises(TopicUnavailable, match="partition 2 does not exist; the topic has 2"),
+        pytest.raises(TopicUnavailableError, match="partition 2 does not exist; the topic has 2"),
     ):
         producer.send(topic, b"v", partition=2)
 
@@ -293,7 +293,7 @@ def test_a_partition_that_does_not_exist_is_refused_with_how_many_do(
 def test_a_name_that_no_topic_can_have_is_refused_without_asking_the_broker(kafka: KafkaCluster) -> None:
     with (
         Producer(bootstrap_servers=kafka.bootstrap_servers) as producer,
-        pytest.raises(InvalidRecord, match="'größe' is no topic: a name is 1 to 249 of a-z"),
+        pytest.raises(InvalidRecordError, match="'größe' is no topic: a name is 1 to 249 of a-z"),
     ):
         producer.send("größe", b"v")
 
@@ -304,9 +304,9 @@ def test_a_bad_record_fails_alone_and_not_with_its_neighbours(kafka: KafkaCluste
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=1_000) as producer:
         before = producer.send(topic, b"before")
-        with pytest.raises(InvalidRecord, match="header name"):
+        with pytest.raises(InvalidRecordError, match="header name"):
             producer.send(topic, b"bad", headers=[("\ud800", b"")])
-        with pytest.raises(InvalidRecord, match="timestamp_ms"):
+        with pytest.raises(InvalidRecordError, match="timestamp_ms"):
             producer.send(topic, b"bad", timestamp_ms=2**63)
         after = producer.send(topic, b"after")
         producer.flush(WAIT)
@@ -344,8 +344,8 @@ def test_what_a_topic_finds_wrong_with_a_record_is_told_in_the_brokers_words(
         beside, blamed = sound.exception(WAIT), keyless.exception(WAIT)
         after = producer.send(topic, b"v", b"key").result(WAIT)
 
-    assert isinstance(beside, DeliveryFailed)
-    assert isinstance(blamed, DeliveryFailed)
+    assert isinstance(beside, DeliveryError)
+    assert isinstance(blamed, DeliveryError)
     assert "Compacted topic cannot accept message without key" in str(blamed)
     assert isinstance(blamed.__cause__, BrokerError)
     assert blamed.__cause__.code is ErrorCode.INVALID_RECORD

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla import ConfigError, InvalidRecord, PluginMissing, Producer, RecordTooLarge, SerializationFailed
+from ottla import (
+    ConfigError,
+    InvalidRecordError,
+    PluginNotFoundError,
+    Producer,
+    RecordTooLargeError,
+    SerializationError,
+)
 from ottla.plugins.registry.installed import announced
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -42,7 +49,7 @@ def test_a_protocol_without_its_plugin_says_what_to_install(monkeypatch: pytest.
     others = [entry for entry in announced() if entry.name != "ssl"]
     monkeypatch.setattr("ottla.plugins.registry.lookup.announced", lambda: others)
 
-    with pytest.raises(PluginMissing, match=r"pip install ottla-transport-ssl .*installed: plaintext"):
+    with pytest.raises(PluginNotFoundError, match=r"pip install ottla-transport-ssl .*installed: plaintext"):
         Producer(bootstrap_servers=NOBODY, security_protocol="SSL")
 
 
@@ -51,7 +58,7 @@ def test_a_record_refused_for_its_type_leaves_the_producer_usable(kafka: KafkaCl
     topic = make_topic()
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        with pytest.raises(InvalidRecord, match=r"not str: encode it first, or set value\.serializer"):
+        with pytest.raises(InvalidRecordError, match=r"not str: encode it first, or set value\.serializer"):
             producer.send(topic, "text")
         producer.send(topic, b"bytes")
         report = producer.flush(WAIT)
@@ -65,7 +72,7 @@ def test_a_record_above_the_request_size_leaves_the_producer_usable(kafka: Kafka
     topic = make_topic()
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers, max_request_size=10_000) as producer:
-        with pytest.raises(RecordTooLarge, match=r"max\.request\.size=10000; nothing was queued"):
+        with pytest.raises(RecordTooLargeError, match=r"max\.request\.size=10000; nothing was queued"):
             producer.send(topic, bytes(10_000))
         producer.send(topic, b"small")
         report = producer.flush(WAIT)
@@ -107,7 +114,7 @@ def test_a_value_that_its_serializer_refuses_leaves_the_producer_usable(
     with Producer(
         bootstrap_servers=kafka.bootstrap_servers, value_serializer=lambda number: b"%d" % number
     ) as producer:
-        with pytest.raises(SerializationFailed, match="the value for topic") as caught:
+        with pytest.raises(SerializationError, match="the value for topic") as caught:
             producer.send(topic, "no number")
         producer.send(topic, 1)
         report = producer.flush(WAIT)

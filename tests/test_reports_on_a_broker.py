@@ -8,13 +8,13 @@ import pytest
 
 from distance_kit import near_or_distant
 from ottla import (
-    BufferExhausted,
+    BufferExhaustedError,
     Delivery,
-    DeliveryFailed,
+    DeliveryError,
     DeliveryReport,
     OttlaError,
     Producer,
-    ProducerClosed,
+    ProducerClosedError,
     RecordMetadata,
     TopicReport,
     UndeliveredError,
@@ -78,13 +78,13 @@ def test_a_closed_producer_takes_nothing_and_may_be_flushed(mock_cluster: MockCl
     producer.send("t", b"v")
     producer.close()
 
-    with pytest.raises(ProducerClosed):
+    with pytest.raises(ProducerClosedError):
         producer.send("t", b"v")
     assert producer.flush() == DeliveryReport({})
 
 
 def _by_result(delivery: Delivery) -> None:
-    with pytest.raises(DeliveryFailed):
+    with pytest.raises(DeliveryError):
         delivery.result(WAIT)
 
 
@@ -133,7 +133,7 @@ def test_one_look_does_not_cover_the_failure_of_another_record(kafka: KafkaClust
             producer.flush(WAIT)
 
     assert raised.value.report.topics == {topic: TopicReport(failed=2)}
-    assert isinstance(raised.value.__cause__, DeliveryFailed)
+    assert isinstance(raised.value.__cause__, DeliveryError)
 
 
 @pytest.mark.kafka
@@ -160,7 +160,7 @@ def test_what_was_refused_for_want_of_memory_is_in_no_report(mock_cluster: MockC
     for broker in mock_cluster.brokers:
         mock_cluster.broker_down(broker)
     queued: list[Delivery] = []
-    with pytest.raises(BufferExhausted):
+    with pytest.raises(BufferExhaustedError):
         queued.extend(producer.send("t", bytes(10_000)) for _ in range(1_000))
     for broker in mock_cluster.brokers:
         mock_cluster.broker_up(broker)

@@ -26,15 +26,15 @@ from ottla.doctor import examine
 from ottla.errors import ConfigError
 from ottla.tables.sealed import TableSealer
 from ottla.transactions import SharedTransaction
-from ottla.transactions.admin.connect import Connections, connect
+from ottla.transactions.admin.connect import ClientAndMetadata, connect
 from ottla_spark import exactly_once
 from ottla_spark.atomic import atomically
-from ottla_spark.atomic.partition_assignment import Ownership
-from ottla_spark.atomic.sealed_rows import Packing
+from ottla_spark.atomic.partition_assignment import PartitionAssignment
+from ottla_spark.atomic.sealed_rows import RowSealing
 from ottla_spark.atomic.task import TaskWrite
-from ottla_spark.errors import WriteRefused
+from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.kafka import cluster_client
-from ottla_spark.exactly_once.status import outlook
+from ottla_spark.exactly_once.status import ledger_status
 from ottla_spark.options.options import read_options
 from ottla_spark.source import OttlaDataSource
 from ottla_testkit.simulation import SimulatedLogin
@@ -61,7 +61,7 @@ SPARK_CALLS: Final[Sequence[Callable[[Mapping[str, str]], object]]] = (
     lambda options: exactly_once.forget(options),
     lambda options: exactly_once.accept_loss(options, job_id="j"),
     lambda options: exactly_once.adopt(options),
-    lambda options: outlook(options, timeout=0.5),
+    lambda options: ledger_status(options, timeout=0.5),
     lambda options: exactly_once.write_once(None, options, job_id="j"),  # type: ignore[arg-type]
     lambda options: atomically(options, transactional_id="t"),
 )
@@ -123,7 +123,7 @@ def refused_by(make: Callable[[], object]) -> BaseException | None:
         return error
     if isinstance(made, Producer):
         made.close(timeout=0)
-    if isinstance(made, Connections):
+    if isinstance(made, ClientAndMetadata):
         made.client.shutdown()
     return None
 
@@ -203,7 +203,7 @@ def test_no_frame_of_a_refused_spark_function_holds_a_secret(
 ) -> None:
     error = refused_by(lambda: call({**SPARK_OPTIONS, **wrong}))
 
-    assert isinstance(error, WriteRefused)
+    assert isinstance(error, InvalidWriteError)
     assert found_in_frames(error, [SECRET]) == set()
 
 
@@ -222,12 +222,12 @@ def test_no_frame_of_a_task_of_a_shared_transaction_holds_a_secret() -> None:
     problems: list[str] = []
     options = read_options({key: SPARK_OPTIONS[key] for key in SPARK_OPTIONS if "prefix" not in key}, problems=problems)
     shared = SharedTransaction(transactional_id="t", producer_id=1, epoch=0, level=2)
-    task = TaskWrite(shared=shared, ownership=Ownership.of({"t": 1}, tasks=1), options=options)
+    task = TaskWrite(shared=shared, ownership=PartitionAssignment.of({"t": 1}, tasks=1), options=options)
     rows = pa.RecordBatch.from_pydict({"slot": pa.array([1], pa.int32())})
     error = refused_by(lambda: task.write(iter([rows]), owner=1, attempt=0))
-    packing = Packing(
+    packing = RowSealing(
         settings=frozenset({**options.producer, "record.encoder": "not installed here"}.items()),
-        ownership=Ownership.of({"t": 1}, tasks=1),
+        ownership=PartitionAssignment.of({"t": 1}, tasks=1),
         options=options,
         columns={"value": 0},
     )

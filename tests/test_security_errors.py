@@ -15,18 +15,18 @@ import pytest
 
 from ottla import Producer
 from ottla.errors import (
-    AuthenticationFailed,
-    CertificateExpired,
+    AuthenticationError,
+    CertificateExpiredError,
+    CertificateNotTrustedError,
     CertificateRevokedError,
-    CertificateUntrusted,
-    ClientCertificateRequired,
-    HostnameMismatch,
-    MechanismNotEnabled,
+    ClientCertificateRequiredError,
+    HostnameMismatchError,
     OttlaError,
+    ProtocolMismatchError,
     RevocationUnknownError,
-    TlsFailed,
-    TopicUnavailable,
-    WrongProtocol,
+    TlsHandshakeError,
+    TopicUnavailableError,
+    UnsupportedSaslMechanismError,
 )
 from ottla_testkit.kafka_cluster.certificates import Certificates
 from secure_broker import PASSWORD, SecureBroker
@@ -59,11 +59,11 @@ def _raised(call: Callable[[], object]) -> BaseException:
 
 
 def _told(error: BaseException) -> bool:
-    return isinstance(error, WrongProtocol | AuthenticationFailed) or type(error).__module__ == "" or _tls(error)
+    return isinstance(error, ProtocolMismatchError | AuthenticationError) or type(error).__module__ == "" or _tls(error)
 
 
 def _tls(error: BaseException) -> bool:
-    return isinstance(error, TlsFailed)
+    return isinstance(error, TlsHandshakeError)
 
 
 def expect(settings: dict[str, Any], kind: type[BaseException], *words: str) -> None:
@@ -79,7 +79,7 @@ def test_a_broker_whose_authority_is_not_trusted(secure: SecureBroker) -> None:
 
     expect(
         secure.tls() | {"ssl.truststore.location": stranger},
-        CertificateUntrusted,
+        CertificateNotTrustedError,
         "ssl.truststore.location",
         stranger,
     )
@@ -88,15 +88,15 @@ def test_a_broker_whose_authority_is_not_trusted(secure: SecureBroker) -> None:
 def test_a_broker_that_no_authority_of_this_system_knows(secure: SecureBroker) -> None:
     settings = {key: value for key, value in secure.tls().items() if "truststore" not in key}
 
-    expect(settings, CertificateUntrusted, "ssl.truststore")
+    expect(settings, CertificateNotTrustedError, "ssl.truststore")
 
 
 def test_a_broker_with_a_certificate_for_another_host(secure: SecureBroker) -> None:
-    expect(secure.tls("ELSEWHERE"), HostnameMismatch, "127.0.0.1", "kafka.example.com", "advertised.listeners")
+    expect(secure.tls("ELSEWHERE"), HostnameMismatchError, "127.0.0.1", "kafka.example.com", "advertised.listeners")
 
 
 def test_a_broker_whose_certificate_has_expired(secure: SecureBroker) -> None:
-    expect(secure.tls("EXPIRED"), CertificateExpired)
+    expect(secure.tls("EXPIRED"), CertificateExpiredError)
 
 
 def test_a_broker_whose_certificate_was_revoked(secure: SecureBroker) -> None:
@@ -138,23 +138,23 @@ def test_a_broker_whose_certificate_was_not_revoked(secure: SecureBroker) -> Non
 
 
 def test_a_broker_that_wants_a_certificate_of_ours(secure: SecureBroker) -> None:
-    expect(secure.tls("MUTUAL"), ClientCertificateRequired, "ssl.keystore")
+    expect(secure.tls("MUTUAL"), ClientCertificateRequiredError, "ssl.keystore")
 
 
 def test_a_broker_that_does_not_trust_our_certificate(secure: SecureBroker) -> None:
     stranger = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.security.certificates.stranger)}
 
-    expect(secure.tls("MUTUAL") | stranger, ClientCertificateRequired, "ssl.keystore")
+    expect(secure.tls("MUTUAL") | stranger, ClientCertificateRequiredError, "ssl.keystore")
 
 
 def test_the_clear_at_a_tls_listener(secure: SecureBroker) -> None:
-    expect({"bootstrap.servers": secure.kafka.listener("SSL")}, WrongProtocol, "security.protocol")
+    expect({"bootstrap.servers": secure.kafka.listener("SSL")}, ProtocolMismatchError, "security.protocol")
 
 
 def test_tls_at_a_listener_in_the_clear(secure: SecureBroker) -> None:
     expect(
         secure.tls() | {"bootstrap.servers": secure.kafka.bootstrap_servers},
-        WrongProtocol,
+        ProtocolMismatchError,
         "security.protocol",
     )
 
@@ -164,7 +164,7 @@ def test_a_mechanism_that_the_broker_does_not_offer(secure: SecureBroker) -> Non
 
     expect(
         settings | {"bootstrap.servers": secure.kafka.listener("PLAIN_ONLY")},
-        MechanismNotEnabled,
+        UnsupportedSaslMechanismError,
         "SCRAM-SHA-256",
         "PLAIN",
         "sasl.mechanism",
@@ -179,7 +179,7 @@ def test_a_wrong_password(secure: SecureBroker, mechanism: str, encrypted: bool)
     error, seconds = refusal(settings)
     print(f"after {seconds:.2f} s: {error}")
 
-    assert isinstance(error, AuthenticationFailed)
+    assert isinstance(error, AuthenticationError)
     assert "alice" in str(error)
     assert "secret-that-is-wrong" not in str(error)
 
@@ -193,7 +193,7 @@ def test_a_token_that_the_broker_does_not_believe(secure: SecureBroker) -> None:
 
     expect(
         settings | {"sasl.oauthbearer.token.provider": lambda: f"{header}.{claims}.c2VjcmV0"},
-        AuthenticationFailed,
+        AuthenticationError,
         "invalid_token",
     )
 
@@ -206,7 +206,7 @@ def test_a_token_that_has_expired(secure: SecureBroker) -> None:
 
     expect(
         settings | {"sasl.oauthbearer.token.provider": lambda: f"{header}.{claims}.{signature}"},
-        AuthenticationFailed,
+        AuthenticationError,
         "has expired, at 2020-09-13",
     )
 
@@ -215,7 +215,7 @@ def test_no_login_at_a_listener_that_wants_one(secure: SecureBroker) -> None:
     """The broker hangs up without a word on what is not a login, so only the wait's end tells."""
     settings = {"bootstrap.servers": secure.kafka.listener("SASL_PLAINTEXT"), "max.block.ms": 2_000}
 
-    with Producer(settings) as producer, pytest.raises(TopicUnavailable) as caught:
+    with Producer(settings) as producer, pytest.raises(TopicUnavailableError) as caught:
         producer.send("any", b"value")
 
     print(caught.value)

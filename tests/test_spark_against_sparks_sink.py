@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.spark_sink import spark_sink_jars
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import go_without
@@ -42,7 +42,7 @@ COLUMNS: Final = (
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     try:
         jars = spark_sink_jars()
-    except KafkaUnavailable as error:
+    except KafkaUnavailableError as error:
         go_without(error)
     with local_spark(tmp_path_factory.mktemp("spark")) as session:
         for jar in jars:

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from ottla import transactions
 from ottla.plugins.partitioners.murmur2_hash import murmur2
-from ottla_spark.atomic import AtomicSink, BatchRefused, atomically, sink
+from ottla_spark.atomic import AtomicSink, BatchRefusedError, atomically, sink
 from ottla_spark.atomic.driver import BatchWritten
-from ottla_spark.errors import WriteRefused
+from ottla_spark.errors import InvalidWriteError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from transactions_kit import read
@@ -251,12 +251,12 @@ def test_the_driver_sees_how_often_each_stage_was_run(spark: SparkSession) -> No
 def test_without_a_streaming_query_it_is_refused(spark: SparkSession, kafka: KafkaCluster, topic: str) -> None:
     frame = spark.range(3).selectExpr("cast(id as string) as value")
 
-    with pytest.raises(BatchRefused, match="there is no streaming query here"):
+    with pytest.raises(BatchRefusedError, match="there is no streaming query here"):
         made(kafka, topic)(frame, 0)
 
 
 def test_everything_that_is_wrong_with_the_options_is_said_at_once() -> None:
-    with pytest.raises(WriteRefused) as caught:
+    with pytest.raises(InvalidWriteError) as caught:
         atomically({"guarantee": "exactly-once", "report": "true"}, transactional_id="", attempts=0)
     said = "\n".join(caught.value.problems)
 

@@ -15,7 +15,7 @@ from spark_atomic_tasks_kit import Query
 
 from ottla.errors import OttlaError
 from ottla_spark.atomic.driver import BatchWritten
-from ottla_spark.atomic.errors import BatchRefused
+from ottla_spark.atomic.errors import BatchRefusedError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, await_in_sync, chance, coordinator, read
 
@@ -75,7 +75,7 @@ def test_whichever_node_dies_every_batch_is_there_once() -> None:
             try:
                 told.append(course.write(done + 1, query.batch(done + 1)))
                 done += 1
-            except BatchRefused:
+            except BatchRefusedError:
                 raise
             except OttlaError as error:
                 print(f"batch {done + 1}: the driver gives up: {error}")

@@ -10,9 +10,9 @@ from collections import Counter
 import pytest
 from spark_atomic_tasks_kit import Query
 
-from ottla.errors import OttlaError, ProducerFenced
+from ottla.errors import OttlaError, ProducerFencedError
 from ottla.transactions import survey
-from ottla_spark.atomic.errors import BatchRefused
+from ottla_spark.atomic.errors import BatchRefusedError
 from ottla_spark.worker import producer_cache
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
@@ -60,7 +60,7 @@ def test_whatever_answers_are_lost_every_batch_is_there_once(level: int) -> None
             try:
                 course.write(batch, query.batch(batch))
                 batch += 1
-            except BatchRefused:
+            except BatchRefusedError:
                 raise
             except OttlaError as error:
                 print(f"batch {batch}: the driver gives up: {error}")
@@ -92,7 +92,7 @@ def test_an_id_that_brokers_have_forgotten_stops_the_driver_and_its_successor_go
         await_true(lambda: not survey(config, "query"))
         try:
             course.write(1, query.batch(1))
-        except ProducerFenced as fenced:
+        except ProducerFencedError as fenced:
             print(f"the driver: {fenced}")
             query.course().write(1, query.batch(1))
 
@@ -106,7 +106,7 @@ def test_a_marker_that_has_expired_is_missed_and_nothing_is_written_without_a_wo
         query = query_to(kafka)
         query.course().write(0, query.batch(0))
         await_true(lambda: group_offsets(kafka.bootstrap_servers, "query", "rows") == [-1])
-        with pytest.raises(BatchRefused, match=r"there is no marker .* it expired .* go on with begins_with=1"):
+        with pytest.raises(BatchRefusedError, match=r"there is no marker .* it expired .* go on with begins_with=1"):
             query.course().write(1, query.batch(1))
         assert committed(kafka) == Counter(query.values(1))
         query.course(begins_with=1).write(1, query.batch(1))

@@ -15,7 +15,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from spark_atomic_tasks_kit import Query
 
 from ottla.errors import OttlaError
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.pytest_plugin import go_without
 from secure_broker import SecureBroker, secure_broker
 from transactions_kit import new_id, read
@@ -47,7 +47,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     manager = secure_broker(tmp_path_factory.mktemp("guarded"), config=AUTHORIZER)
     try:
         broker = manager.__enter__()
-    except KafkaUnavailable as error:
+    except KafkaUnavailableError as error:
         go_without(error)
     yield broker
     manager.__exit__(None, None, None)

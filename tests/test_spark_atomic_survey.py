@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from ottla import transactions
 from ottla.cli.commands import ottla
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.transactions import SharedTransaction
 from ottla_spark.atomic.marker import Marker
 from ottla_spark.atomic.transaction_owner import TransactionOwner
@@ -98,7 +98,7 @@ def test_where_nobody_answers_the_exit_code_says_so() -> None:
     result = CliRunner().invoke(ottla, arguments)
 
     assert result.exit_code == 1
-    assert "TransactionTimeout: not done within 0.3 s" in result.stderr
+    assert "TransactionTimeoutError: not done within 0.3 s" in result.stderr
 
 
 def test_every_generation_of_brokers_tells_its_markers(broker: KafkaCluster, topic: str) -> None:
@@ -124,5 +124,5 @@ def test_every_generation_of_brokers_tells_its_markers(broker: KafkaCluster, top
         [found] = transactions.survey(config, made.transactional_id)
         assert not found.open
     else:
-        with pytest.raises(UnsupportedVersion):
+        with pytest.raises(UnsupportedVersionError):
             transactions.survey(config, made.transactional_id)

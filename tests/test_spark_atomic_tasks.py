@@ -9,12 +9,12 @@ import pytest
 from spark_atomic_tasks_kit import packed
 
 from ottla import transactions
-from ottla.errors import ProducerFenced, TransactionError
+from ottla.errors import ProducerFencedError, TransactionError
 from ottla.transactions import Ended, SharedTransaction
-from ottla_spark.atomic.errors import TaskRefused
-from ottla_spark.atomic.partition_assignment import Ownership
+from ottla_spark.atomic.errors import TaskRefusedError
+from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.task import TaskWrite
-from ottla_spark.errors import WriteFailed
+from ottla_spark.errors import WriteError
 from ottla_spark.options.options import read_options
 from ottla_spark.worker import producer_cache
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -52,7 +52,7 @@ class World:
             {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "topic": self.topic}, problems=problems
         )
         assert problems == []
-        ownership = Ownership.of({self.topic: PARTITIONS}, tasks=OWNERS)
+        ownership = PartitionAssignment.of({self.topic: PARTITIONS}, tasks=OWNERS)
         task = TaskWrite(shared=self.shared, ownership=ownership, options=options)
         values = [f"{name} {number}" for number in range(len(partitions))]
         return task.write(packed(values, partitions, ownership, options), owner=owner, attempt=attempt)
@@ -78,7 +78,7 @@ def test_tasks_that_own_different_partitions_write_into_one_transaction(world: W
 def test_a_stage_that_runs_again_from_attempt_0_finds_that_its_records_were_dropped(world: World) -> None:
     world.write(0, [0, 2])
     producer_cache._shelf().empty()  # the second run is in another worker
-    with pytest.raises(TaskRefused, match=r"ended at 1 before this task wrote, and .* acknowledged at 0"):
+    with pytest.raises(TaskRefusedError, match=r"ended at 1 before this task wrote, and .* acknowledged at 0"):
         world.write(0, [0, 2])
     world.end(commit=False)
 
@@ -88,7 +88,7 @@ def test_a_stage_that_runs_again_from_attempt_0_finds_that_its_records_were_drop
 def test_a_stage_that_runs_again_with_other_rows_is_refused_by_the_broker(world: World) -> None:
     world.write(0, [0, 0, 0])
     producer_cache._shelf().empty()
-    with pytest.raises((TaskRefused, WriteFailed)):
+    with pytest.raises((TaskRefusedError, WriteError)):
         world.write(0, [0, 0])
     world.end(commit=False)
 
@@ -96,13 +96,13 @@ def test_a_stage_that_runs_again_with_other_rows_is_refused_by_the_broker(world:
 
 
 def test_an_attempt_that_is_not_the_first_does_not_write(world: World) -> None:
-    with pytest.raises(TaskRefused, match="attempt 1 of task 0, and the first may have written"):
+    with pytest.raises(TaskRefusedError, match="attempt 1 of task 0, and the first may have written"):
         world.write(0, [0], attempt=1)
 
 
 @pytest.mark.parametrize("slots", [[0, 1], [1], [1, 3]])
 def test_rows_of_another_owner_are_refused_before_any_is_sent(world: World, slots: list[int]) -> None:
-    with pytest.raises(TaskRefused, match="task 0 was given rows of partitions that belong to another"):
+    with pytest.raises(TaskRefusedError, match="task 0 was given rows of partitions that belong to another"):
         world.write(0, slots)
 
     ends = transactions.end_offsets(world.config, {world.topic: range(PARTITIONS)})
@@ -112,9 +112,9 @@ def test_rows_of_another_owner_are_refused_before_any_is_sent(world: World, slot
 def test_a_task_that_comes_late_writes_nothing_that_readers_see(world: World) -> None:
     world.write(0, [0])
     assert world.end().outcome.committed
-    with pytest.raises(WriteFailed):
+    with pytest.raises(WriteError):
         world.write(1, [1], name="late")
-    with pytest.raises(ProducerFenced), transactions.sharing(world.config) as owner:
+    with pytest.raises(ProducerFencedError), transactions.sharing(world.config) as owner:
         owner.commit_offsets(world.shared, {(world.topic, 0): 1}, world.id)
 
     assert world.committed() == Counter([b"row 0"])
@@ -149,5 +149,5 @@ def test_an_owner_that_was_replaced_is_told_so_by_everything(world: World) -> No
             lambda: owner.end(old, commit=True),
             lambda: owner.end(old, commit=False),
         ):
-            with pytest.raises(ProducerFenced, match="is in other hands"):
+            with pytest.raises(ProducerFencedError, match="is in other hands"):
                 call()

@@ -28,13 +28,13 @@ from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.commit import Attempt, commit
 from ottla_spark.exactly_once.driver.plan import plan
-from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Status, Step
 from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, own_topic
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings, read_settings
 from ottla_spark.exactly_once.transactional_ids import task_id
 from ottla_spark.options.options import read_options
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.security import Security
 from ottla_testkit.pytest_plugin import go_without
@@ -131,7 +131,7 @@ class Query:
 
     def write(self, settings: Settings | None = None) -> Status | None:
         """One batch with one task; what the ledger says of it to the next start."""
-        driver = Brokers(settings or self.settings)
+        driver = KafkaClusterClient(settings or self.settings)
         try:
             timeout_ms = driver.timeout_ms()
             given = plan(driver, self.prefix)
@@ -167,7 +167,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaClu
     kafka = KafkaCluster(security=security, config=config)
     try:
         kafka.__enter__()
-    except KafkaUnavailable as error:
+    except KafkaUnavailableError as error:
         go_without(error)
     try:
         yield kafka, security
@@ -255,7 +255,7 @@ def test_an_entry_is_taken_over_by_a_user_who_may_only_read_where_it_was(
     topic = LedgerTopic(name=EARLIER_TOPIC, partitions=8, replication=-1)
     query.write(attrs.evolve(query.settings, topic=topic, earlier=""))
     query.take_away(writing)
-    driver = Brokers(query.settings)
+    driver = KafkaClusterClient(query.settings)
     first, second = (plan(driver, query.prefix).last for _ in range(2))
     driver.close()
 

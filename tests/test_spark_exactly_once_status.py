@@ -9,10 +9,10 @@ import pytest
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.__main__ import main
 from ottla_spark.exactly_once.driver.cluster import Fate
-from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
 from ottla_spark.exactly_once.settings import read_settings
-from ottla_spark.exactly_once.status import foreseen
+from ottla_spark.exactly_once.status import predicted
 from ottla_spark.exactly_once.transactional_ids import task_id
 from ottla_spark.options.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -30,7 +30,7 @@ class World:
         self.topic = topic
         self.name = new_id()
         given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once"}
-        self.brokers = Brokers(
+        self.brokers = KafkaClusterClient(
             read_settings(read_options({**given, "transactional.id.prefix": self.name}, problems=[]))
         )
 
@@ -83,7 +83,7 @@ def test_each_state_says_what_the_next_driver_does(world: World, capsys: pytest.
 
     world.record(Status.RECORDED, listed, other)
     world.abort(other)
-    assert said().count("a part of its batch is visible and a part is lost: DataLoss at the next start") == 2
+    assert said().count("a part of its batch is visible and a part is lost: DataLossError at the next start") == 2
 
     world.record(Status.DONE, listed)
     assert "batch 7 of query q is in Kafka\n  no transaction is open" in said()
@@ -95,9 +95,9 @@ def test_a_batch_of_which_nothing_is_visible_is_taken_back_and_one_that_nobody_k
         for each in range(2)
     ]
     listed = [Listed(prepared=each, partition=0, records=1) for each in prepared]
-    taken_back = str(foreseen("n", entry(*listed), [], [Fate.OPEN, Fate.ABORTED]))
-    untold = str(foreseen("n", entry(*listed), [], [Fate.OPEN, Fate.UNTOLD]))
-    void = str(foreseen("n", entry(*listed, status=Status.VOID), [], []))
+    taken_back = str(predicted("n", entry(*listed), [], [Fate.OPEN, Fate.ABORTED]))
+    untold = str(predicted("n", entry(*listed), [], [Fate.OPEN, Fate.UNTOLD]))
+    void = str(predicted("n", entry(*listed, status=Status.VOID), [], []))
 
     assert taken_back.count("nothing of its batch is visible: the next driver takes the batch back") == 2
     assert "the brokers do not tell how it ended" in untold
@@ -106,4 +106,4 @@ def test_a_batch_of_which_nothing_is_visible_is_taken_back_and_one_that_nobody_k
 
 def test_where_nobody_answers_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["n", "--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]) == 1
-    assert "TransactionTimeout: not done within 0.3 s" in capsys.readouterr().err
+    assert "TransactionTimeoutError: not done within 0.3 s" in capsys.readouterr().err

@@ -23,7 +23,7 @@ from ottla.errors import OttlaError, UndeliveredError
 from ottla.transactions import leftovers
 from ottla_spark.exactly_once.driver.commit import Attempt, commit
 from ottla_spark.exactly_once.driver.plan import Plan, plan
-from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Step, next_step
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.transactional_ids import IdPool
@@ -61,7 +61,7 @@ class Fault:
 class Watched:
     """A cluster whose driver dies at one of its steps."""
 
-    def __init__(self, brokers: Brokers, fault: Fault | None) -> None:
+    def __init__(self, brokers: KafkaClusterClient, fault: Fault | None) -> None:
         self._brokers = brokers
         self._fault = fault
         self._seen: Counter[str] = Counter()
@@ -111,7 +111,7 @@ class Application:
         rows = [[f"{batch}.{task}.{row}".encode() for row in range(5)] for task in range(tasks)]
         self.expected.update(row for task in rows for row in task)
         for _ in range(5):
-            driver = Brokers(self.settings)
+            driver = KafkaClusterClient(self.settings)
             try:
                 self._drive(Watched(driver, fault), batch, rows)
             except (Killed, OttlaError) as error:

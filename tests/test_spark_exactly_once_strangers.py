@@ -29,13 +29,13 @@ from ottla_spark.exactly_once import accept_loss, adopt, forget
 from ottla_spark.exactly_once.driver.cluster import Fate
 from ottla_spark.exactly_once.driver.commit import commit
 from ottla_spark.exactly_once.driver.plan import plan
-from ottla_spark.exactly_once.errors import LedgerRefused
-from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.errors import LedgerMismatchError
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import MOVED, Entry, Status, Step, next_step
 from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
 from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, partition_of
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings
-from ottla_spark.exactly_once.status import outlook
+from ottla_spark.exactly_once.status import ledger_status
 from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, await_true, committed, new_id, read, transactional
@@ -73,8 +73,8 @@ def topic(kafka: KafkaCluster) -> str:
 
 
 @contextmanager
-def driver(given: Settings) -> Iterator[Brokers]:
-    cluster = Brokers(given)
+def driver(given: Settings) -> Iterator[KafkaClusterClient]:
+    cluster = KafkaClusterClient(given)
     try:
         yield cluster
     finally:
@@ -140,9 +140,9 @@ def test_an_entry_in_a_strangers_transaction_does_not_replace_ours(
 def test_an_entry_of_unknown_origin_is_refused_until_forgotten(kafka: KafkaCluster, shared: str, name: str) -> None:
     given = settings(kafka, name, ledger_topic=shared)
     put(kafka, shared, name, entry(status=Status.DONE).to_bytes(), transactional_id=new_id())
-    with pytest.raises(LedgerRefused, match=r"brokers do not know any more .*\.adopt\. If not, .*\.forget"):
+    with pytest.raises(LedgerMismatchError, match=r"brokers do not know any more .*\.adopt\. If not, .*\.forget"):
         planned_last(given)
-    seen = str(outlook(options(kafka, name, ledger_topic=shared)))
+    seen = str(ledger_status(options(kafka, name, ledger_topic=shared)))
     forget(options(kafka, name, ledger_topic=shared))
 
     assert "the next driver refuses it" in seen
@@ -161,7 +161,7 @@ def test_a_second_batch_within_our_own_transaction_does_not_count(kafka: KafkaCl
         honest = produce(asked, shared, lease, entry(status=Status.VOID).to_bytes(), sequence=0, claims=lease_id(name))
         behind = produce(asked, shared, lease, forged, sequence=1, claims=stranger)
         owner = ProducerId(id=lease.producer_id, epoch=lease.epoch)
-        asked.run(end(lease_id(name), owner, commit=True, newest=True), lease_id(name))
+        asked.run(end(lease_id(name), owner, commit=True, txn_v2=True), lease_id(name))
         last = plan(cluster, name).last
 
     assert too_early is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -179,7 +179,7 @@ def test_a_transaction_of_somebody_else_is_never_ended_for_an_entry(kafka: Kafka
         foreign = payments.prepare_transaction()
     with driver(given) as cluster:
         cluster.append(plan(cluster, name).lease, entry(foreign))
-        with pytest.raises(LedgerRefused, match=r"is no transactional id of"):
+        with pytest.raises(LedgerMismatchError, match=r"is no transactional id of"):
             plan(cluster, name)
         fate = cluster.standings([foreign])[0].fate
         cluster.end(foreign, commit=False)
@@ -212,7 +212,7 @@ def test_what_cannot_be_read_stops_nobody(
     put(kafka, shared, name, value, **producer)
 
     assert planned_last(given) == entry(mine, status=Status.DONE)
-    with pytest.raises(LedgerRefused, match="nothing to accept"):
+    with pytest.raises(LedgerMismatchError, match="nothing to accept"):
         accept_loss(options(kafka, name, ledger_topic=shared))
     assert forget(options(kafka, name, ledger_topic=shared)) == entry(mine, status=Status.DONE)
     assert planned_last(given) is None
@@ -305,7 +305,7 @@ def test_an_earlier_version_refuses_a_ledger_that_was_taken_over(kafka: KafkaClu
     planned_last(settings(kafka, name))
     later = written(kafka, settings(kafka, name), topic, batch=1)
     values = read(kafka.bootstrap_servers, EARLIER_TOPIC, partitions=PARTITIONS)[partition_of(name, PARTITIONS)]
-    with pytest.raises(LedgerRefused, match=r"it is of form .*2.*, not 1"):
+    with pytest.raises(LedgerMismatchError, match=r"it is of form .*2.*, not 1"):
         planned_last(earlier(kafka, name))
 
     assert values.index(MOVED) > values.index(entry(mine, status=Status.DONE).to_bytes())
@@ -373,7 +373,7 @@ def test_expired_ids_in_a_topic_of_many_are_asked_about(forgetful: KafkaCluster,
     await_expiry(forgetful, lease_id(name), mine.transactional_id)
     for _ in range(2):
         with pytest.raises(
-            LedgerRefused, match=f"of producer id .*{'ledger.shared=false' if more else 'earlier.topic'}"
+            LedgerMismatchError, match=f"of producer id .*{'ledger.shared=false' if more else 'earlier.topic'}"
         ):
             planned_last(settings(forgetful, name, **more))
     adopted = adopt(options(forgetful, name, **more))
@@ -391,8 +391,8 @@ def test_rolled_over_producer_ids_double_and_skip_nothing(
     """Whatever step uses up the last epoch: the lease taken, the batch recorded, or its end noted."""
     given = settings(kafka, name, **({"ledger_topic": shared} if is_shared else {}))
     with wire(kafka) as asked:
-        errand = initialize(transactional_id=lease_id(name), timeout_ms=30_000, current=None)
-        while (answer := asked.run(errand, lease_id(name))[0]).producer_epoch < LAST_EPOCH - 12:
+        request = initialize(transactional_id=lease_id(name), timeout_ms=30_000, current=None)
+        while (answer := asked.run(request, lease_id(name))[0]).producer_epoch < LAST_EPOCH - 12:
             pass
     ids = {answer.producer_id}
     for batch in range(8):

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla import ConfigError, PluginMissing, Producer, check_config
-from ottla.errors import PluginBroken
+from ottla import ConfigError, PluginNotFoundError, Producer, check_config
+from ottla.errors import InvalidPluginError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
@@ -27,7 +27,7 @@ PACKAGE = """
 
     import logging
 
-    from ottla.errors import CorruptBatch
+    from ottla.errors import CorruptBatchError
     from ottla.hookspecs import hookimpl
     from ottla.interfaces import ConfigKey
 
@@ -51,9 +51,9 @@ PACKAGE = """
             try:
                 plain = stream.decompress(buffer, limit + 1)
             except self.isal_zlib.error as error:
-                raise CorruptBatch(f"no gzip data: {error}") from error
+                raise CorruptBatchError(f"no gzip data: {error}") from error
             if len(plain) > limit or not stream.eof:
-                raise CorruptBatch("too much or too little")
+                raise CorruptBatchError("too much or too little")
             return plain
 
     @hookimpl
@@ -123,7 +123,9 @@ def test_the_option_that_it_declares_is_checked_like_any_other(site: Path) -> No
 
 
 def test_without_its_package_the_codecs_that_are_there_are_named() -> None:
-    with pytest.raises(PluginMissing, match=r"no compressor is named 'isal-gzip'.*installed: gzip, lz4, snappy, zstd"):
+    with pytest.raises(
+        PluginNotFoundError, match=r"no compressor is named 'isal-gzip'.*installed: gzip, lz4, snappy, zstd"
+    ):
         check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip")
 
 
@@ -131,7 +133,7 @@ def test_under_a_name_that_is_taken_neither_is_used_and_both_are_told(site: Path
     install(site, "gzip")
 
     with pytest.raises(
-        PluginBroken, match=r"more than one compressor is named 'gzip'.*of ottla .*of stranger-isal-gzip"
+        InvalidPluginError, match=r"more than one compressor is named 'gzip'.*of ottla .*of stranger-isal-gzip"
     ):
         check_config(bootstrap_servers=NOBODY, compression_type="gzip")
     check_config(bootstrap_servers=NOBODY, compression_type="lz4")
@@ -141,5 +143,5 @@ def test_under_a_name_that_is_taken_neither_is_used_and_both_are_told(site: Path
 def test_a_codec_that_kafka_does_not_know_is_refused(site: Path, codec_id: int) -> None:
     install(site, "isal-gzip", codec_id=codec_id)
 
-    with pytest.raises(PluginBroken, match=f"codec_id {codec_id} is none of Kafka's"):
+    with pytest.raises(InvalidPluginError, match=f"codec_id {codec_id} is none of Kafka's"):
         check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip")

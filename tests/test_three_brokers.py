@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Delivery, DeliveryTimeout, Producer
+from ottla import Delivery, DeliveryTimeoutError, Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
 from readback import read_back, told_again
 
@@ -126,7 +126,7 @@ def test_a_leader_frozen_for_longer_than_a_delivery_may_take_is_told_of_in_time(
 
     failed = [error for error in errors if error is not None]
     assert failed
-    assert {type(error) for error in failed} == {DeliveryTimeout}
+    assert {type(error) for error in failed} == {DeliveryTimeoutError}
     assert {(error.topic, error.partition) for error in failed} == {(topic, 0)}
     assert "delivery.timeout.ms" in str(failed[0])
     assert "s in flight" in str(failed[0])

@@ -8,7 +8,14 @@ import signal
 import pytest
 
 from ottla import ErrorCode, Producer
-from ottla.errors import AbortableError, BrokerError, ProducerFenced, TransactionAborted, TransactionError, WrongCall
+from ottla.errors import (
+    AbortableTransactionError,
+    BrokerError,
+    IllegalStateError,
+    ProducerFencedError,
+    TransactionAbortedError,
+    TransactionError,
+)
 from ottla.transactions import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -76,7 +83,7 @@ def test_what_was_queued_when_it_was_aborted_is_dropped_and_told_as_that(broker:
         with producer.transaction():
             kept = producer.send(topic, b"kept", partition=0)
 
-        assert isinstance(dropped.exception(WAIT), TransactionAborted)
+        assert isinstance(dropped.exception(WAIT), TransactionAbortedError)
         assert kept.result(WAIT).partition == 0
     assert committed(broker, topic) == [[b"kept"], [], []]
     assert read(broker.bootstrap_servers, topic, isolation=UNCOMMITTED) == [[b"kept"]]
@@ -175,7 +182,7 @@ def test_offsets_of_a_member_that_the_group_does_not_have_are_refused_and_an_abo
         producer.init_transactions()
         producer.begin_transaction()
         send(producer, topic, [b"no"])
-        with pytest.raises(AbortableError, match=r"UNKNOWN_MEMBER_ID|ILLEGAL_GENERATION"):
+        with pytest.raises(AbortableTransactionError, match=r"UNKNOWN_MEMBER_ID|ILLEGAL_GENERATION"):
             producer.send_offsets_to_transaction({(topic, 0): 1}, stranger)
         producer.abort_transaction()
         with producer.transaction():
@@ -230,9 +237,9 @@ def test_a_second_producer_of_an_id_fences_the_first_for_good(broker: KafkaClust
         with second.transaction():
             send(second, topic, [b"kept"])
 
-        with pytest.raises(ProducerFenced, match=name):
+        with pytest.raises(ProducerFencedError, match=name):
             first.commit_transaction()
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(ProducerFencedError):
             first.begin_transaction()
         with second.transaction():
             send(second, topic, [b"again"])
@@ -270,11 +277,11 @@ def test_the_coordinator_aborts_what_lasts_too_long_and_the_error_tells_how_to_g
 
         with pytest.raises(TransactionError) as caught:
             slow.commit_transaction()
-        if isinstance(caught.value, AbortableError):
+        if isinstance(caught.value, AbortableTransactionError):
             slow.abort_transaction()
             with slow.transaction():
                 send(slow, topic, [b"kept"])
-    if not isinstance(caught.value, AbortableError):
+    if not isinstance(caught.value, AbortableTransactionError):
         with transactional(broker, name) as next_one:
             next_one.init_transactions()
             with next_one.transaction():
@@ -296,10 +303,10 @@ def test_a_timeout_above_the_brokers_maximum_is_refused_with_the_settings_that_d
 
 def test_sending_outside_of_a_transaction_is_refused_and_harms_nothing(broker: KafkaCluster, topic: str) -> None:
     with transactional(broker) as producer:
-        with pytest.raises((WrongCall, TransactionError), match="init_transactions"):
+        with pytest.raises((IllegalStateError, TransactionError), match="init_transactions"):
             producer.begin_transaction()
         producer.init_transactions()
-        with pytest.raises((WrongCall, TransactionError), match="begin_transaction"):
+        with pytest.raises((IllegalStateError, TransactionError), match="begin_transaction"):
             producer.send(topic, b"outside", partition=0)
         with producer.transaction():
             send(producer, topic, [b"inside"])
@@ -332,5 +339,5 @@ def test_a_frozen_program_that_wakes_up_after_its_successor_took_over_changes_no
             child.stdin.write("\n")
             words = finished(child).split()
 
-    assert words == ["ProducerFenced"]
+    assert words == ["ProducerFencedError"]
     assert committed(broker, topic) == [[b"kept"]] * 3

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from ottla import Producer
-from ottla.errors import AbortableError
+from ottla.errors import AbortableTransactionError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import LONG, WAIT, await_in_sync, chance, coordinator, new_id, read, transactional
 
@@ -85,7 +85,7 @@ def transact(producer: Producer, number: int, told: Told, *, dies: bool, chance:
         return
     try:
         producer.commit_transaction()
-    except AbortableError:
+    except AbortableTransactionError:
         producer.abort_transaction()
         told.spoilt += 1
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla import transactions
-from ottla.errors import AbortableError, TransactionFailed, UnsupportedVersion
+from ottla.errors import AbortableTransactionError, FatalTransactionError, UnsupportedVersionError
 from ottla.transactions import Outcome, PreparedTransaction
 from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -196,7 +196,7 @@ def test_a_transaction_whose_time_ran_out_is_never_told_as_committed(broker: Kaf
         prepared = producer.prepare_transaction()
         await_true(lambda: read(broker.bootstrap_servers, topic, partitions=3) == [[], [], []])  # settled: marked
         outcomes = [complete(broker, prepared, commit=commit) for commit in (True, False)]
-        with pytest.raises(TransactionFailed):
+        with pytest.raises(FatalTransactionError):
             producer.commit_transaction()
 
     late = Outcome.ALREADY_ABORTED if newest(broker) else Outcome.FENCED
@@ -212,7 +212,7 @@ def test_a_transaction_with_a_record_that_was_refused_cannot_be_prepared(broker:
         producer.init_transactions()
         producer.begin_transaction()
         refused = producer.send(topic, b"x" * 10_000, partition=0)
-        with pytest.raises(AbortableError, match="MESSAGE_TOO_LARGE"):
+        with pytest.raises(AbortableTransactionError, match="MESSAGE_TOO_LARGE"):
             producer.prepare_transaction()
         producer.abort_transaction()
         with producer.transaction():
@@ -236,7 +236,7 @@ def test_an_empty_transaction_is_prepared_and_ended_either_way(broker: KafkaClus
 def test_leftovers_of_a_prefix_are_found_and_aborted_and_nobody_elses(broker: KafkaCluster, topic: str) -> None:
     config, prefix = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
     if not tells(broker):
-        with pytest.raises(UnsupportedVersion, match="ListTransactions"):
+        with pytest.raises(UnsupportedVersionError, match="ListTransactions"):
             transactions.leftovers(config, prefix)
         return
     mine = [left_prepared(broker, topic, f"{prefix}.{number}") for number in range(2)]

@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from ottla import Delivery, ErrorCode, Producer
-from ottla.errors import AbortableError, ProducerFenced, TransactionError, TransactionFailed
+from ottla.errors import AbortableTransactionError, FatalTransactionError, ProducerFencedError, TransactionError
 from ottla.protocol import PRODUCE, Message
 from ottla.protocol.messages.add_offsets_to_txn import ADD_OFFSETS_TO_TXN
 from ottla.protocol.messages.add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
@@ -189,11 +189,11 @@ def transact(producer: Producer) -> None:
     try:
         producer.send_offsets_to_transaction({("t", 0): 5}, "group")
         producer.commit_transaction()
-    except AbortableError:
+    except AbortableTransactionError:
         producer.abort_transaction()
         _look_at(sent)
         raise
-    except TransactionFailed:
+    except FatalTransactionError:
         _look_at(sent)
         raise
     for delivery in sent:
@@ -210,13 +210,13 @@ def fate_of(producer: Producer) -> Fate:
     """Run a transaction, and one after it if it may be; what became of the first."""
     try:
         transact(producer)
-    except AbortableError:
+    except AbortableTransactionError:
         transact(producer)
         return Fate.ABORTABLE
-    except TransactionFailed as error:
-        with pytest.raises(TransactionFailed):
+    except FatalTransactionError as error:
+        with pytest.raises(FatalTransactionError):
             producer.begin_transaction()
-        return Fate.FENCED if isinstance(error, ProducerFenced) else Fate.FATAL
+        return Fate.FENCED if isinstance(error, ProducerFencedError) else Fate.FATAL
     transact(producer)
     return Fate.RETRIED
 
@@ -225,10 +225,10 @@ def fate_of_beginning(producer: Producer) -> Fate:
     """Initialize, and once more if it may be."""
     try:
         producer.init_transactions()
-    except TransactionFailed as error:
-        with pytest.raises(TransactionFailed):
+    except FatalTransactionError as error:
+        with pytest.raises(FatalTransactionError):
             producer.init_transactions()
-        return Fate.FENCED if isinstance(error, ProducerFenced) else Fate.FATAL
+        return Fate.FENCED if isinstance(error, ProducerFencedError) else Fate.FATAL
     except TransactionError:
         producer.init_transactions()
         transact(producer)

@@ -12,8 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ottla import DeliveryTimeout, OttlaError, Producer, TopicUnavailable
-from ottla.errors import BrokersUnreachable, NameResolutionFailed, NetworkError, RequestTimeout, WrongProtocol
+from ottla import DeliveryTimeoutError, OttlaError, Producer, TopicUnavailableError
+from ottla.errors import (
+    BrokersUnreachableError,
+    NameResolutionError,
+    NetworkError,
+    ProtocolMismatchError,
+    RequestTimeoutError,
+)
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -70,7 +76,7 @@ def _web_server() -> Iterator[str]:
         yield f"{host}:{port}"
 
 
-def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailable:
+def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailableError:
     """What `send` raises, in a thread that does not wait for it to the end."""
     pool = ThreadPoolExecutor(1)
     producer = Producer(bootstrap_servers=bootstrap_servers, **PATIENT | settings)
@@ -79,7 +85,7 @@ def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailable:
     finally:
         producer.close(0)
         pool.shutdown()
-    assert isinstance(error, TopicUnavailable)
+    assert isinstance(error, TopicUnavailableError)
     return error
 
 
@@ -98,7 +104,7 @@ def test_a_bootstrap_server_that_speaks_another_protocol_is_said_to(conduct: Con
     with serving(conduct) as (host, port):
         error = _refusal(f"{host}:{port}")
 
-    assert isinstance(error.__cause__, WrongProtocol)
+    assert isinstance(error.__cause__, ProtocolMismatchError)
     assert f"{host}:{port}" in str(error)
     assert told in str(error)
 
@@ -107,7 +113,7 @@ def test_a_bootstrap_server_that_speaks_another_protocol_is_said_to(conduct: Con
 def test_a_bootstrap_server_whose_name_has_no_address_is_said_to(name: str) -> None:
     error = _refusal(f"{name}:9092", max_block_ms=20_000)  # a resolver that cannot answer now may do so later
 
-    assert isinstance(error.__cause__, NameResolutionFailed)
+    assert isinstance(error.__cause__, NameResolutionError)
     assert name in str(error)
 
 
@@ -115,7 +121,7 @@ def test_a_bootstrap_server_that_says_nothing_is_told_with_the_time_it_was_given
     with serving(stays_silent) as (host, port):
         error = _refusal(f"{host}:{port}", max_block_ms=3 * SETUP_MS, **SETUP)
 
-    assert isinstance(error.__cause__, RequestTimeout)
+    assert isinstance(error.__cause__, RequestTimeoutError)
     assert f"{host}:{port} did not get ready within socket.connection.setup.timeout.ms" in str(error)
 
 
@@ -123,7 +129,7 @@ def test_a_bootstrap_server_behind_a_black_hole_is_told_with_the_time_it_was_giv
     with _black_hole() as address:
         error = _refusal(address, max_block_ms=3 * SETUP_MS, **SETUP)
 
-    assert isinstance(error.__cause__, RequestTimeout)
+    assert isinstance(error.__cause__, RequestTimeoutError)
     assert f"{address} did not get ready within socket.connection.setup.timeout.ms (connecting)" in str(error)
     assert "a firewall, a VPN or a wrong address drops packets without an answer" in str(error)
 
@@ -147,9 +153,9 @@ def test_one_good_bootstrap_server_among_bad_ones_is_enough(kafka: KafkaCluster,
     [
         (_refused, NetworkError, "ECONNREFUSED"),
         (_unroutable, NetworkError, "ENETUNREACH"),
-        (_without_a_name, NameResolutionFailed, "has no address"),
-        (_web_server, WrongProtocol, "this is a web server"),
-        (_black_hole, RequestTimeout, "did not get ready within socket.connection.setup.timeout.ms (connecting)"),
+        (_without_a_name, NameResolutionError, "has no address"),
+        (_web_server, ProtocolMismatchError, "this is a web server"),
+        (_black_hole, RequestTimeoutError, "did not get ready within socket.connection.setup.timeout.ms (connecting)"),
     ],
     ids=["refused", "unroutable", "without a name", "web server", "black hole"],
 )
@@ -171,8 +177,8 @@ def test_an_advertised_address_that_leads_nowhere_is_named_at_once_and_tried_to_
     [warning] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING" and told in r.getMessage()]
     assert "check the broker's advertised.listeners" in warning
     assert f"broker 1 at {advertised}" in warning
-    assert type(error) is DeliveryTimeout
-    assert isinstance(error.__cause__, BrokersUnreachable)
+    assert type(error) is DeliveryTimeoutError
+    assert isinstance(error.__cause__, BrokersUnreachableError)
     assert isinstance(error.__cause__.__cause__, cause)
     assert "advertised.listeners" in str(error)
     assert f"broker 1 at {advertised}" in str(error)

@@ -56,9 +56,11 @@ def listed(environment: Environment) -> dict[str, str | None]:
 def test_the_core_alone_says_what_is_missing(environment: Environment) -> None:
     environment.install("ottla")
 
-    assert made(environment).startswith("PluginMissing no transport is named 'plaintext'; try: pip install ottla-tr")
+    assert made(environment).startswith(
+        "PluginNotFoundError no transport is named 'plaintext'; try: pip install ottla-tr"
+    )
     assert "try: pip install ottla-transport-ssl" in made(environment, '"security.protocol": "SSL"')
-    assert "PluginMissing" in made(environment, '"compression.type": "zstd"')
+    assert "PluginNotFoundError" in made(environment, '"compression.type": "zstd"')
     command = environment.run("-m", "ottla", "plugins")
     assert (command.returncode, command.stderr) == (
         2,
@@ -138,7 +140,7 @@ def test_broken_plugins_say_so_and_disturb_no_other(environment: Environment, pl
     problems = listed(environment)
     for name, words in told.items():
         error = made(environment, f'"partitioner.class": "{name}"')
-        assert error.startswith("PluginBroken ")
+        assert error.startswith("InvalidPluginError ")
         assert words in error
         assert words in (problems[f"partitioner:{name}"] or "")
     assert problems["partitioner:good"] is None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.node_settings import Setting
 from ottla_testkit.pytest_plugin import MakeTopic, go_without
@@ -35,7 +35,7 @@ def old_kafka(request: pytest.FixtureRequest, running: dict[str, KafkaCluster]) 
     if version not in running:
         try:
             running[version] = KafkaCluster(version=version).__enter__()
-        except KafkaUnavailable as error:
+        except KafkaUnavailableError as error:
             go_without(error)
     return running[version]
 

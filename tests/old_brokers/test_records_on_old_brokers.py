@@ -7,8 +7,8 @@ import time
 import pytest
 from old_brokers.versions import VERSIONS, magic, on_brokers, with_each_codec
 
-from ottla import DeliveryFailed, Producer
-from ottla.errors import UnsupportedVersion
+from ottla import DeliveryError, Producer
+from ottla.errors import UnsupportedVersionError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
@@ -115,8 +115,8 @@ def test_headers_are_refused_where_the_broker_has_no_place_for_them(
         error = producer.send(topic, b"v", headers=[("a", b"1")]).exception(WAIT)
         after = producer.send(topic, b"w").result(WAIT)
 
-    assert isinstance(error, DeliveryFailed)
-    assert isinstance(error.__cause__, UnsupportedVersion)
+    assert isinstance(error, DeliveryError)
+    assert isinstance(error.__cause__, UnsupportedVersionError)
     assert "headers" in str(error)
     assert after.offset == 0
     assert [record.value for record in read_back(old_kafka.bootstrap_servers, topic)] == [b"w"]
@@ -129,8 +129,8 @@ def test_zstd_is_refused_where_the_broker_does_not_know_it(old_kafka: KafkaClust
     with Producer(bootstrap_servers=old_kafka.bootstrap_servers, compression_type="zstd") as producer:
         error = producer.send(topic, b"v").exception(WAIT)
 
-    assert isinstance(error, DeliveryFailed)
-    assert isinstance(error.__cause__, UnsupportedVersion)
+    assert isinstance(error, DeliveryError)
+    assert isinstance(error.__cause__, UnsupportedVersionError)
     assert "zstd" in str(error)
     assert old_kafka.end_offset(topic) == 0
 

@@ -41,7 +41,7 @@ PYTHONS: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 class SparkCluster:
     """`workers` workers with `cores` cores each. Entering returns when all of them are registered.
 
-    Raises `KafkaUnavailable` without Java (the same Java runs brokers), else `ClusterError`.
+    Raises `KafkaUnavailableError` without Java (the same Java runs brokers), else `ClusterError`.
     """
 
     def __init__(self, *, workers: int = 2, cores: int = 1, executor_memory: str = "512m") -> None:

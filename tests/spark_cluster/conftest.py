@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.pytest_plugin import go_without
 from spark_cluster.cluster import SparkCluster
 
@@ -17,7 +17,7 @@ def spark_cluster() -> Iterator[SparkCluster]:
     cluster = SparkCluster()
     try:
         cluster.__enter__()
-    except KafkaUnavailable as error:
+    except KafkaUnavailableError as error:
         go_without(error)
     yield cluster
     cluster.close()

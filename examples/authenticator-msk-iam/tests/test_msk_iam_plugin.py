@@ -11,7 +11,7 @@ import pytest
 
 from ottla.config import ConfigDraft
 from ottla.config.allow_lists import options_of_others
-from ottla.errors import AuthenticationFailed, ConfigError, ConnectionFailed
+from ottla.errors import AuthenticationError, ConfigError, ConnectionFailedError
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla.plugins.registry import Registry
 from ottla_authenticator_msk_iam_example import Credentials, MskIamMechanism
@@ -122,7 +122,7 @@ def test_the_region_is_in_the_broker_s_name_unless_it_is_given(
 
 
 def test_a_region_that_nobody_says_is_asked_for() -> None:
-    with pytest.raises(ConnectionFailed, match=r"aws\.msk\.region is needed: .*'localhost' does not say it"):
+    with pytest.raises(ConnectionFailedError, match=r"aws\.msk\.region is needed: .*'localhost' does not say it"):
         made(KEYS).authenticator("localhost", 9098).start()
 
 
@@ -134,7 +134,7 @@ def test_a_receipt_ends_the_login() -> None:
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"version": "2030_01_01"}'])
 def test_an_answer_that_is_no_receipt_is_refused(answer: bytes) -> None:
-    with pytest.raises(AuthenticationFailed, match="which is no receipt") as caught:
+    with pytest.raises(AuthenticationError, match="which is no receipt") as caught:
         made(KEYS).authenticator(HOST, 9098).challenge(answer)
 
     assert len(str(caught.value)) < 400
@@ -160,7 +160,7 @@ def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, Any]
 
 @pytest.mark.parametrize("given", [None, "s3cret", ("s3cret",), ("AKID", ""), ("AKID", 7), ("a", "b", "c", "s3cret")])
 def test_a_function_that_gives_something_else_is_told_what_to_give(given: Any) -> None:
-    with pytest.raises(AuthenticationFailed, match="must return access key, secret key and") as caught:
+    with pytest.raises(AuthenticationError, match="must return access key, secret key and") as caught:
         said({"aws.msk.credentials.provider": lambda: given})
 
     assert "s3cret" not in str(caught.value)
@@ -170,7 +170,7 @@ def test_what_a_function_raises_is_attached_and_not_repeated() -> None:
     def provide() -> None:
         raise RuntimeError("s3cret")
 
-    with pytest.raises(AuthenticationFailed, match="provider raised RuntimeError") as caught:
+    with pytest.raises(AuthenticationError, match="provider raised RuntimeError") as caught:
         said({"aws.msk.credentials.provider": provide})
     assert "s3cret" not in str(caught.value)
     assert isinstance(caught.value.__cause__, RuntimeError)

@@ -31,7 +31,7 @@ def of(client: str, topic: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 def started(reporter: Any, producer: MockProducer) -> Any:
     """The reporter of a producer that was made without one."""
-    reporter.start(producer._engine.figures)
+    reporter.start(producer._engine.metric_values)
     return reporter
 
 

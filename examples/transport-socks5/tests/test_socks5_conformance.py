@@ -8,13 +8,13 @@ from ottla.interfaces import Transport
 from ottla_transport_plaintext import PlaintextTransport
 from ottla_transport_socks5_example import Socks5Transport
 from ottla_transport_socks5_example.conformance import Socks5Conformance
-from ottla_transport_socks5_example.negotiation import Login
+from ottla_transport_socks5_example.negotiation import UserPassword
 
 
 class TestWithALogin(Socks5Conformance):
     @pytest.fixture
     def transport(self) -> Transport:
-        login = Login(b"alice", b"secret")
+        login = UserPassword(b"alice", b"secret")
         return Socks5Transport([], proxy="proxy:1080", login=login, inner=PlaintextTransport())
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.errors import ConnectionFailed, NameResolutionFailed, WrongProtocol
+from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
 from ottla.interfaces import Interest, TransportLayer
 from ottla_transport_plaintext import PlaintextLayer, PlaintextTransport
 from ottla_transport_socks5_example import Socks5Transport
-from ottla_transport_socks5_example.negotiation import Login
+from ottla_transport_socks5_example.negotiation import UserPassword
 
 HELLO = b"\x05\x02\x00\x02"
 METHOD = b"\x05\x02"
@@ -79,7 +79,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def through(sock: socket.socket, inner: PlaintextTransport | None = None) -> TransportLayer:
     """A layer for kafka:9092 behind a proxy that knows alice."""
-    login = Login(b"alice", b"secret")
+    login = UserPassword(b"alice", b"secret")
     transport = Socks5Transport([], proxy="proxy:1080", login=login, inner=inner or PlaintextTransport())
     return transport.open(sock, "kafka", 9092)
 
@@ -212,7 +212,9 @@ def test_a_proxy_that_hangs_up_at_any_byte_is_an_error_that_says_so(
     theirs.sendall(b"".join(ANSWERS)[:length])
     theirs.shutdown(socket.SHUT_WR)
 
-    with pytest.raises(ConnectionFailed, match="the SOCKS5 proxy proxy:1080 hung up before its answer was complete"):
+    with pytest.raises(
+        ConnectionFailedError, match="the SOCKS5 proxy proxy:1080 hung up before its answer was complete"
+    ):
         layer.handshake()
 
 
@@ -221,7 +223,7 @@ def test_a_reset_by_the_proxy_is_not_taken_for_the_broker_s(pair: tuple[socket.s
     layer = through(ours)
     theirs.close()
 
-    with pytest.raises(ConnectionFailed, match="the connection to the SOCKS5 proxy proxy:1080 was lost") as caught:
+    with pytest.raises(ConnectionFailedError, match="the connection to the SOCKS5 proxy proxy:1080 was lost") as caught:
         layer.handshake()
 
     assert isinstance(caught.value.__cause__, OSError)
@@ -230,13 +232,13 @@ def test_a_reset_by_the_proxy_is_not_taken_for_the_broker_s(pair: tuple[socket.s
 @pytest.mark.parametrize(
     ("answers", "error", "said"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", WrongProtocol, "does not speak SOCKS5"),
-        (METHOD + b"\x01\x01", ConnectionFailed, "refused the login"),
-        (METHOD + WELCOME + b"\x05\x05", ConnectionFailed, "the host refused the connection"),
+        (b"HTTP/1.1 400 Bad Request\r\n", ProtocolMismatchError, "does not speak SOCKS5"),
+        (METHOD + b"\x01\x01", ConnectionFailedError, "refused the login"),
+        (METHOD + WELCOME + b"\x05\x05", ConnectionFailedError, "the host refused the connection"),
     ],
 )
 def test_what_the_proxy_refuses_ends_the_connection(
-    pair: tuple[socket.socket, socket.socket], answers: bytes, error: type[ConnectionFailed], said: str
+    pair: tuple[socket.socket, socket.socket], answers: bytes, error: type[ConnectionFailedError], said: str
 ) -> None:
     ours, theirs = pair
     layer = through(ours)
@@ -255,7 +257,7 @@ def test_no_answer_whatever_blocks_or_breaks_it() -> None:
             begun_well = b"".join(ANSWERS)[: seed % 14]
             theirs.sendall(begun_well + random.Random(seed).randbytes(20))
             theirs.shutdown(socket.SHUT_WR)
-            with contextlib.suppress(ConnectionFailed):
+            with contextlib.suppress(ConnectionFailedError):
                 layer.handshake()
             layer.close()
 
@@ -264,7 +266,7 @@ def test_a_name_that_is_none_never_gets_a_layer(pair: tuple[socket.socket, socke
     ours, _theirs = pair
     transport = Socks5Transport([], proxy="proxy:1080", login=None, inner=PlaintextTransport())
 
-    with pytest.raises(NameResolutionFailed):
+    with pytest.raises(NameResolutionError):
         transport.open(ours, "a..b", 9092)
 
 

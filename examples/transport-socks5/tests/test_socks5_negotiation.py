@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.errors import ConnectionFailed, NameResolutionFailed, WrongProtocol
-from ottla_transport_socks5_example.negotiation import Login, Turn, negotiation
+from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
+from ottla_transport_socks5_example.negotiation import Turn, UserPassword, negotiation
 
-ALICE = Login(b"alice", b"secret")
+ALICE = UserPassword(b"alice", b"secret")
 TO_KAFKA = b"\x05\x01\x00\x03\x05kafka\x23\x84"
 
 
-def talk(answers: Sequence[bytes], *, host: str = "kafka", login: Login | None = None) -> list[Turn]:
+def talk(answers: Sequence[bytes], *, host: str = "kafka", login: UserPassword | None = None) -> list[Turn]:
     """Every turn of a talk in which the proxy gives these answers and all is well."""
     turns = negotiation(host, 9092, proxy="proxy:1080", login=login)
     taken = [next(turns)]
@@ -25,13 +25,15 @@ def talk(answers: Sequence[bytes], *, host: str = "kafka", login: Login | None =
     return taken
 
 
-def refusal(answers: Sequence[bytes], *, host: str = "kafka", login: Login | None = None) -> ConnectionFailed:
+def refusal(
+    answers: Sequence[bytes], *, host: str = "kafka", login: UserPassword | None = None
+) -> ConnectionFailedError:
     """What the last of these answers raises."""
     turns = negotiation(host, 9092, proxy="proxy:1080", login=login)
     next(turns)
     for answer in answers[:-1]:
         turns.send(answer)
-    with pytest.raises(ConnectionFailed) as caught:
+    with pytest.raises(ConnectionFailedError) as caught:
         turns.send(answers[-1])
     return caught.value
 
@@ -83,7 +85,7 @@ def test_names_go_to_the_proxy_as_names_and_digits_as_addresses(host: str, sent:
 
 @pytest.mark.parametrize("host", ["", "a..b", "x" * 64, "x." * 200 + "x"])
 def test_what_can_be_no_name_is_refused_for_good_before_a_word_is_said(host: str) -> None:
-    with pytest.raises(NameResolutionFailed, match="cannot be the name of a host") as caught:
+    with pytest.raises(NameResolutionError, match="cannot be the name of a host") as caught:
         next(negotiation(host, 9092, proxy="proxy:1080", login=None))
 
     assert caught.value.final
@@ -143,10 +145,10 @@ def test_a_proxy_that_does_not_want_the_login_we_have_is_told_from_that() -> Non
 
 
 @pytest.mark.parametrize(("method", "login"), [(1, None), (2, None), (1, ALICE), (0x80, ALICE)])
-def test_a_kind_of_login_that_was_not_offered_is_not_gone_along_with(method: int, login: Login | None) -> None:
+def test_a_kind_of_login_that_was_not_offered_is_not_gone_along_with(method: int, login: UserPassword | None) -> None:
     error = refusal([bytes([5, method])], login=login)
 
-    assert isinstance(error, WrongProtocol)
+    assert isinstance(error, ProtocolMismatchError)
     assert f"was not offered ({method})" in str(error)
 
 
@@ -164,7 +166,7 @@ def test_a_kind_of_login_that_was_not_offered_is_not_gone_along_with(method: int
 def test_who_answers_in_another_protocol_is_no_proxy(answers: list[bytes]) -> None:
     error = refusal(answers, login=ALICE)
 
-    assert isinstance(error, WrongProtocol)
+    assert isinstance(error, ProtocolMismatchError)
     assert "proxy:1080 does not speak SOCKS5" in str(error)
     assert f"{answers[-1][0]:#04x}" in str(error)
     assert "check socks5.proxy" in str(error)
@@ -174,5 +176,5 @@ def test_who_answers_in_another_protocol_is_no_proxy(answers: list[bytes]) -> No
 def test_a_kind_of_address_that_does_not_exist_ends_the_talk(kind: int) -> None:
     error = refusal([b"\x05\x00", b"\x05\x00", bytes([0, kind, 1])])
 
-    assert isinstance(error, WrongProtocol)
+    assert isinstance(error, ProtocolMismatchError)
     assert f"that does not exist ({kind})" in str(error)

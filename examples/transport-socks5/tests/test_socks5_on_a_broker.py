@@ -13,7 +13,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from tiny_proxy import Socks5ProxyHandler
 
-from ottla import Producer, TopicUnavailable
+from ottla import Producer, TopicUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.processes.free_ports import free_ports
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -87,7 +87,7 @@ def refusal(proxy: str, *, bootstrap_servers: str = "kafka.invalid:9092", max_bl
     """Why no topic is ever known by way of this proxy."""
     with (
         producer(bootstrap_servers, proxy, max_block_ms=max_block_ms, **login) as refused,
-        pytest.raises(TopicUnavailable) as caught,
+        pytest.raises(TopicUnavailableError) as caught,
     ):
         refused.send("t", b"v")
     return str(caught.value)

@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from ottla import Producer, TopicUnavailable
+from ottla import Producer, TopicUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
@@ -94,7 +94,7 @@ def producer(path: pathlib.Path, *, max_block_ms: int = 60_000) -> Producer:
 
 def refusal(path: pathlib.Path) -> str:
     """Why no topic is ever known by way of this path."""
-    with producer(path, max_block_ms=300) as refused, pytest.raises(TopicUnavailable) as caught:
+    with producer(path, max_block_ms=300) as refused, pytest.raises(TopicUnavailableError) as caught:
         refused.send("t", b"v")
     return str(caught.value)
 

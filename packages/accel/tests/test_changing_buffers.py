@@ -23,7 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from ottla.errors import TableUnreadable
+from ottla.errors import TableReadError
 from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.section import finish
 from ottla.recordbatch.table_rows import Cut, TableRows
@@ -96,7 +96,7 @@ def test_offsets_that_leave_their_data_after_the_first_batch_end_with_an_error(
     buffer = bytearray(struct.pack(f"<10{code}", *range(10)))
     column = pa.Array.from_buffers(kind, 9, [None, pa.py_buffer(buffer), pa.py_buffer(b"\0" * 9)])
     others = {"values": pa.array([b"v"] * 9), part: column}
-    cuts = tables.cut_rows(TableRows(count=9, now_ms=NOW, **others), None, most=1)
+    cuts = tables.cut_rows(TableRows(count=9, now_ms=NOW, **others), None, max_bytes=1)
     next(cuts)
 
     struct.pack_into(f"<2{code}", buffer, struct.calcsize(code), *changed)
@@ -112,7 +112,7 @@ def test_rows_that_grow_after_the_first_batch_stay_within_what_is_allocated(kind
     buffer = bytearray(struct.pack(f"<{count + 1}{code}", *range(count + 1)))
     column = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(buffer), pa.py_buffer(data)])
     rows = TableRows(count=count, now_ms=NOW, values=column, keys=pa.array([b"k"] * count))
-    cuts = tables.cut_rows(rows, None, most=100)
+    cuts = tables.cut_rows(rows, None, max_bytes=100)
     first = records(next(cuts))
 
     buffer[:] = struct.pack(f"<{count + 1}{code}", *(len(data) * (row % 2) for row in range(count + 1)))
@@ -136,7 +136,7 @@ def test_partitions_and_times_are_those_of_the_beginning() -> None:
         timestamps=pa.Array.from_buffers(pa.int64(), 9, [None, pa.py_buffer(times)]),
     )
     given = pa.Array.from_buffers(pa.int32(), 9, [None, pa.py_buffer(partitions)])
-    cuts = tables.cut_rows(rows, given, most=1_000)
+    cuts = tables.cut_rows(rows, given, max_bytes=1_000)
     found = [next(cuts)]
 
     partitions[:] = struct.pack("<9i", *[2**31 - 1] * 9)
@@ -270,7 +270,7 @@ def test_rows_whose_offsets_are_changed_by_a_thread_are_batches_or_an_error() ->
 
     def attempt() -> None:
         with changes_allowed():
-            for cut in tables.cut_rows(random.choice(rows), random.choice([None, partitions]), most=4_000):
+            for cut in tables.cut_rows(random.choice(rows), random.choice([None, partitions]), max_bytes=4_000):
                 records(cut)
 
     with attacked(buffer, wild("within"), STEADY, wild("outside")):
@@ -291,7 +291,7 @@ def test_a_table_whose_offsets_are_changed_by_a_thread_is_sealed_whole_or_refuse
 def sealed_whole(sealer: TableSealer, table: Any) -> bool:
     try:
         sealed = sealer.seal("t", table)
-    except TableUnreadable:
+    except TableReadError:
         return False
     found = 0
     for batch in sealed.batches:

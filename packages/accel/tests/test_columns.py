@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.errors import InvalidRecord, UnsupportedVersion
+from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, Header
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns
@@ -81,7 +81,7 @@ def test_formats_before_v2_are_the_same_as_well(magic: int, rows: list[Row]) -> 
 def test_an_old_format_refuses_headers_and_the_records_stay() -> None:
     columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW), (b"k", b"b", [("h", None)], NOW)])
 
-    with pytest.raises(UnsupportedVersion, match="header"):
+    with pytest.raises(UnsupportedVersionError, match="header"):
         columns.encode(1)
 
     assert content(columns) == content(
@@ -149,7 +149,7 @@ def test_closed_columns_take_nothing_whatever_is_allowed(how: str) -> None:
 def test_a_time_that_the_format_cannot_hold_is_refused(timestamp_ms: int) -> None:
     columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW)])
 
-    with pytest.raises(InvalidRecord, match="timestamp_ms"):
+    with pytest.raises(InvalidRecordError, match="timestamp_ms"):
         columns.append(None, b"b", (), timestamp_ms)
 
     assert len(columns) == 1
@@ -210,9 +210,9 @@ def test_a_callback_is_kept_with_its_record_and_not_without(kind: type[NativeCol
     columns = kind(PLENTY)
     assert columns.put(None, b"v", (), NOW, named("first")) == 0
     assert columns.put(None, b"v", (), NOW, None) == 1
-    with pytest.raises(InvalidRecord):
+    with pytest.raises(InvalidRecordError):
         columns.put(None, b"v", (), 2**63, named("refused for its time"))
-    with pytest.raises(InvalidRecord):
+    with pytest.raises(InvalidRecordError):
         columns.put(None, b"v", [("\ud800", b"")], NOW, named("refused for its header"))
     assert columns.put(None, b"v", (), NOW, named("second")) == 2
     columns.close()

@@ -15,7 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import simulated_producer
-from ottla import Delivery, DeliveryFailed, InvalidRecord, Producer, ProducerClosed, RecordMetadata, UndeliveredError
+from ottla import (
+    Delivery,
+    DeliveryError,
+    InvalidRecordError,
+    Producer,
+    ProducerClosedError,
+    RecordMetadata,
+    UndeliveredError,
+)
 from ottla.errors import ErrorCode, OttlaError
 from ottla.interfaces import Header, TopicView
 from ottla.recordbatch.callbacks import OnDelivery
@@ -258,7 +266,7 @@ def test_callbacks_of_records_that_failed_get_their_error() -> None:
             world.producer.send("t", b"a", on_delivery=lambda *outcome: told.append(outcome))
         world.producer.close(0)
 
-    assert [(metadata, type(error)) for metadata, error in told] == [(None, DeliveryFailed)] * 2
+    assert [(metadata, type(error)) for metadata, error in told] == [(None, DeliveryError)] * 2
 
 
 def test_a_closed_producer_refuses() -> None:
@@ -267,7 +275,7 @@ def test_a_closed_producer_refuses() -> None:
         world.settle()
         world.producer.close()
 
-        with pytest.raises(ProducerClosed):
+        with pytest.raises(ProducerClosedError):
             world.producer.send("t", b"b")
 
 
@@ -281,7 +289,7 @@ def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
         gc.collect()
 
         assert kept() is None
-        with pytest.raises(ProducerClosed, match="is gone"):
+        with pytest.raises(ProducerClosedError, match="is gone"):
             send("unknown", b"a")
         world.thread.join(0)  # it was told to end
         world.producer = Producer({"bootstrap.servers": "127.0.0.1:1"})  # for the context's end
@@ -372,7 +380,7 @@ def test_nothing_is_left_behind_by_many_calls() -> None:
     def send_some(world: Simulated) -> None:
         for _ in range(200):
             world.producer.send("t", value, key, headers=[header], on_delivery=callback)
-            with pytest.raises(InvalidRecord):
+            with pytest.raises(InvalidRecordError):
                 world.producer.send("t", value, key, headers=[header, 1])  # type: ignore[list-item]
         world.settle()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Delivery, InvalidRecord, OttlaError
+from ottla import Delivery, InvalidRecordError, OttlaError
 from ottla_accel.columns import NativeColumns
 from simulated_producer import simulated
 
@@ -243,7 +243,7 @@ def test_records_that_are_not_there_cannot_be_taken_over(indexes: list[int]) -> 
 def test_a_callback_that_cannot_be_called_is_refused_at_once(encoder: str) -> None:
     with simulated(1, config={"record.encoder": encoder}) as world:
         world.producer.send("t", b"v")
-        with pytest.raises(InvalidRecord, match="on_delivery"):
+        with pytest.raises(InvalidRecordError, match="on_delivery"):
             world.producer.send("t", b"w", on_delivery=5)  # type: ignore[arg-type]
         world.settle()
 

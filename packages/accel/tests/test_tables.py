@@ -44,7 +44,7 @@ def content(cut: Cut) -> tuple[object, ...]:
     kind=kinds,
     key_kind=kinds,
     draw=st.data(),
-    most=st.integers(1, 4_000),
+    max_bytes=st.integers(1, 4_000),
     start=st.integers(0, 9),
     without=st.sets(st.sampled_from(["values", "keys", "headers", "timestamps", "partitions"])),
 )
@@ -53,7 +53,7 @@ def test_batches_are_those_of_the_core(
     kind: Any,
     key_kind: Any,
     draw: st.DataObject,
-    most: int,
+    max_bytes: int,
     start: int,
     without: set[str],
 ) -> None:
@@ -73,13 +73,13 @@ def test_batches_are_those_of_the_core(
     partitions = columns.pop("partitions")
     rows = TableRows(count=max(count - start, 0), now_ms=NOW, **columns)
 
-    cuts = list(tables.cut_rows(rows, partitions, most=most))
-    whole, expected = (list(cut(rows, partitions, most=PLENTY)) for cut in (tables.cut_rows, cut_rows))
+    cuts = list(tables.cut_rows(rows, partitions, max_bytes=max_bytes))
+    whole, expected = (list(cut(rows, partitions, max_bytes=PLENTY)) for cut in (tables.cut_rows, cut_rows))
 
     assert [content(cut) for cut in whole] == [content(cut) for cut in expected]
     # Of batches that are cut in between only how far they go is left.
     assert [row for cut in cuts for row in cut.rows] == [row for cut in whole for row in cut.rows]
-    assert all(cut.columns.size_estimate() <= most or len(cut.columns) == 1 for cut in cuts)
+    assert all(cut.columns.size_estimate() <= max_bytes or len(cut.columns) == 1 for cut in cuts)
 
 
 def test_values_of_one_size_and_rows_by_the_ten_thousand_are_read_back_as_they_were() -> None:
@@ -93,9 +93,9 @@ def test_values_of_one_size_and_rows_by_the_ten_thousand_are_read_back_as_they_w
         count=len(values), now_ms=NOW, values=pa.array(values, pa.binary()), keys=pa.array(keys, pa.binary())
     )
 
-    ours = [content(cut) for cut in tables.cut_rows(rows, given, most=PLENTY)]
+    ours = [content(cut) for cut in tables.cut_rows(rows, given, max_bytes=PLENTY)]
 
-    assert ours == [content(cut) for cut in cut_rows(rows, given, most=PLENTY)]
+    assert ours == [content(cut) for cut in cut_rows(rows, given, max_bytes=PLENTY)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_values_of_one_size_and_rows_by_the_ten_thousand_are_read_back_as_they_w
 )
 def test_columns_of_another_form_are_refused_and_not_read(columns: dict[str, Any], partitions: Any, words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
-        list(tables.cut_rows(TableRows(count=1, now_ms=NOW, **columns), partitions, most=100))
+        list(tables.cut_rows(TableRows(count=1, now_ms=NOW, **columns), partitions, max_bytes=100))
 
 
 @given(keys=st.lists(st.binary(max_size=40)), partitions=st.integers(1, 2**31 - 1), kind=kinds, start=st.integers(0, 3))
@@ -134,9 +134,9 @@ def test_no_partitions_are_no_choice(partitions: int) -> None:
 
 def test_sections_outlive_the_rows_and_the_columns_that_they_came_from() -> None:
     rows = TableRows(count=999, now_ms=NOW, values=pa.array([b"value %d" % number for number in range(999)]))
-    expected = [content(cut)[2] for cut in cut_rows(rows, None, most=PLENTY)]
+    expected = [content(cut)[2] for cut in cut_rows(rows, None, max_bytes=PLENTY)]
 
-    [cut] = tables.cut_rows(rows, None, most=PLENTY)
+    [cut] = tables.cut_rows(rows, None, max_bytes=PLENTY)
     [section] = cut.columns.encode(2).chunks
     del cut, rows
 
@@ -144,7 +144,7 @@ def test_sections_outlive_the_rows_and_the_columns_that_they_came_from() -> None
 
 
 def test_what_is_the_same_in_every_row_is_kept_once() -> None:
-    [cut] = tables.cut_rows(TableRows(count=1_000, now_ms=NOW), None, most=PLENTY)
+    [cut] = tables.cut_rows(TableRows(count=1_000, now_ms=NOW), None, max_bytes=PLENTY)
     facts = cut.columns.facts()
 
     assert isinstance(facts.timestamps_ms, Constant)
@@ -160,7 +160,7 @@ def test_memory_that_a_later_batch_takes_over_is_not_that_of_one_that_is_still_r
     kept: list[tuple[int, Any]] = []
     for number in range(200):
         values = pa.array([bytes([number % 251]) * size], pa.binary())
-        [cut] = tables.cut_rows(TableRows(count=1, now_ms=NOW, values=values), None, most=size + 100)
+        [cut] = tables.cut_rows(TableRows(count=1, now_ms=NOW, values=values), None, max_bytes=size + 100)
         [section] = cut.columns.encode(2).chunks
         if number % 3:
             kept.append((number, section))
@@ -176,7 +176,7 @@ def test_memory_of_sizes_that_nobody_asks_for_any_more_makes_way() -> None:
 
     def cut(size: int, count: int) -> None:
         values = pa.array([bytes(size)] * count, pa.binary())
-        list(tables.cut_rows(TableRows(count=count, now_ms=NOW, values=values), None, most=size + 100))
+        list(tables.cut_rows(TableRows(count=count, now_ms=NOW, values=values), None, max_bytes=size + 100))
 
     def faults_of(size: int, count: int) -> int:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -200,7 +200,7 @@ from ottla_accel import tables
 rows = TableRows(count=64, now_ms=0, values=pa.array([bytes(1_000_000)] * 64, pa.binary()))
 
 def write_and_forget():
-    list(tables.cut_rows(rows, None, most=1_000_100))
+    list(tables.cut_rows(rows, None, max_bytes=1_000_100))
     return psutil.Process().memory_info().rss
 
 first = write_and_forget()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.config import ConfigDraft
-from ottla.errors import AuthenticationFailed, ConfigError
+from ottla.errors import AuthenticationError, ConfigError
 from ottla.interfaces import Authenticator, Mechanism
 from ottla.plugins.registry import Registry
 
@@ -35,6 +35,6 @@ def problem(name: str, settings: Mapping[str, Any]) -> str:
 
 def refusal(exchange: Authenticator, data: bytes) -> str:
     """What is said of a broker's message that is refused."""
-    with pytest.raises(AuthenticationFailed) as caught:
+    with pytest.raises(AuthenticationError) as caught:
         exchange.challenge(data)
     return str(caught.value)

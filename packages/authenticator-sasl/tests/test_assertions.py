@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from ottla.errors import AuthenticationFailed, PluginMissing
+from ottla.errors import AuthenticationError, PluginNotFoundError
 from sasl_plugins import mechanism, problem
 from token_endpoints import Answer, Asked, TokenServer, jwt
 
@@ -183,7 +183,7 @@ def test_a_file_that_vanishes_fails_the_login_with_its_name(server: TokenServer,
     made: Any = mechanism("OAUTHBEARER", {URL: server.url(), f"{ASSERTION}file": str(folder / "assertion")})
     (folder / "assertion").unlink()
 
-    with pytest.raises(AuthenticationFailed, match="cannot be read: No such file or directory"):
+    with pytest.raises(AuthenticationError, match="cannot be read: No such file or directory"):
         made.authenticator("kafka", 9092).start()
     made.close()
     assert server.asked == []
@@ -237,7 +237,7 @@ def test_a_template_that_is_none_is_refused(folder: Path, content: str) -> None:
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jwt", None)
 
-    with pytest.raises(PluginMissing, match=r"pip install 'ottla-authenticator-sasl\[jwt\]'"):
+    with pytest.raises(PluginNotFoundError, match=r"pip install 'ottla-authenticator-sasl\[jwt\]'"):
         mechanism("OAUTHBEARER", {URL: "https://idp/", f"{ASSERTION}private.key.pem": pem(RSA)})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import AuthenticationFailed
+from ottla.errors import AuthenticationError
 from ottla_authenticator_sasl import Token
 from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, expired, token_of
 from token_endpoints import jwt
@@ -64,7 +64,7 @@ def test_what_is_not_said_is_taken_from_the_claims() -> None:
     ],
 )
 def test_anything_else_is_refused_without_being_quoted(given: Any, said: str) -> None:
-    with pytest.raises(AuthenticationFailed) as caught:
+    with pytest.raises(AuthenticationError) as caught:
         taken(given)
 
     assert said in str(caught.value)

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, printable
+from ottla.errors import AuthenticationError, ConnectionFailedError, NetworkError, printable
 from ottla.interfaces import Mechanism
 from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose
 from ottla_authenticator_sasl import credentials
-from ottla_authenticator_sasl.credentials import AskedCredentials, Login
+from ottla_authenticator_sasl.credentials import AskedCredentials, UserPassword
 from sasl_plugins import mechanism, problem
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -165,7 +165,7 @@ def test_a_referenced_password_that_cannot_be_read_now_fails_its_login_only(prop
     raised = refusal(made)
     properties.with_suffix(".away").rename(properties)
 
-    assert type(raised) is ConnectionFailed
+    assert type(raised) is ConnectionFailedError
     assert "sasl.password cannot be read again" in str(raised)
     assert "No such file or directory" in str(raised)
     assert first(made) == b"\0alice\0one"
@@ -185,11 +185,11 @@ def raising(error: BaseException) -> Callable[[], Any]:
 @pytest.mark.parametrize(
     ("error", "becomes", "told"),
     [
-        (ValueError(SECRET), AuthenticationFailed, "raised ValueError (" + __file__),
-        (OSError(SECRET), ConnectionFailed, "could not fetch"),
-        (AuthenticationFailed("the vault is sealed"), AuthenticationFailed, "the vault is sealed"),
-        (ConnectionFailed("the vault is away"), ConnectionFailed, "the vault is away"),
-        (SystemExit(SECRET), ConnectionFailed, "SystemExit"),
+        (ValueError(SECRET), AuthenticationError, "raised ValueError (" + __file__),
+        (OSError(SECRET), ConnectionFailedError, "could not fetch"),
+        (AuthenticationError("the vault is sealed"), AuthenticationError, "the vault is sealed"),
+        (ConnectionFailedError("the vault is away"), ConnectionFailedError, "the vault is away"),
+        (SystemExit(SECRET), ConnectionFailedError, "SystemExit"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -217,7 +217,7 @@ def test_what_a_function_raises_is_told_by_type_and_place(
 def test_an_answer_that_is_no_password_is_refused(given: Callable[[], Any], told: str) -> None:
     raised = refusal(mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": given}))
 
-    assert type(raised) is AuthenticationFailed
+    assert type(raised) is AuthenticationError
     assert told in str(raised)
     assert SECRET not in str(raised)
 
@@ -263,12 +263,12 @@ def hanging(patience: float) -> Iterator[tuple[AskedCredentials, threading.Event
     """Credentials whose function hangs until the event is set; the list has its calls."""
     release, calls = threading.Event(), []
 
-    def make() -> Login:
+    def make() -> UserPassword:
         calls.append(1)
         release.wait(30)
-        return Login(name="alice", password=SECRET)
+        return UserPassword(name="alice", password=SECRET)
 
-    asked = AskedCredentials(make, keys="sasl.password", identity="alice", patience=patience)
+    asked = AskedCredentials(make, keys="sasl.password", identity="alice", timeout=patience)
     try:
         yield asked, release, calls
     finally:
@@ -277,7 +277,7 @@ def hanging(patience: float) -> Iterator[tuple[AskedCredentials, threading.Event
 
 
 def test_a_function_that_hangs_is_given_up_with_an_error_that_says_so() -> None:
-    with hanging(patience=0.05) as (asked, _release, _calls), pytest.raises(ConnectionFailed) as caught:
+    with hanging(patience=0.05) as (asked, _release, _calls), pytest.raises(ConnectionFailedError) as caught:
         asked.current()
 
     assert "sasl.password: no answer within 0.05 s" in str(caught.value)
@@ -286,7 +286,7 @@ def test_a_function_that_hangs_is_given_up_with_an_error_that_says_so() -> None:
 
 def test_a_later_login_does_not_wait_for_a_function_that_hung() -> None:
     with hanging(patience=0.05) as (asked, release, calls):
-        with pytest.raises(ConnectionFailed):
+        with pytest.raises(ConnectionFailedError):
             asked.current()
         release.set()
 
@@ -297,7 +297,7 @@ def test_a_later_login_does_not_wait_for_a_function_that_hung() -> None:
 def test_a_function_that_always_hangs_takes_few_threads() -> None:
     with hanging(patience=0.01) as (asked, _release, calls):
         for _ in range(20):
-            with pytest.raises(ConnectionFailed) as caught:
+            with pytest.raises(ConnectionFailedError) as caught:
                 asked.current()
 
         assert len(calls) <= 4
@@ -311,7 +311,7 @@ def test_closing_releases_a_login_that_waits() -> None:
         def wait() -> None:
             try:
                 asked.current()
-            except ConnectionFailed as error:
+            except ConnectionFailedError as error:
                 told.append(error)
 
         thread = threading.Thread(target=wait)

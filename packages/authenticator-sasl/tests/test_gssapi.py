@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import AuthenticationFailed, PluginMissing
+from ottla.errors import AuthenticationError, PluginNotFoundError
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla_authenticator_sasl.conformance.kerberos_library import (
     Context,
@@ -93,7 +93,7 @@ def test_without_a_ticket_the_way_to_one_is_told(library: Any, monkeypatch: pyte
         raise GSSError("No Kerberos credentials available")
 
     monkeypatch.setattr(Context, "step", no_ticket)
-    with pytest.raises(AuthenticationFailed, match=r"no Kerberos ticket for kafka@broker-1: 'No Kerb.*klist, kinit"):
+    with pytest.raises(AuthenticationError, match=r"no Kerberos ticket for kafka@broker-1: 'No Kerb.*klist, kinit"):
         mechanism("GSSAPI", SERVICE).authenticator("broker-1", 9092).start()
 
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_used_is_refused_with_what_helps(settings: dict[str, str]
 def test_without_the_library_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
 
-    with pytest.raises(PluginMissing, match=r"try: pip install 'ottla-authenticator-sasl\[gssapi\]'"):
+    with pytest.raises(PluginNotFoundError, match=r"try: pip install 'ottla-authenticator-sasl\[gssapi\]'"):
         mechanism("GSSAPI", SERVICE)
 
 

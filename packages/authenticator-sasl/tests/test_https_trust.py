@@ -15,7 +15,7 @@ import attrs
 import pytest
 import trustme
 
-from ottla.errors import ConnectionFailed, TlsFailed
+from ottla.errors import ConnectionFailedError, TlsHandshakeError
 from ottla_authenticator_sasl.deadline_http import Proxy, proxy_for
 from ottla_authenticator_sasl.https_trust import HttpsTrust
 from ottla_authenticator_sasl.web_address import Address
@@ -149,7 +149,7 @@ def test_javas_options_of_the_login_module_are_read(server: TokenServer, pki: Pk
 def test_a_server_of_another_authority_is_refused(server: TokenServer, tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
 
-    with pytest.raises(TlsFailed, match=r"certificate verify failed.*https\.ca\.location"):
+    with pytest.raises(TlsHandshakeError, match=r"certificate verify failed.*https\.ca\.location"):
         first({URL: server.url(), "https.ca.location": str(tmp_path / "other.pem")})
 
 
@@ -249,7 +249,7 @@ def test_a_proxy_that_refuses_is_told_without_its_words(
 ) -> None:
     with HttpProxy("407 foreign-words") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://alice:s3cret@127.0.0.1:{proxy.port}")
-        with pytest.raises(ConnectionFailed) as caught:
+        with pytest.raises(ConnectionFailedError) as caught:
             through(proxy, pki, server)
 
     assert f"the proxy 127.0.0.1:{proxy.port} refused the connection, with status 407" in str(caught.value)
@@ -262,7 +262,7 @@ def test_a_proxy_that_cannot_be_spoken_to_is_told(
     written: str, pki: Pki, server: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", written)
-    with HttpProxy() as proxy, pytest.raises(ConnectionFailed, match="must be http://host:port"):
+    with HttpProxy() as proxy, pytest.raises(ConnectionFailedError, match="must be http://host:port"):
         through(proxy, pki, server)
 
 

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, ErrorCode, printable
+from ottla.errors import AuthenticationError, ConnectionFailedError, ErrorCode, printable
 from ottla.interfaces import Authenticator, Mechanism, Step
-from ottla.network.authentication import Ask, Think
+from ottla.network.authentication import Ask, Compute
 from ottla.network.authentication import Token as BareToken
 from ottla.network.authentication.exchange import Exchange
 from ottla.plugins.registry import Registry
@@ -137,8 +137,8 @@ def connected(made: Mechanism, *, bare: bool = False) -> tuple[Exchange, bytes]:
     exchange.begin()
     agreed = SASL_HANDSHAKE.response(0).encode(SaslHandshakeResponse(error_code=0, mechanisms=["OAUTHBEARER"]))
     think = exchange.answered(memoryview(agreed))
-    assert isinstance(think, Think)
-    sent = exchange.thought(think.work())
+    assert isinstance(think, Compute)
+    sent = exchange.computed(think.work())
     return exchange, sent.data if isinstance(sent, BareToken) else cast(Ask, sent).body
 
 
@@ -156,7 +156,7 @@ def test_a_token_that_is_refused_by_a_code_alone_is_not_shown_again(
     exchange, sent = connected(made)
     assert b"token-0" in sent
     answer = SaslAuthenticateResponse(error_code=code, error_message=text)
-    with pytest.raises(AuthenticationFailed):
+    with pytest.raises(AuthenticationError):
         exchange.answered(memoryview(SASL_AUTHENTICATE.response(2).encode(answer)))
 
     assert b"token-1" in connected(made)[1]
@@ -167,7 +167,7 @@ def test_a_broker_that_refuses_every_token_has_few_of_them_fetched(oauth: Make) 
     answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
     for _ in range(50):
         exchange, sent = connected(made)
-        with pytest.raises(AuthenticationFailed):
+        with pytest.raises(AuthenticationError):
             exchange.answered(memoryview(SASL_AUTHENTICATE.response(2).encode(answer)))
 
     assert not any(b"token-%d" % number in sent for number in range(3, 50))
@@ -179,7 +179,7 @@ def test_a_handshake_that_is_refused_says_nothing_of_the_token(oauth: Make) -> N
     exchange = Exchange(made, host="kafka", port=9092, peer="the broker", versions={17: (0, 1), 36: (0, 2)})
     exchange.begin()
     answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[])
-    with pytest.raises(AuthenticationFailed):
+    with pytest.raises(AuthenticationError):
         exchange.answered(memoryview(SASL_HANDSHAKE.response(0).encode(answer)))
 
     assert b"token-0" in connected(made)[1]
@@ -243,8 +243,8 @@ def test_who_the_token_names_is_printable_and_short(oauth: Make, caplog: pytest.
 @pytest.mark.parametrize(
     ("raised", "kind", "said"),
     [
-        (ValueError(SECRET), AuthenticationFailed, f"{PROVIDER} raised ValueError ({__file__}:"),
-        (TimeoutError(SECRET), ConnectionFailed, f"{PROVIDER} could not fetch a token: TimeoutError ({__file__}:"),
+        (ValueError(SECRET), AuthenticationError, f"{PROVIDER} raised ValueError ({__file__}:"),
+        (TimeoutError(SECRET), ConnectionFailedError, f"{PROVIDER} could not fetch a token: TimeoutError ({__file__}:"),
     ],
 )
 @pytest.mark.parametrize("kind_of_function", ["plain", "async"])
@@ -257,7 +257,7 @@ def test_what_a_function_raises_is_told_by_its_type_and_place_and_never_quoted(
     async def provide_later() -> str:
         return provide()
 
-    with pytest.raises(ConnectionFailed) as caught:
+    with pytest.raises(ConnectionFailedError) as caught:
         first(oauth({PROVIDER: provide if kind_of_function == "plain" else provide_later}))
     assert type(caught.value) is kind
     assert said in str(caught.value)
@@ -266,9 +266,9 @@ def test_what_a_function_raises_is_told_by_its_type_and_place_and_never_quoted(
 
 def test_an_error_of_ours_that_a_function_raises_keeps_its_words(oauth: Make) -> None:
     def provide() -> str:
-        raise ConnectionFailed("the vault is sealed")
+        raise ConnectionFailedError("the vault is sealed")
 
-    with pytest.raises(ConnectionFailed, match="the vault is sealed"):
+    with pytest.raises(ConnectionFailedError, match="the vault is sealed"):
         first(oauth({PROVIDER: provide}))
 
 
@@ -284,7 +284,7 @@ def test_a_file_that_turns_into_a_link_is_not_followed(oauth: Make, tmp_path: Pa
     file.unlink()
     file.symlink_to(tmp_path / "other")
 
-    with pytest.raises(AuthenticationFailed, match="may not be read: it is none of the allowed files"):
+    with pytest.raises(AuthenticationError, match="may not be read: it is none of the allowed files"):
         first(made)
 
 
@@ -311,7 +311,7 @@ def test_a_file_that_holds_no_good_token_is_told(oauth: Make, tmp_path: Path, co
     if content is not None:
         file.write_bytes(content)
 
-    with pytest.raises(AuthenticationFailed) as caught:
+    with pytest.raises(AuthenticationError) as caught:
         first(oauth({URL: file.as_uri()}))
     assert said in str(caught.value)
     assert str(file) in str(caught.value)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import AuthenticationFailed
+from ottla.errors import AuthenticationError
 from ottla.interfaces import Authenticator, Mechanism, Step
-from ottla_authenticator_sasl.credentials import FixedCredentials, Login
+from ottla_authenticator_sasl.credentials import FixedCredentials, UserPassword
 from ottla_authenticator_sasl.scram import MAX_ITERATIONS, MAX_MESSAGE, ScramMechanism
 from sasl_plugins import ALICE, mechanism, problem, refusal
 
@@ -31,7 +31,9 @@ def scram(vector: Mapping[str, Any], *, token_auth: bool = False) -> ScramMechan
     return ScramMechanism(
         vector["mechanism"],
         digest=vector["mechanism"].removeprefix("SCRAM-").replace("-", "").lower(),
-        credentials=FixedCredentials(Login(name=vector["username"], password=vector["password"]), keys="sasl.password"),
+        credentials=FixedCredentials(
+            UserPassword(name=vector["username"], password=vector["password"]), keys="sasl.password"
+        ),
         token_auth=token_auth,
         nonce=lambda: str(vector["clientNonce"]),
     )
@@ -111,7 +113,7 @@ def test_each_exchange_has_a_nonce_of_its_own() -> None:
 
 def test_the_keys_are_derived_once_for_a_salt_and_again_for_another() -> None:
     made = scram(RFC_7677)
-    alice = Login(name="alice", password="pencil")
+    alice = UserPassword(name="alice", password="pencil")
     first = made.keys(alice, salt=b"salt", iterations=4096)
 
     assert made.keys(alice, salt=b"salt", iterations=4096) is first
@@ -122,8 +124,8 @@ def test_the_keys_are_derived_once_for_a_salt_and_again_for_another() -> None:
 
 def test_the_keys_are_derived_again_for_another_password() -> None:
     made = scram(RFC_7677)
-    before = made.keys(Login(name="alice", password="pencil"), salt=b"salt", iterations=4096)
-    after = made.keys(Login(name="alice", password="eraser"), salt=b"salt", iterations=4096)
+    before = made.keys(UserPassword(name="alice", password="pencil"), salt=b"salt", iterations=4096)
+    after = made.keys(UserPassword(name="alice", password="eraser"), salt=b"salt", iterations=4096)
 
     assert (before.client, before.server) != (after.client, after.server)
     assert "pencil" not in repr(before)
@@ -195,7 +197,7 @@ def test_the_broker_s_own_words_are_quoted(exchange: Any) -> None:
 def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
     for exchange in (started(), proven()):
         for answer in (data, b"v=" + data, b"r=" + NONCE.encode() + b",s=" + data):
-            with contextlib.suppress(AuthenticationFailed):
+            with contextlib.suppress(AuthenticationError):
                 assert not exchange.challenge(answer).done
 
 

@@ -19,7 +19,7 @@ from frames import found_in_frames
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed
+from ottla.errors import AuthenticationError, ConnectionFailedError, SecurityError, TlsHandshakeError
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token
 from ottla_authenticator_sasl.deadline_http import MAX_ANSWER, MOST_INTERIM
 from ottla_authenticator_sasl.deadline_http import Answer as Received
@@ -72,9 +72,9 @@ def serve() -> Iterator[Callable[..., TokenServer]]:
 Serve = Callable[..., TokenServer]
 
 
-def error_of(asked: TokenEndpoint, kind: type[ConnectionFailed]) -> str:
+def error_of(asked: TokenEndpoint, kind: type[ConnectionFailedError]) -> str:
     """What is said when no token comes; never the secret, in any of its forms."""
-    with pytest.raises(ConnectionFailed) as caught:
+    with pytest.raises(ConnectionFailedError) as caught:
         asked.fetch()
     assert type(caught.value) is kind
     message = str(caught.value)
@@ -159,7 +159,7 @@ def test_a_lifetime_that_is_none_is_not_known(serve: Serve, lifetime: Any) -> No
 def test_an_answer_that_is_no_token_is_told_at_once(serve: Serve, answer: Answer, said: str) -> None:
     server = serve(answer)
 
-    message = error_of(endpoint(server.url(), retry=Retry(first=0.001, longest=5)), AuthenticationFailed)
+    message = error_of(endpoint(server.url(), retry=Retry(first=0.001, longest=5)), AuthenticationError)
     assert said in message
     assert f"the token endpoint http://127.0.0.1:{server.port}/token" in message
     assert len(message) < 1000
@@ -182,7 +182,7 @@ FOREIGN = "internal-page-of-another-team"
     ],
 )
 def test_no_answer_of_the_server_is_in_an_error(serve: Serve, answer: Answer) -> None:
-    with pytest.raises(ConnectionFailed) as caught:
+    with pytest.raises(ConnectionFailedError) as caught:
         endpoint(serve(answer).url()).fetch()
 
     assert FOREIGN not in "".join(traceback.format_exception(caught.value))
@@ -194,7 +194,7 @@ def test_no_answer_of_the_server_is_in_an_error(serve: Serve, answer: Answer) ->
 )
 def test_words_that_are_no_http_are_in_no_error(line: str) -> None:
     speak = Speaker(lambda sock: sock.sendall(line.encode() + b"\r\n\r\n"))
-    with speak as speaker, pytest.raises(ConnectionFailed) as caught:
+    with speak as speaker, pytest.raises(ConnectionFailedError) as caught:
         endpoint(speaker.url, retry=Retry(first=1.0, longest=0.5)).fetch()
 
     assert "its answer is not HTTP" in str(caught.value)
@@ -210,7 +210,7 @@ def test_what_may_pass_is_tried_again(serve: Serve, status: int) -> None:
 
 
 def test_what_does_not_pass_is_a_connection_that_failed(serve: Serve) -> None:
-    message = error_of(endpoint(serve(Answer.of(503, error="busy")).url()), ConnectionFailed)
+    message = error_of(endpoint(serve(Answer.of(503, error="busy")).url()), ConnectionFailedError)
 
     assert "answered 503, error busy" in message
 
@@ -220,7 +220,7 @@ def test_a_server_that_is_not_there_is_a_connection_that_failed() -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/token"
 
-        assert "cannot be asked for a token: [Errno" in error_of(endpoint(url), ConnectionFailed)
+        assert "cannot be asked for a token: [Errno" in error_of(endpoint(url), ConnectionFailedError)
 
 
 def test_a_server_that_says_nothing_is_left_in_time() -> None:
@@ -234,7 +234,7 @@ def test_a_server_that_says_nothing_is_left_in_time() -> None:
 def test_an_answer_that_trickles_in_is_left_in_time(serve: Serve) -> None:
     server = serve(Answer(body=b" " * 100_000, trickle=0.02))
 
-    assert "timed out" in error_of(endpoint(server.url(), read_timeout=0.1), ConnectionFailed)
+    assert "timed out" in error_of(endpoint(server.url(), read_timeout=0.1), ConnectionFailedError)
 
 
 DRIPS = {
@@ -301,26 +301,26 @@ def test_interim_answers_do_not_end_the_exchange(interim: bytes) -> None:
 @pytest.mark.parametrize("interim", [HINTS, b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["103", "100"])
 def test_interim_answers_without_end_are_refused(interim: bytes) -> None:
     with Speaker(saying(interim * (MOST_INTERIM + 1) + FINAL)) as speaker:
-        said = error_of(endpoint(speaker.url), ConnectionFailed)
+        said = error_of(endpoint(speaker.url), ConnectionFailedError)
 
     assert "it sent more than 64 interim answers (1xx), and no final one" in said
 
 
 def test_a_change_of_protocol_is_no_interim_answer() -> None:
     with Speaker(saying(b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + FINAL)) as speaker:
-        assert "answered 101" in error_of(endpoint(speaker.url), AuthenticationFailed)
+        assert "answered 101" in error_of(endpoint(speaker.url), AuthenticationError)
 
 
 def test_interim_answers_count_against_the_size_of_the_answer() -> None:
     lines = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 60_000) for number in range(20))
     with Speaker(saying(b"HTTP/1.1 103 Early Hints\r\n" + lines + b"\r\n" + FINAL)) as speaker:
-        assert "more than 1048576 bytes" in error_of(endpoint(speaker.url), AuthenticationFailed)
+        assert "more than 1048576 bytes" in error_of(endpoint(speaker.url), AuthenticationError)
 
 
 @pytest.mark.rule("security.identity.deadline")
 def test_interim_answers_that_drip_are_left_in_time() -> None:
     with Speaker(dripping(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n")) as speaker:
-        assert "timed out" in error_of(endpoint(speaker.url, read_timeout=0.3), ConnectionFailed)
+        assert "timed out" in error_of(endpoint(speaker.url, read_timeout=0.3), ConnectionFailedError)
 
 
 class NameService:
@@ -361,13 +361,13 @@ def test_a_name_that_is_not_resolved_is_left_in_time(
     asked = endpoint("https://idp.example.com/token", connect_timeout=0.2, retry=NO_RETRY)
 
     name = "idp.example.com" if proxy is None else "proxy.example"
-    assert f"the name {name} was not resolved in time" in error_of(asked, ConnectionFailed)
+    assert f"the name {name} was not resolved in time" in error_of(asked, ConnectionFailedError)
 
 
 @pytest.mark.rule("security.identity.deadline")
 def test_a_later_fetch_does_not_wait_for_a_lookup_that_had_its_time(serve: Serve, silent_names: NameService) -> None:
     asked = endpoint(serve(GOOD).url(host="idp.example.com"), connect_timeout=0.2, retry=NO_RETRY)
-    error_of(asked, ConnectionFailed)
+    error_of(asked, ConnectionFailedError)
     first = silent_names.asked.copy()
     hung, silent_names.released = silent_names.released, threading.Event()
     silent_names.released.set()
@@ -381,15 +381,15 @@ def test_a_later_fetch_does_not_wait_for_a_lookup_that_had_its_time(serve: Serve
 def test_lookups_that_hang_take_few_threads(silent_names: NameService) -> None:
     asked = endpoint("https://idp.example.com/token", connect_timeout=0.02, retry=NO_RETRY)
     for _ in range(MOST):
-        assert "was not resolved in time" in error_of(asked, ConnectionFailed)
+        assert "was not resolved in time" in error_of(asked, ConnectionFailedError)
 
-    assert "the name service has not answered an earlier request" in error_of(asked, ConnectionFailed)
+    assert "the name service has not answered an earlier request" in error_of(asked, ConnectionFailedError)
     assert len(silent_names.asked) == MOST
     assert sum(each.name == "ottla-token-lookup" for each in threading.enumerate()) == MOST
 
 
 def test_a_name_that_does_not_exist_is_a_connection_that_failed() -> None:
-    said = error_of(endpoint("http://nowhere.invalid/token"), ConnectionFailed)
+    said = error_of(endpoint("http://nowhere.invalid/token"), ConnectionFailedError)
 
     assert "cannot be asked for a token: [Errno" in said
 
@@ -410,7 +410,7 @@ def test_all_attempts_share_one_deadline(serve: Serve) -> None:
         serve(Answer.of(503)).url(), connect_timeout=0.2, read_timeout=0.2, retry=Retry(first=0.01, longest=60)
     )
     with ThreadPoolExecutor(1) as pool:
-        assert isinstance(pool.submit(asked.fetch).exception(4), ConnectionFailed)
+        assert isinstance(pool.submit(asked.fetch).exception(4), ConnectionFailedError)
 
 
 @pytest.mark.parametrize("words", [b"SSH-2.0\r\n", b"HTTP/1.1 abc\r\n\r\n", b"", b"\x00" * 100])
@@ -418,7 +418,7 @@ def test_a_server_that_speaks_something_else_is_a_connection_that_failed(words: 
     with Speaker(lambda sock: sock.sendall(words)) as speaker:
         asked = endpoint(speaker.url, retry=Retry(first=1.0, longest=0.5))
 
-        assert "cannot be asked for a token" in error_of(asked, ConnectionFailed)
+        assert "cannot be asked for a token" in error_of(asked, ConnectionFailedError)
 
 
 def test_closing_ends_the_waiting(serve: Serve) -> None:
@@ -430,7 +430,7 @@ def test_closing_ends_the_waiting(serve: Serve) -> None:
         fetching = pool.submit(asked.fetch)
         wait_until(lambda: len(server.asked) == 1)
         closing.set()
-        with pytest.raises(ConnectionFailed, match="the producer was closed while the token endpoint"):
+        with pytest.raises(ConnectionFailedError, match="the producer was closed while the token endpoint"):
             fetching.result(20)
 
 
@@ -445,18 +445,18 @@ def test_https_is_verified_against_the_system_s_trust_store(
 ) -> None:
     authority = trustme.CA()
     server = serve(GOOD, tls=tls(authority, "127.0.0.1"))
-    assert "certificate verify failed" in error_of(endpoint(server.url()), TlsFailed)
+    assert "certificate verify failed" in error_of(endpoint(server.url()), TlsHandshakeError)
 
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     assert endpoint(server.url()).fetch().value == "abc"
-    assert "not valid for 'localhost'" in error_of(endpoint(server.url(host="localhost")), TlsFailed)
+    assert "not valid for 'localhost'" in error_of(endpoint(server.url(host="localhost")), TlsHandshakeError)
 
 
 def test_a_server_without_tls_is_told_to_speak_it(serve: Serve) -> None:
     server = serve(GOOD)
 
-    assert "it must speak TLS" in error_of(endpoint(server.url().replace("http:", "https:")), TlsFailed)
+    assert "it must speak TLS" in error_of(endpoint(server.url().replace("http:", "https:")), TlsHandshakeError)
 
 
 def test_a_secret_that_would_go_unencrypted_through_a_network_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -513,9 +513,9 @@ def test_any_answer_is_a_token_or_an_error_of_ours(body: bytes) -> None:
     for status in (200, 302, 401, 503):
         try:
             assert asked._judged(Received(status=status, body=body), NOW).value
-        except SecurityRefused:
+        except SecurityError:
             assert status != 503
-        except ConnectionFailed:
+        except ConnectionFailedError:
             assert status == 503
 
 
@@ -543,7 +543,7 @@ def test_no_log_shows_secret_or_token(serve: Serve, caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_no_frame_of_an_error_holds_the_secret(speak: Callable[[socket.socket], object], scheme: str) -> None:
     """Reporters of errors print the variables of every frame."""
-    with Speaker(speak) as speaker, pytest.raises(ConnectionFailed) as caught:
+    with Speaker(speak) as speaker, pytest.raises(ConnectionFailedError) as caught:
         endpoint(speaker.url.replace("http", scheme), connect_timeout=0.3, read_timeout=0.3).fetch()
 
     encoded = base64.b64encode(f"kafka:{SECRET}".encode()).decode()

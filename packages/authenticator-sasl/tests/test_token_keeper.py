@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed
+from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla_authenticator_sasl import Token
 from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses
 from ottla_authenticator_sasl.refresh import RefreshWindow
@@ -98,7 +98,7 @@ class Kept:
             retry=Retry(first=0.001, longest=0.002),
             closing=self.closing,
             clock=self.clock,
-            patience=patience,
+            timeout=patience,
             limit=limit,
             pace=FetchPace(pauses, clock=Seconds(self.clock)),
         )
@@ -164,7 +164,7 @@ def test_a_token_that_does_not_say_when_it_expires_is_asked_for_each_time(kept: 
 
 
 def test_a_token_that_has_expired_already_is_refused(kept: Maker) -> None:
-    with pytest.raises(AuthenticationFailed, match="the token that the test gave has expired"):
+    with pytest.raises(AuthenticationError, match="the token that the test gave has expired"):
         kept(0.0).value()
 
 
@@ -191,7 +191,7 @@ def test_a_renewal_that_fails_is_tried_again_and_told_once(kept: Maker, caplog: 
     caplog.set_level(logging.INFO)
     one = kept(0.05, AT_ONCE)
     one.value()
-    one.source.error = AuthenticationFailed("no more")
+    one.source.error = AuthenticationError("no more")
     one.clock.now += 0.03
 
     def failed_again() -> bool:
@@ -212,9 +212,9 @@ def test_a_renewal_that_fails_is_tried_again_and_told_once(kept: Maker, caplog: 
 
 def test_an_error_of_the_source_is_the_one_s_who_needs_a_token_now(kept: Maker) -> None:
     one = kept()
-    one.source.error = AuthenticationFailed("no")
+    one.source.error = AuthenticationError("no")
 
-    with pytest.raises(AuthenticationFailed, match="no"):
+    with pytest.raises(AuthenticationError, match="no"):
         one.value()
     one.source.error = None
     assert one.value() == "token-2"
@@ -235,7 +235,7 @@ def test_a_login_fails_in_time_while_the_source_is_silent(kept: Maker) -> None:
     one = kept(patience=0.01)
     one.source.open.clear()
     for _ in range(3):
-        with pytest.raises(ConnectionFailed, match="the test has not answered an earlier request for a token yet"):
+        with pytest.raises(ConnectionFailedError, match="the test has not answered an earlier request for a token yet"):
             one.value()
     one.source.open.set()
 
@@ -291,7 +291,7 @@ def test_a_source_that_is_always_silent_gets_few_threads(kept: Maker) -> None:
     one = kept(patience=0.02, limit=0.01)
     one.source.open.clear()
     for _ in range(20):
-        with pytest.raises(ConnectionFailed, match="has not answered"):
+        with pytest.raises(ConnectionFailedError, match="has not answered"):
             one.value()
 
     assert one.source.asked == MOST
@@ -304,7 +304,7 @@ def test_a_source_that_ends_its_thread_fails_the_login(kept: Maker) -> None:
     one = kept()
     one.source.error = SystemExit()
 
-    with pytest.raises(ConnectionFailed, match="the test ended its thread by a SystemExit"):
+    with pytest.raises(ConnectionFailedError, match="the test ended its thread by a SystemExit"):
         one.value()
 
 
@@ -316,9 +316,9 @@ def test_closing_releases_the_logins_that_wait(kept: Maker) -> None:
         wait_until(lambda: one.source.asked == 1)
         one.keeper.close()
 
-        with pytest.raises(ConnectionFailed, match="the producer was closed"):
+        with pytest.raises(ConnectionFailedError, match="the producer was closed"):
             login.result(5)
-    with pytest.raises(ConnectionFailed, match="the producer was closed"):
+    with pytest.raises(ConnectionFailedError, match="the producer was closed"):
         one.value()
 
 
@@ -375,7 +375,7 @@ def test_nothing_is_renewed_after_close(kept: Maker) -> None:
 def test_lifetimes_of_milliseconds_do_not_set_the_pace_of_fetches(kept: Maker) -> None:
     one = kept(0.02, pauses=Pauses())
     for _ in range(3000):  # 30 s with a login in each 10 ms
-        with contextlib.suppress(ConnectionFailed):
+        with contextlib.suppress(ConnectionFailedError):
             one.value()
         one.clock.now += 0.01
 
@@ -386,7 +386,7 @@ def test_lifetimes_of_milliseconds_do_not_set_the_pace_of_fetches(kept: Maker) -
 def test_tokens_that_come_expired_do_not_set_the_pace_either(kept: Maker) -> None:
     one = kept(0.0, pauses=Pauses())
     for _ in range(3000):  # 30 s with a login in each 10 ms
-        with pytest.raises(AuthenticationFailed, match="the token that the test gave has expired"):
+        with pytest.raises(AuthenticationError, match="the token that the test gave has expired"):
             one.value()
         one.clock.now += 0.01
     assert one.source.gaps() == [1, 2, 4, 8, 10]
@@ -422,7 +422,7 @@ def test_a_login_between_short_tokens_is_refused_with_lifetime_and_time(kept: Ma
     assert one.value() == "token-1"  # it is good for 10 ms more
     one.clock.now += 0.24
 
-    with pytest.raises(ConnectionFailed) as caught:
+    with pytest.raises(ConnectionFailedError) as caught:
         one.value()
     assert str(caught.value) == (
         "there is no token to log in with: the test is asked for the next one in 0.8 s, for its last token was good "
@@ -448,7 +448,7 @@ def test_short_tokens_are_renewed_in_the_background_no_sooner(kept: Maker) -> No
 def test_short_tokens_are_warned_of_once_in_an_hour(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
     one = kept(0.02, pauses=Pauses())
     for _ in range(400):
-        with contextlib.suppress(ConnectionFailed):
+        with contextlib.suppress(ConnectionFailedError):
             one.value()
         one.clock.now += 10
     lines = [line for line in caplog.messages if "gave a token" in line]
@@ -520,7 +520,7 @@ def test_a_login_after_refusals_says_so_once_the_token_has_expired(kept: Maker) 
     one.closing.set()  # no renewal
     one.clock.now += 8
 
-    with pytest.raises(ConnectionFailed, match="brokers refused its last tokens, and the newest one has expired"):
+    with pytest.raises(ConnectionFailedError, match="brokers refused its last tokens, and the newest one has expired"):
         one.value()
 
 

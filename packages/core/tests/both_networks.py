@@ -14,7 +14,7 @@ from ottla.errors import OttlaError
 from ottla.interfaces import Target
 from ottla.network.selectable import Address, Selectable
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation import Link, SimulatedBroker, SimulatedCluster, SimulatedNetwork, Wire
+from ottla_testkit.simulation import Link, LinkConditions, SimulatedBroker, SimulatedCluster, SimulatedNetwork
 from ottla_testkit.simulation.login import Session
 from real_selector import HANG_GUARD, make_selector, reset
 
@@ -227,7 +227,7 @@ class Listening(SimulatedBroker):
 class Simulated(World):
     """The simulated network, at some distance."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: LinkConditions) -> None:
         cluster = SimulatedCluster()
         self._broker = Listening(cluster=cluster, id=1)
         cluster.brokers = {1: self._broker, 2: SimulatedBroker(cluster=cluster, id=2, up=False)}

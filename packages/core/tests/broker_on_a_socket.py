@@ -15,7 +15,7 @@ import pytest
 
 from ottla.plugins.registry.installed import announced
 from ottla_testkit.simulation import Session, SimulatedBroker, SimulatedCluster, SimulatedLogin
-from ottla_testkit.simulation.login import HangUp
+from ottla_testkit.simulation.login import HangUpError
 from wrong_peers import serving
 
 SECRET = "the ducks fly south"
@@ -50,7 +50,7 @@ class SocketBroker:
         self.connections += 1
         self.sockets.append(peer)
         session = Session()
-        with contextlib.suppress(HangUp):
+        with contextlib.suppress(HangUpError):
             while True:
                 [size] = struct.unpack(">i", _exactly(peer, 4))
                 frame = _exactly(peer, size)

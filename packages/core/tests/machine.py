@@ -15,7 +15,7 @@ from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.splitting import Splitter
 from ottla.interfaces import Columns, ColumnsKind, Compressor, Mechanism, Step
 from ottla.network import NetworkClient
-from ottla.network.authentication import Authentication, Thinking, Thought
+from ottla.network.authentication import Authentication, AuthExecutor, Computation
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.network.metadata import Metadata
@@ -66,7 +66,7 @@ class Queues:
         self.on_wake: Callable[[], object] = lambda: None
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.accumulator = RecordAccumulator(
-            sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing),
+            sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing),
             linger=linger,
             delivery_timeout=delivery_timeout,
             max_block=max_block,
@@ -74,7 +74,7 @@ class Queues:
             pool=self.pool,
             columns=columns,
             seal=Sealer(None).seal,
-            dealer=None,
+            key_partitioner=None,
             sequences=sequences,
             io_loop=WokenLoop(self.wake),
             clock=self.clock,
@@ -93,7 +93,7 @@ class Queues:
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         record = (None, value, (), 0, on_delivery)
-        return Delivery(*self.accumulator.intake.append(topic, partition, record, len(value)))
+        return Delivery(*self.accumulator.appender.append(topic, partition, record, len(value)))
 
 
 class Machine:
@@ -120,7 +120,7 @@ class Machine:
         rebootstraps: bool = True,
         rebootstrap_trigger: float = 300.0,
         mechanism: Mechanism | None = None,
-        helper: Thinking | None = None,
+        helper: AuthExecutor | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.cluster = cluster
@@ -152,7 +152,7 @@ class Machine:
         self.delays = NodeDelays(availability_timeout)
         sealer = Sealer(compressor, takes=lambda node: taken_by(self.client.offered(node, PRODUCE)))
         self.accumulator = RecordAccumulator(
-            sizes=BatchSizes(target=batch_size, most=max_request_size, growing=growing, ratio=sealer.ratio),
+            sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing, ratio=sealer.ratio),
             linger=linger,
             delivery_timeout=delivery_timeout,
             max_block=0.0,
@@ -160,7 +160,7 @@ class Machine:
             pool=self.pool,
             columns=columns,
             seal=sealer.seal,
-            dealer=None,
+            key_partitioner=None,
             io_loop=WokenLoop(self.network.wakeup),
             clock=self.clock,
         )
@@ -183,7 +183,7 @@ class Machine:
         self, value: bytes, *, topic: str = "t", partition: int = 0, on_delivery: OnDelivery | None = None
     ) -> Delivery:
         record = (None, value, (), 0, on_delivery)
-        return Delivery(*self.accumulator.intake.append(topic, partition, record, len(value)))
+        return Delivery(*self.accumulator.appender.append(topic, partition, record, len(value)))
 
     def round(self) -> None:
         self.sender.run_once(self.clock())
@@ -214,16 +214,16 @@ class HelperOfTheTest:
     """Computes when the test says so."""
 
     def __init__(self) -> None:
-        self.thoughts: list[Thought] = []
-        self.forgotten: list[Thought] = []
+        self.thoughts: list[Computation] = []
+        self.forgotten: list[Computation] = []
         self.closed = False
 
-    def begin(self, work: Callable[[], Step]) -> Thought:
-        self.thoughts.append(Thought(work))
+    def begin(self, work: Callable[[], Step]) -> Computation:
+        self.thoughts.append(Computation(work))
         return self.thoughts[-1]
 
-    def forget(self, thought: Thought) -> None:
-        self.forgotten.append(thought)
+    def cancel(self, computation: Computation) -> None:
+        self.forgotten.append(computation)
 
     def close(self) -> None:
         self.closed = True
@@ -231,13 +231,13 @@ class HelperOfTheTest:
     def compute(self) -> None:
         """Whatever waits."""
         thoughts, self.thoughts = self.thoughts, []
-        for thought in thoughts:
-            thought.run()
+        for computation in thoughts:
+            computation.run()
 
 
-def _authentication(mechanism: Mechanism, helper: Thinking | None) -> Authentication:
+def _authentication(mechanism: Mechanism, helper: AuthExecutor | None) -> Authentication:
     """A login that is renewed after nine tenths of a session."""
-    return Authentication(mechanism, helper=helper or HelperOfTheTest(), uniform=lambda low, high: (low + high) / 2)
+    return Authentication(mechanism, worker=helper or HelperOfTheTest(), uniform=lambda low, high: (low + high) / 2)
 
 
 def wait_until(happened: Callable[[], object], *, timeout: float) -> None:

@@ -26,7 +26,7 @@ from ottla.plugins.selection import Plugins, choose
 from ottla.producer import build
 from ottla.producer.transactions import Transactions
 from ottla.sender.io_thread import IoThread
-from ottla.transactions.pending_result import Pending
+from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
@@ -53,7 +53,7 @@ class TransactionsOfTheTest(Transactions):
 
     world: Simulated
 
-    def _wait(self, pending: Pending, timeout: float | None) -> None:
+    def _wait(self, pending: TransactionalRequestResult, timeout: float | None) -> None:
         end = self.world.clock() + (self.max_block if timeout is None else timeout)
         for _ in range(10_000):
             if pending.ended or self.world.clock() >= end:
@@ -167,11 +167,11 @@ class Calling:
             except BaseException as error:
                 self.error = error
 
-        world.accumulator._wake = world.accumulator.intake._wake = tell
+        world.accumulator._wake = world.accumulator.appender._wake = tell
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         assert begun.wait(HANG_GUARD)
-        world.accumulator._wake = world.accumulator.intake._wake = wakeup
+        world.accumulator._wake = world.accumulator.appender._wake = wakeup
 
     def rounds(self) -> None:
         """Let the call end."""

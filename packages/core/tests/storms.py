@@ -16,11 +16,17 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import AbortableError, DeliveryFailed, ErrorCode, TransactionFailed, TransactionTimeout
+from ottla.errors import (
+    AbortableTransactionError,
+    DeliveryError,
+    ErrorCode,
+    FatalTransactionError,
+    TransactionTimeoutError,
+)
 from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation import Chance, SimulatedCluster, StormyNetwork, Weather
+from ottla_testkit.simulation import Chance, FaultRates, FaultyNetwork, SimulatedCluster
 from ottla_testkit.simulation.brokers import Scripted
 from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, PASSING
 from simulated_producer import Simulated, simulated
@@ -42,9 +48,9 @@ class Story:
     everything: bool = False
     old: bool = False
 
-    def weather(self, chance: Chance) -> Weather:
+    def weather(self, chance: Chance) -> FaultRates:
         """Bad, or worse."""
-        weather = Weather().fiercer(chance.choice((1, 2, 4)))
+        weather = FaultRates().fiercer(chance.choice((1, 2, 4)))
         return attrs.evolve(weather, refused=max(self.refused, weather.refused), refusals=self.refusals)
 
 
@@ -168,7 +174,7 @@ def judge_logs(world: Simulated, sent: Sequence[Sent], *, once: bool, in_order: 
 def judge_one(record: Sent, log: Sequence[int]) -> None:
     error = record.delivery.exception(0)
     assert record.calls == [error], f"the callback of {record.number} was called with {record.calls}"
-    if isinstance(error, DeliveryFailed) and not error.possibly_persisted:
+    if isinstance(error, DeliveryError) and not error.possibly_persisted:
         assert record.number not in log, f"{record.number} was reported as not written: {error}"
     elif error is None and (offset := record.delivery.result(0).offset) >= 0:
         assert log[offset] == record.number, "the offset is another record's"
@@ -198,7 +204,7 @@ def transactions(seed: int, *, story: Story, version: int, count: int = 8) -> st
         try:
             for turn in range(count):
                 course.run(turn)
-        except TransactionFailed:
+        except FatalTransactionError:
             if not story.old:
                 raise
         network.calm()
@@ -245,7 +251,7 @@ class Course:
                 for where, number in sent:
                     self.committed[where].append(number)
                 self.offset = turn if moves else self.offset
-        except AbortableError:
+        except AbortableTransactionError:
             commits = False
             if self._everything:
                 raise
@@ -264,7 +270,7 @@ def until_it_is_known(end: Callable[[], object]) -> None:
     for _ in range(100):
         try:
             end()
-        except TransactionTimeout:
+        except TransactionTimeoutError:
             continue
         return
     raise AssertionError("a hundred times, and the outcome is not known")
@@ -278,14 +284,14 @@ def cluster_of_three() -> SimulatedCluster:
     return cluster
 
 
-def stormy(seed: int) -> Callable[[SimulatedCluster, ManualClock], StormyNetwork]:
+def stormy(seed: int) -> Callable[[SimulatedCluster, ManualClock], FaultyNetwork]:
     """A network for `simulated`, whose storm is this seed's."""
-    return lambda cluster, clock: StormyNetwork(cluster, clock, seed)
+    return lambda cluster, clock: FaultyNetwork(cluster, clock, seed)
 
 
-def storm_of(world: Simulated) -> StormyNetwork:
+def storm_of(world: Simulated) -> FaultyNetwork:
     """The network of a world that was made with `stormy`."""
-    assert isinstance(world.network, StormyNetwork)
+    assert isinstance(world.network, FaultyNetwork)
     return world.network
 
 

@@ -10,7 +10,14 @@ import pytest
 from machine import Queues, cluster_of
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
-from ottla.errors import BufferExhausted, DeliveryFailed, DeliveryTimeout, InvalidRecord, NetworkError, ProducerClosed
+from ottla.errors import (
+    BufferExhaustedError,
+    DeliveryError,
+    DeliveryTimeoutError,
+    InvalidRecordError,
+    NetworkError,
+    ProducerClosedError,
+)
 from ottla.interfaces import TopicView
 from ottla.network.cluster import NO_LEADER, Cluster
 from ottla.recordbatch.objects import OBJECT_COST
@@ -81,7 +88,7 @@ def test_closing_makes_everything_ready() -> None:
     queues = Queues(linger=5.0)
     queues.append()
 
-    queues.accumulator.close(ProducerClosed("closed"))
+    queues.accumulator.close(ProducerClosedError("closed"))
 
     assert ready_now(queues) == {1}
 
@@ -99,7 +106,7 @@ def test_somebody_who_waits_for_memory_makes_everything_ready() -> None:
     assert ready_now(queues) == {1}
 
     [batch] = drain(queues)
-    queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(batch, Acknowledged(base_offset=0))
     waiter.join(HANG_GUARD)
     assert not waiter.is_alive()
 
@@ -112,7 +119,7 @@ def test_a_batch_in_backoff_is_not_ready_however_full() -> None:
     [batch] = drain(queues)
     batch.attempts = 1
 
-    queues.accumulator.put_back(batch, NetworkError("lost"), queues.clock())
+    queues.accumulator.requeue(batch, NetworkError("lost"), queues.clock())
 
     assert ready_now(queues) == set()
     assert look_again_in(queues) == pytest.approx(0.1)
@@ -191,7 +198,7 @@ def test_without_memory_the_append_is_refused_and_nothing_was_queued() -> None:
     queues = Queues(buffer_memory=10_000, batch_size=9_000)
     queues.append(bytes(9_000), partition=0)
 
-    with pytest.raises(BufferExhausted):
+    with pytest.raises(BufferExhaustedError):
         queues.append(partition=1)
 
     assert [batch.partition for batch in drain_all(queues, cluster_of(1, 1))] == [0]
@@ -201,9 +208,9 @@ def test_without_memory_the_append_is_refused_and_nothing_was_queued() -> None:
 def test_after_closing_an_append_is_refused() -> None:
     queues = Queues()
     queues.append()
-    queues.accumulator.close(ProducerClosed("closed"))
+    queues.accumulator.close(ProducerClosedError("closed"))
 
-    with pytest.raises(ProducerClosed):
+    with pytest.raises(ProducerClosedError):
         queues.append()
 
 
@@ -211,8 +218,8 @@ def test_after_closing_an_append_is_refused() -> None:
 def test_a_record_that_the_format_cannot_hold_leaves_no_trace() -> None:
     queues = Queues()
 
-    with pytest.raises(InvalidRecord):
-        queues.accumulator.intake.append("t", 0, (None, b"v", (), 2**70, None), 1)
+    with pytest.raises(InvalidRecordError):
+        queues.accumulator.appender.append("t", 0, (None, b"v", (), 2**70, None), 1)
 
     assert queues.pool.free == queues.pool.capacity
     assert queues.accumulator.incomplete == 0
@@ -249,7 +256,7 @@ def test_settling_gives_everything_back() -> None:
     queues.append()
 
     for batch in drain_all(queues):
-        queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+        queues.accumulator.complete(batch, Acknowledged(base_offset=0))
 
     assert queues.pool.free == queues.pool.capacity
     assert queues.accumulator.incomplete == 0
@@ -271,14 +278,14 @@ def test_threads_that_append_at_once_lose_nothing() -> None:
     batches = drain_all(queues, cluster_of(1, 1, 1))
     assert sum(batch.count for batch in batches) == 8_000
     for batch in batches:
-        queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+        queues.accumulator.complete(batch, Acknowledged(base_offset=0))
     assert queues.pool.free == queues.pool.capacity
 
 
 def test_queued_bytes_grow_with_records_and_shrink_when_batches_leave() -> None:
     queues = Queues()
     view = TopicView(partitions=2, available=(0, 1), queued_bytes=())
-    hint = queues.accumulator.intake.queues("t", view).queued_bytes
+    hint = queues.accumulator.appender.queues("t", view).queued_bytes
     queues.append(bytes(50), partition=1)
 
     assert hint[0] == 0
@@ -371,7 +378,7 @@ def test_a_batch_that_was_put_back_leaves_before_those_behind_it() -> None:
         queues.append(bytes([number]) * 450)
     [first] = drain(queues)
     first.attempts = 1
-    queues.accumulator.put_back(first, NetworkError("lost"), queues.clock())
+    queues.accumulator.requeue(first, NetworkError("lost"), queues.clock())
     assert drain(queues) == []  # nothing overtakes a batch in backoff
 
     queues.clock.advance(1)
@@ -394,7 +401,7 @@ def test_a_batch_that_cannot_be_encoded_fails_alone() -> None:
     queues.accumulator._seal = seal_or_raise  # type: ignore[assignment]  # a codec that is not ours
 
     assert [batch.partition for batch in drain(queues, cluster_of(1, 1))] == [1]
-    assert isinstance(broken.exception(), DeliveryFailed)
+    assert isinstance(broken.exception(), DeliveryError)
     assert "a fault in a codec" in str(broken.exception())
     assert not sound.done()
 
@@ -414,7 +421,7 @@ def test_a_batch_expires_in_the_queue_and_says_so() -> None:
     queues.accumulator.expire(queues.clock())
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert not error.possibly_persisted
     assert "never sent" in str(error)
     assert queues.pool.free == queues.pool.capacity
@@ -441,7 +448,7 @@ def test_aborting_fails_queued_and_taken_batches_with_the_cause() -> None:
     [batch] = drain(queues)
     batch.in_flight = True
     queued = queues.append(partition=0)
-    cause = ProducerClosed("closed by force")
+    cause = ProducerClosedError("closed by force")
 
     queues.accumulator.abort(cause)
 
@@ -473,7 +480,7 @@ def test_a_flush_ends_when_everything_of_its_moment_is_accounted_for() -> None:
 
     assert not flushed.is_set()
     for batch in batches:
-        queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+        queues.accumulator.complete(batch, Acknowledged(base_offset=0))
 
     assert flushed.wait(HANG_GUARD)
     thread.join()
@@ -524,7 +531,7 @@ def test_a_batch_that_was_full_once_is_woken_for_once() -> None:
 
 
 def drain_all(queues: Queues, cluster: Cluster = ONE) -> list[ProducerBatch]:
-    queues.accumulator.close(ProducerClosed("drained"))
+    queues.accumulator.close(ProducerClosedError("drained"))
     batches: list[ProducerBatch] = []
     while taken := drain(queues, cluster):
         batches += taken

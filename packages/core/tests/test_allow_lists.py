@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import ottla
 from ottla.config import allow_lists
 from ottla.config.allow_lists import (
-    NotAllowed,
+    NotAllowedError,
     check_file,
     check_login,
     check_url,
@@ -46,7 +46,7 @@ def allow_urls(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_https_is_allowed_and_http_is_not() -> None:
     check_url(IDP)
-    with pytest.raises(NotAllowed) as caught:
+    with pytest.raises(NotAllowedError) as caught:
         check_url("http://127.0.0.1:8080/token")
 
     assert str(caught.value) == (
@@ -58,7 +58,7 @@ def test_https_is_allowed_and_http_is_not() -> None:
 
 @pytest.mark.rule("security.allowed.urls")
 def test_options_of_others_need_https_allowed_too() -> None:
-    with options_of_others("the driver's {variable}"), pytest.raises(NotAllowed) as caught:
+    with options_of_others("the driver's {variable}"), pytest.raises(NotAllowedError) as caught:
         check_url(IDP)
     check_url(IDP)
 
@@ -70,9 +70,9 @@ def test_options_of_others_need_https_allowed_too() -> None:
 
 def test_where_a_link_leads_is_said_only_to_who_runs_the_program(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("secret-place")
-    with pytest.raises(NotAllowed, match="secret-place"):
+    with pytest.raises(NotAllowedError, match="secret-place"):
         check_file(str(tmp_path / "link"))
-    with options_of_others(), pytest.raises(NotAllowed) as caught:
+    with options_of_others(), pytest.raises(NotAllowedError) as caught:
         check_file(str(tmp_path / "link"))
 
     assert "secret-place" not in str(caught.value)
@@ -107,7 +107,7 @@ def test_what_the_environment_allows_is_allowed(allow_urls: pytest.MonkeyPatch, 
     ],
 )
 def test_nothing_but_the_whole_url_is_allowed(allow_urls: pytest.MonkeyPatch, url: str) -> None:
-    with pytest.raises(NotAllowed, match="OTTLA_ALLOWED_URLS="):
+    with pytest.raises(NotAllowedError, match="OTTLA_ALLOWED_URLS="):
         check_url(url)
 
 
@@ -138,7 +138,7 @@ def test_what_readers_of_urls_may_understand_differently_is_no_url(url: str) -> 
 
 
 def test_a_query_is_compared_and_not_shown(allow_urls: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NotAllowed) as caught:
+    with pytest.raises(NotAllowedError) as caught:
         check_url(f"{IDP}?key=secret")
     assert "secret" not in str(caught.value)
     allow_urls.setenv(allow_lists.URLS, f"{IDP}?key=secret")
@@ -150,7 +150,7 @@ def test_a_query_is_compared_and_not_shown(allow_urls: pytest.MonkeyPatch) -> No
 def test_an_empty_list_allows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(allow_lists.URLS, "")
 
-    with pytest.raises(NotAllowed, match="it is none of the allowed URLs"):
+    with pytest.raises(NotAllowedError, match="it is none of the allowed URLs"):
         check_url(IDP)
 
 
@@ -159,8 +159,8 @@ def test_the_program_allows_urls_and_files_itself(tmp_path: Path) -> None:
     ottla.allow(urls=["http://127.0.0.1:8080/token"], files=[str(tmp_path / "token")])
 
     check_url("http://127.0.0.1:8080/token")
-    assert read_file(str(tmp_path / "token"), most=9) == b"abc"
-    with pytest.raises(NotAllowed):
+    assert read_file(str(tmp_path / "token"), max_bytes=9) == b"abc"
+    with pytest.raises(NotAllowedError):
         check_url(IDP)
 
 
@@ -224,25 +224,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_no_file_is_allowed_and_the_error_says_what_to_set(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("abc")
-    with pytest.raises(NotAllowed) as caught:
-        read_file(str(path), most=9)
+    with pytest.raises(NotAllowedError) as caught:
+        read_file(str(path), max_bytes=9)
 
     assert f"OTTLA_ALLOWED_FILES={path} in the environment, or by ottla.allow(files=[...])" in str(caught.value)
 
 
 def test_a_file_of_an_allowed_folder_is_read(folder: Path) -> None:
-    assert read_file(str(folder / "token"), most=3) == b"abc"
-    assert read_file(f"{folder}/../allowed/./token", most=3) == b"abc"
+    assert read_file(str(folder / "token"), max_bytes=3) == b"abc"
+    assert read_file(f"{folder}/../allowed/./token", max_bytes=3) == b"abc"
 
 
 def test_a_folder_in_the_list_without_its_slash_is_hinted_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("abc")
     monkeypatch.setenv(allow_lists.FILES, str(tmp_path))
     hint = f"; the list has the folder {tmp_path}, whose files it would allow as {tmp_path}/"
-    with pytest.raises(NotAllowed) as caught:
+    with pytest.raises(NotAllowedError) as caught:
         check_file(str(tmp_path / "token"))
     assert str(caught.value).endswith(hint)
-    with options_of_others(), pytest.raises(NotAllowed) as caught:
+    with options_of_others(), pytest.raises(NotAllowedError) as caught:
         check_file(f"{tmp_path}/below/../token")
     assert str(caught.value).endswith(hint)
     monkeypatch.setenv(allow_lists.FILES, f"{tmp_path}/")
@@ -254,10 +254,10 @@ def test_no_hint_names_another_entry_or_where_a_link_leads(tmp_path: Path, monke
     (tmp_path / "listed").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "listed" / "token")
     monkeypatch.setenv(allow_lists.FILES, f"{tmp_path}/listed,{tmp_path}/lis,{tmp_path}/other")
-    with options_of_others(), pytest.raises(NotAllowed) as caught:
+    with options_of_others(), pytest.raises(NotAllowedError) as caught:
         check_file(str(tmp_path / "link"))
     assert "the list has" not in str(caught.value)
-    with pytest.raises(NotAllowed) as caught:
+    with pytest.raises(NotAllowedError) as caught:
         check_file(str(tmp_path / "listed-too"))
 
     assert "the list has" not in str(caught.value)
@@ -269,7 +269,7 @@ def test_only_others_need_a_login_of_the_process_allowed(monkeypatch: pytest.Mon
     check_login("kerberos", what="Kerberos' tickets")
     for listed in ("", "aws", "kerberos2"):
         monkeypatch.setenv(allow_lists.LOGINS, listed)
-        with options_of_others("the driver, as {variable}"), pytest.raises(NotAllowed) as caught:
+        with options_of_others("the driver, as {variable}"), pytest.raises(NotAllowedError) as caught:
             check_login("kerberos", what="Kerberos' tickets")
         assert str(caught.value) == (
             "a login with Kerberos' tickets is one as the user of the process, and who writes the options need not be "
@@ -301,8 +301,8 @@ def test_no_path_leaves_the_allowed_folder(folder: Path, path: str) -> None:
     (folder / "links").symlink_to(folder.parent)
     (folder / "loop").symlink_to(folder / "loop")
 
-    with pytest.raises((NotAllowed, OSError)):
-        read_file(f"{folder}{path}", most=99)
+    with pytest.raises((NotAllowedError, OSError)):
+        read_file(f"{folder}{path}", max_bytes=99)
 
 
 NAMES = st.sampled_from(
@@ -324,8 +324,8 @@ def test_whatever_is_read_is_in_the_allowed_folder(tmp_path_factory: pytest.Temp
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(allow_lists.FILES, f"{root}/allowed/")
         try:
-            content = read_file("/".join([str(root), *names]), most=99)
-        except (NotAllowed, OSError):
+            content = read_file("/".join([str(root), *names]), max_bytes=99)
+        except (NotAllowedError, OSError):
             return
     assert content == b"abc"
 
@@ -338,11 +338,11 @@ def test_an_allowed_link_may_be_turned_to_another_file(tmp_path: Path, monkeypat
     (tmp_path / "data").symlink_to("1")
     (tmp_path / "token").symlink_to("data/token")
     monkeypatch.setenv(allow_lists.FILES, f"/somewhere,{tmp_path}/token")
-    assert read_file(f"{tmp_path}/token", most=9) == b"1"
+    assert read_file(f"{tmp_path}/token", max_bytes=9) == b"1"
     (tmp_path / "data").unlink()
     (tmp_path / "data").symlink_to("2")
 
-    assert read_file(f"{tmp_path}/token", most=9) == b"2"
+    assert read_file(f"{tmp_path}/token", max_bytes=9) == b"2"
 
 
 @pytest.mark.rule("security.allowed.files")
@@ -355,8 +355,8 @@ def test_a_view_into_the_system_is_never_read(monkeypatch: pytest.MonkeyPatch, p
     (tmp_path / "link").symlink_to(path)
 
     for each in (path, str(tmp_path / "link")):
-        with pytest.raises((NotAllowed, OSError)) as caught:
-            read_file(each, most=99)
+        with pytest.raises((NotAllowedError, OSError)) as caught:
+            read_file(each, max_bytes=99)
         assert "view into the system" in str(caught.value) or "no regular file" in str(caught.value)
 
 
@@ -368,26 +368,26 @@ def test_what_is_no_regular_file_is_refused_without_waiting(folder: Path) -> Non
         bound.bind(str(folder / "socket"))
         for name in ("pipe", "folder", "socket"):
             with pytest.raises(OSError, match=r"regular file|No such device|Is a directory"):
-                read_file(str(folder / name), most=99)
+                read_file(str(folder / name), max_bytes=99)
 
 
 def test_a_device_is_refused_without_reading_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(allow_lists.FILES, "/dev/zero")
 
     with pytest.raises(OSError, match="no regular file"):
-        read_file("/dev/zero", most=99)
+        read_file("/dev/zero", max_bytes=99)
 
 
 def test_a_large_file_is_refused(folder: Path) -> None:
     (folder / "large").write_bytes(b"x" * 100)
 
     with pytest.raises(ValueError, match="has more than 99 bytes"):
-        read_file(str(folder / "large"), most=99)
+        read_file(str(folder / "large"), max_bytes=99)
 
 
 @pytest.mark.parametrize("path", ["token", "", "./token", "/a\0b", "~/token"])
 def test_a_path_must_be_absolute(path: str) -> None:
-    with pytest.raises(NotAllowed, match="is not an absolute path"):
+    with pytest.raises(NotAllowedError, match="is not an absolute path"):
         check_file(path)
 
 
@@ -425,12 +425,12 @@ def test_what_is_allowed_in_one_thread_is_allowed_in_all() -> None:
 def test_what_is_no_url_in_the_environment_allows_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(allow_lists.URLS, "*,https://,,idp.example.com,https://*/,https://idp.example.com/*")
     for url in (IDP, "https://idp.example.com/"):
-        with pytest.raises(NotAllowed):
+        with pytest.raises(NotAllowedError):
             check_url(url)
 
 
 @given(st.text())
 def test_a_path_in_an_error_is_one_line(path: str) -> None:
-    with pytest.raises(NotAllowed) as caught:
+    with pytest.raises(NotAllowedError) as caught:
         check_file(f"/nowhere/{path}" if "\0" not in path else path)
     assert str(caught.value).isprintable()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ottla import check_config
-from ottla.errors import ConfigError, PluginMissing
+from ottla.errors import ConfigError, PluginNotFoundError
 from ottla.plugins.partitioners.murmur2 import Murmur2Partitioner
 from ottla.plugins.partitioners.round_robin import RoundRobin
 from ottla.plugins.registry import Registry
@@ -51,12 +51,12 @@ def test_another_partitioner_is_a_name_away(built: list[Engine]) -> None:
 
 
 def test_without_a_transport_the_error_has_the_line_that_installs_one() -> None:
-    with pytest.raises(PluginMissing, match="pip install ottla-transport-plaintext"):
+    with pytest.raises(PluginNotFoundError, match="pip install ottla-transport-plaintext"):
         assembly.build(SERVERS, {}, registry=without("plaintext"))
 
 
 def test_tls_without_its_plugin_names_the_plugin_to_install() -> None:
-    with pytest.raises(PluginMissing, match="pip install ottla-transport-ssl"):
+    with pytest.raises(PluginNotFoundError, match="pip install ottla-transport-ssl"):
         assembly.build(SERVERS, {"security_protocol": "SSL"}, registry=without("ssl"))
 
 
@@ -65,13 +65,15 @@ def test_a_login_without_its_plugin_names_the_plugin_to_install_and_no_key_of_it
 ) -> None:
     settings = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "plain", "sasl.username": "ann"}
 
-    with pytest.raises(PluginMissing, match="no authenticator is named 'plain'; try: pip install ottla-authenticator"):
+    with pytest.raises(
+        PluginNotFoundError, match="no authenticator is named 'plain'; try: pip install ottla-authenticator"
+    ):
         assembly.build(settings, {}, registry=without("PLAIN"))
     assert caplog.text == ""
 
 
 def test_a_mechanism_that_nobody_named_is_javas_default_and_that_is_said() -> None:
-    with pytest.raises(PluginMissing, match=r"ottla-authenticator-sasl\[gssapi\].*sasl\.mechanism was left out"):
+    with pytest.raises(PluginNotFoundError, match=r"ottla-authenticator-sasl\[gssapi\].*sasl\.mechanism was left out"):
         assembly.build({**SERVERS, "security.protocol": "SASL_PLAINTEXT"}, {}, registry=without("GSSAPI"))
 
 
@@ -80,7 +82,7 @@ def test_keys_of_a_plugin_that_is_gone_are_excused_and_others_are_not(gone: str)
     begin = gone.lower().replace("-", ".").replace("_", ".")
     settings = {**SERVERS, "connection.via": gone, f"{begin}.address": "gateway:1", f"{begin}.token": "secret"}
 
-    with pytest.raises(PluginMissing, match=f"no transport is named '{gone.lower()}'"):
+    with pytest.raises(PluginNotFoundError, match=f"no transport is named '{gone.lower()}'"):
         assembly.build(settings, {})
     with pytest.raises(ConfigError, match=r"'acmer\.address' is not a known key") as caught:
         assembly.build({**settings, "acmer.address": "gateway:1"}, {})
@@ -114,7 +116,9 @@ def test_a_missing_plugin_and_a_wrong_value_are_told_together() -> None:
     [("interceptor_classes", "interceptor"), ("metric_reporters", "reporter")],
 )
 def test_an_onlooker_that_is_not_there_is_missing_like_any_other_plugin(key: str, kind: str) -> None:
-    with pytest.raises(PluginMissing, match=f"no {kind} is named 'mine'; install a package .* group ottla.{kind}s"):
+    with pytest.raises(
+        PluginNotFoundError, match=f"no {kind} is named 'mine'; install a package .* group ottla.{kind}s"
+    ):
         assembly.build(SERVERS, {key: "mine"})
 
 
@@ -146,7 +150,7 @@ def test_a_configuration_can_be_checked_without_a_producer() -> None:
 
     with pytest.raises(ConfigError, match=r"linger\.ms"):
         check_config(SERVERS, linger_ms=-1)
-    with pytest.raises(PluginMissing):
+    with pytest.raises(PluginNotFoundError):
         check_config(SERVERS, security_protocol="SASL_PLAINTEXT", sasl_mechanism="NO-SUCH-ONE")
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import NetworkError, ProtocolError
 from ottla.interfaces import Step
-from ottla.network.authentication import Ask, LoggedIn, Move, Think, Token
+from ottla.network.authentication import Ask, Compute, LoggedIn, Move, Token
 from ottla.network.authentication.exchange import Exchange
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeResponse
@@ -32,8 +32,8 @@ def satisfied(lifetime_ms: int = 0) -> memoryview:
 
 
 def think(login: Exchange, move: Move) -> Move:
-    assert isinstance(move, Think)
-    return login.thought(move.work())
+    assert isinstance(move, Compute)
+    return login.computed(move.work())
 
 
 def test_the_moves_of_a_login_are_handshake_token_and_the_end_with_the_session() -> None:
@@ -100,8 +100,8 @@ def test_whatever_a_broker_answers_a_login_ends_or_is_refused_in_words(
         if honest:
             move = login.answered(agreed())
         for answer in answers:
-            if isinstance(move, Think):
-                move = login.thought(move.work())
+            if isinstance(move, Compute):
+                move = login.computed(move.work())
             move = login.answered(memoryview(answer))
     except (NetworkError, ProtocolError) as error:
         refusal = str(error)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed
+from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla.interfaces import Step
-from ottla.network.authentication import Helper
+from ottla.network.authentication import AuthWorker
 
 HANG_GUARD = 20.0
 DONE = Step(reply=b"done", done=True)
@@ -38,8 +38,8 @@ def wakes() -> Wakes:
 
 
 @pytest.fixture
-def helper(wakes: Wakes) -> Iterator[Helper]:
-    made = Helper(name="ottla-login-test", wake=wakes)
+def helper(wakes: Wakes) -> Iterator[AuthWorker]:
+    made = AuthWorker(name="ottla-login-test", wake=wakes)
     yield made
     made.close()
     for thread in ours():
@@ -63,31 +63,31 @@ def held(until: threading.Event) -> tuple[Callable[[], Step], threading.Event]:
     return work, begun
 
 
-def test_no_thread_is_made_before_there_is_something_to_compute(helper: Helper) -> None:
+def test_no_thread_is_made_before_there_is_something_to_compute(helper: AuthWorker) -> None:
     assert ours() == []
 
 
-def test_the_io_thread_is_woken_when_an_outcome_is_there(helper: Helper, wakes: Wakes) -> None:
-    thought = helper.begin(lambda: DONE)
+def test_the_io_thread_is_woken_when_an_outcome_is_there(helper: AuthWorker, wakes: Wakes) -> None:
+    computation = helper.begin(lambda: DONE)
 
     wakes.wait(1)
-    assert thought.outcome is DONE
+    assert computation.outcome is DONE
     assert [thread.daemon for thread in ours()] == [True]
 
 
-def test_a_refusal_of_the_mechanism_is_an_outcome(helper: Helper, wakes: Wakes) -> None:
-    refusal = AuthenticationFailed("no")
+def test_a_refusal_of_the_mechanism_is_an_outcome(helper: AuthWorker, wakes: Wakes) -> None:
+    refusal = AuthenticationError("no")
 
     def work() -> Step:
         raise refusal
 
-    thought = helper.begin(work)
+    computation = helper.begin(work)
 
     wakes.wait(1)
-    assert thought.outcome is refusal
+    assert computation.outcome is refusal
 
 
-def test_one_thing_is_computed_at_a_time_in_their_order(helper: Helper, wakes: Wakes) -> None:
+def test_one_thing_is_computed_at_a_time_in_their_order(helper: AuthWorker, wakes: Wakes) -> None:
     may_end = threading.Event()
     work, begun = held(may_end)
     order: list[int] = []
@@ -105,21 +105,21 @@ def test_one_thing_is_computed_at_a_time_in_their_order(helper: Helper, wakes: W
     assert (first.outcome, later.outcome) == (DONE, DONE)
 
 
-def test_what_hangs_is_left_behind_and_the_others_go_on(helper: Helper, wakes: Wakes) -> None:
+def test_what_hangs_is_left_behind_and_the_others_go_on(helper: AuthWorker, wakes: Wakes) -> None:
     may_end = threading.Event()
     work, begun = held(may_end)
     hanging = helper.begin(work)
     assert begun.wait(HANG_GUARD)
     later = helper.begin(lambda: DONE)
 
-    helper.forget(hanging)
+    helper.cancel(hanging)
 
     wakes.wait(1)
     assert later.outcome is DONE
     may_end.set()
 
 
-def test_what_waits_is_computed_once_though_its_thread_was_left_behind(helper: Helper, wakes: Wakes) -> None:
+def test_what_waits_is_computed_once_though_its_thread_was_left_behind(helper: AuthWorker, wakes: Wakes) -> None:
     may_end = threading.Event()
     work, begun = held(may_end)
     counted: list[int] = []
@@ -131,22 +131,22 @@ def test_what_waits_is_computed_once_though_its_thread_was_left_behind(helper: H
     hanging = helper.begin(work)
     assert begun.wait(HANG_GUARD)
     thoughts = [helper.begin(count) for _ in range(50)]
-    helper.forget(hanging)
+    helper.cancel(hanging)
     may_end.set()
 
     wakes.wait(51)
-    assert {thought.outcome for thought in thoughts} == {DONE}
+    assert {computation.outcome for computation in thoughts} == {DONE}
     assert len(counted) == 50
 
 
-def test_what_nobody_waits_for_any_more_is_not_computed(helper: Helper, wakes: Wakes) -> None:
+def test_what_nobody_waits_for_any_more_is_not_computed(helper: AuthWorker, wakes: Wakes) -> None:
     may_end = threading.Event()
     work, begun = held(may_end)
     helper.begin(work)
     assert begun.wait(HANG_GUARD)
     unwanted, last = helper.begin(lambda: DONE), helper.begin(lambda: DONE)
 
-    helper.forget(unwanted)
+    helper.cancel(unwanted)
     may_end.set()
 
     wakes.wait(2)
@@ -154,24 +154,24 @@ def test_what_nobody_waits_for_any_more_is_not_computed(helper: Helper, wakes: W
     assert unwanted.outcome is None
 
 
-def test_forgetting_what_is_over_changes_nothing(helper: Helper, wakes: Wakes) -> None:
+def test_forgetting_what_is_over_changes_nothing(helper: AuthWorker, wakes: Wakes) -> None:
     over = helper.begin(lambda: DONE)
     wakes.wait(1)
 
-    helper.forget(over)
+    helper.cancel(over)
 
     assert helper.begin(lambda: DONE)
     wakes.wait(2)
     assert len(ours()) == 1
 
 
-def test_without_a_thread_to_be_had_the_connection_fails(helper: Helper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_to_be_had_the_connection_fails(helper: AuthWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(ConnectionFailed, match="no thread for the login"):
+        with pytest.raises(ConnectionFailedError, match="no thread for the login"):
             helper.begin(lambda: DONE)
 
     assert helper.begin(lambda: DONE)

@@ -25,7 +25,7 @@ Limit = Callable[[Columns, TopicQueues], int]
 
 def topic_of(most: int | None = None) -> TopicQueues:
     topic = TopicQueues("t")
-    topic.most = most
+    topic.max_bytes = most
     return topic
 
 
@@ -45,7 +45,7 @@ def wire_size(batch: ProducerBatch) -> int:
 @pytest.mark.rule("accumulator.size.target")
 @given(st.integers(min_value=50, max_value=3_000), st.integers(min_value=500, max_value=20_000))
 def test_a_batch_of_like_records_fills_its_target_and_not_more(value_size: int, target: int) -> None:
-    sizes = BatchSizes(target=target, most=1_000_000)
+    sizes = BatchSizes(target=target, max_bytes=1_000_000)
     batch = filled(sizes.comfortable, value_size)
 
     size = wire_size(batch)
@@ -57,7 +57,7 @@ def test_a_batch_of_like_records_fills_its_target_and_not_more(value_size: int, 
 @pytest.mark.rule("accumulator.size.target")
 @given(st.lists(st.integers(min_value=0, max_value=2_000), min_size=1), st.integers(min_value=100, max_value=5_000))
 def test_whatever_the_records_are_like_a_batch_fits_into_a_request(values: list[int], most: int) -> None:
-    sizes = BatchSizes(target=200, most=most)
+    sizes = BatchSizes(target=200, max_bytes=most)
     batch = ProducerBatch(topic="t", partition=0, columns=columns(0), now=0.0)
     for value_size in values:
         batch.append(None, bytes(value_size), (), 0, None)
@@ -68,14 +68,14 @@ def test_whatever_the_records_are_like_a_batch_fits_into_a_request(values: list[
 
 @pytest.mark.rule("accumulator.grow")
 def test_a_grown_batch_fills_a_request() -> None:
-    sizes = BatchSizes(target=200, most=10_000)
+    sizes = BatchSizes(target=200, max_bytes=10_000)
 
     assert NEARLY * 10_000 < wire_size(filled(sizes.grown, 100)) <= 10_000
 
 
 @pytest.mark.rule("accumulator.grow.off")
 def test_without_growth_nothing_is_added_to_what_is_there() -> None:
-    sizes = BatchSizes(target=200, most=10_000, growing=False)
+    sizes = BatchSizes(target=200, max_bytes=10_000, growing=False)
 
     assert filled(sizes.grown, 100).count == 1
 
@@ -100,15 +100,15 @@ def test_whatever_the_records_are_like_a_batch_keeps_to_its_target_or_when_it_gr
 @pytest.mark.rule("accumulator.size.ratio")
 def test_a_topic_that_compresses_well_gets_larger_batches() -> None:
     ratios = {"t": 0.25}
-    plain = filled(BatchSizes(target=4_000, most=100_000).comfortable, 100)
-    compressed = filled(BatchSizes(target=4_000, most=100_000, ratio=ratios.__getitem__).comfortable, 100)
+    plain = filled(BatchSizes(target=4_000, max_bytes=100_000).comfortable, 100)
+    compressed = filled(BatchSizes(target=4_000, max_bytes=100_000, ratio=ratios.__getitem__).comfortable, 100)
 
     assert 3.9 <= compressed.count / plain.count <= 4.1
 
 
 @pytest.mark.rule("accumulator.size.ratio")
 def test_however_well_it_compresses_a_batch_stays_within_a_request_before_compression() -> None:
-    sizes = BatchSizes(target=4_000, most=10_000, ratio=lambda _topic: 0.01)
+    sizes = BatchSizes(target=4_000, max_bytes=10_000, ratio=lambda _topic: 0.01)
 
     assert NEARLY * 10_000 < wire_size(filled(sizes.comfortable, 100)) <= 10_000
 
@@ -116,7 +116,7 @@ def test_however_well_it_compresses_a_batch_stays_within_a_request_before_compre
 @pytest.mark.rule("accumulator.split.learns")
 @pytest.mark.parametrize("limit", ["comfortable", "grown"])
 def test_what_the_topic_refused_is_the_limit_from_then_on(limit: str) -> None:
-    sizes = BatchSizes(target=16_384, most=1_000_000)
+    sizes = BatchSizes(target=16_384, max_bytes=1_000_000)
     batch = filled(getattr(sizes, limit), 100, topic=topic_of(most=10_000))
 
     assert NEARLY * 10_000 < wire_size(batch) - HEADER_SIZE <= 10_000

@@ -12,20 +12,20 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.errors import (
-    AbortableError,
-    DeliveryFailed,
-    DeliveryTimeout,
+    AbortableTransactionError,
+    DeliveryError,
+    DeliveryTimeoutError,
     ErrorCode,
-    ProducerClosed,
-    TransactionAborted,
-    TransactionFailed,
+    FatalTransactionError,
+    ProducerClosedError,
+    TransactionAbortedError,
 )
 from ottla.interfaces import Encoded
 from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
-from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
+from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla.transactions import SharedTransaction
 from ottla_testkit.simulation import AfterAppend, SimulatedCluster
 from simulated_producer import Simulated, simulated
@@ -35,7 +35,11 @@ ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
 
 UNKNOWN_NUMBER = 31_999
 IN_DOUBT: Sequence[int] = [
-    *(code for code in ErrorCode if code not in REFUSED_BEFORE_APPEND and VERDICTS[code] is not Verdict.ACKNOWLEDGED),
+    *(
+        code
+        for code in ErrorCode
+        if code not in REFUSED_BEFORE_APPEND and PRODUCE_ERROR_ACTIONS[code] is not ProduceErrorAction.ACKNOWLEDGED
+    ),
     UNKNOWN_NUMBER,
 ]
 MOVED = [
@@ -54,7 +58,7 @@ def epochs(world: Simulated, partition: int = 0) -> set[int]:
     return {entry.epoch for entry in world.cluster.topics["t"].producers[partition].entries.values()}
 
 
-def failure(delivery: Delivery) -> DeliveryFailed:
+def failure(delivery: Delivery) -> DeliveryError:
     error = delivery.exception(0)
     assert error is not None
     return error
@@ -128,7 +132,7 @@ def test_a_record_that_expires_behind_a_moved_leader_does_not_swallow_the_next(
         following = world.producer.send("t", b"following", partition=0)
         world.settle()
 
-        assert isinstance(failure(doubtful), DeliveryTimeout)
+        assert isinstance(failure(doubtful), DeliveryTimeoutError)
         assert failure(doubtful).possibly_persisted
         assert world.log() == [b"before", b"doubtful", b"following"]
         assert following.result(0).offset == 2
@@ -332,7 +336,7 @@ def test_where_brokers_give_no_epoch_a_doubt_is_aborted_and_then_fatal() -> None
         world.producer.abort_transaction()
         world.producer.begin_transaction()
         following = world.producer.send("t", b"following", partition=0)
-        with pytest.raises(TransactionFailed, match=r"needs another epoch.*before 2\.5"):
+        with pytest.raises(FatalTransactionError, match=r"needs another epoch.*before 2\.5"):
             world.producer.commit_transaction()
         world.settle()
 
@@ -372,7 +376,7 @@ def test_an_abort_that_drops_a_batch_in_doubt_begins_the_next_in_another_epoch(v
         following = producer.send("t", b"following", partition=0)
         producer.commit_transaction()
 
-        assert isinstance(failure(doubtful), TransactionAborted)
+        assert isinstance(failure(doubtful), TransactionAbortedError)
         assert failure(doubtful).possibly_persisted
         assert following.result(0).offset == 1
         assert world.cluster.topics["t"].committed(0) == [b"following"]
@@ -385,7 +389,7 @@ def test_a_transaction_with_a_batch_in_doubt_is_neither_committed_nor_prepared(e
         world.producer.begin_transaction()
         world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)] * 2
         world.producer.send("t", b"doubtful", partition=0)
-        with pytest.raises(AbortableError, match="the broker may hold them all the same"):
+        with pytest.raises(AbortableTransactionError, match="the broker may hold them all the same"):
             getattr(world.producer, end)()
         world.producer.abort_transaction()
 
@@ -403,9 +407,9 @@ def test_who_joined_a_transaction_cannot_leave_it_well_with_a_batch_in_doubt(ver
         world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS]
         world.producer.send("t", b"doubtful", partition=0)
-        with pytest.raises(AbortableError, match="have whoever opened it abort it"):
+        with pytest.raises(AbortableTransactionError, match="have whoever opened it abort it"):
             world.producer.leave_transaction()
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             world.producer.send("t", b"following", partition=0)
 
 
@@ -416,7 +420,7 @@ def test_what_the_io_thread_is_about_to_send_when_it_is_left_behind_is_in_doubt(
 
     def held_up(columns: ObjectColumns, magic: int) -> Encoded:
         if not queued.done():
-            world.accumulator.abort(ProducerClosed("the I/O thread is held up in an encoder"), aside=True)
+            world.accumulator.abort(ProducerClosedError("the I/O thread is held up in an encoder"), aside=True)
         return encode(columns, magic)
 
     with simulated(1, 1) as world:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.errors import ErrorCode
 from ottla.sender.before_append import ANSWERED, REFUSED_BEFORE_APPEND, Append
-from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
+from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 
 
 def test_every_code_says_when_it_is_answered() -> None:
@@ -45,12 +45,14 @@ def test_a_code_whose_place_is_not_known_is_not_certain() -> None:
 
 
 def test_what_counts_as_acknowledged_is_answered_after_the_append() -> None:
-    acknowledged = {code for code, verdict in VERDICTS.items() if verdict is Verdict.ACKNOWLEDGED}
+    acknowledged = {
+        code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.ACKNOWLEDGED
+    }
 
     assert {ANSWERED[code].append for code in acknowledged} == {Append.AFTER}
 
 
 def test_a_refused_order_and_a_refused_size_are_answered_before_the_append() -> None:
-    too_large = {code for code, verdict in VERDICTS.items() if verdict is Verdict.TOO_LARGE}
+    too_large = {code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.TOO_LARGE}
 
     assert ORDER_REFUSED | too_large <= REFUSED_BEFORE_APPEND

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.errors import BufferExhausted, ProducerClosed
+from ottla.errors import BufferExhaustedError, ProducerClosedError
 
 HANG_GUARD = 30.0
 
@@ -71,7 +71,7 @@ def test_without_memory_in_time_the_error_says_how_much_was_asked_and_free() -> 
     pool = make_pool()
     pool.reserve(90, timeout=0)
 
-    with pytest.raises(BufferExhausted, match=r"no memory for 20 bytes .* 0 of buffer\.memory=100"):
+    with pytest.raises(BufferExhaustedError, match=r"no memory for 20 bytes .* 0 of buffer\.memory=100"):
         pool.reserve(20, timeout=0)
 
 
@@ -80,7 +80,7 @@ def test_what_a_waiter_had_collected_goes_back_when_its_time_is_over() -> None:
     pool = make_pool()
     pool.reserve(90, timeout=0)
 
-    with pytest.raises(BufferExhausted):
+    with pytest.raises(BufferExhaustedError):
         pool.reserve(20, timeout=0)
 
     assert pool.free == 10
@@ -106,7 +106,7 @@ def test_who_can_do_with_less_has_what_is_free(free: int, taken: int) -> None:
     pool = make_pool()
     pool.reserve(100 - free, timeout=0)
 
-    assert pool.reserve_some(least=30, most=80) == taken
+    assert pool.reserve_some(min_bytes=30, max_bytes=80) == taken
     assert pool.free == free - taken
 
 
@@ -115,7 +115,7 @@ def test_less_than_the_least_is_nothing() -> None:
     pool = make_pool()
     pool.reserve(71, timeout=0)
 
-    assert pool.reserve_some(least=30, most=80) == 0
+    assert pool.reserve_some(min_bytes=30, max_bytes=80) == 0
     assert pool.free == 29
 
 
@@ -125,11 +125,11 @@ def test_who_can_do_with_less_never_overtakes_a_waiter() -> None:
     pool.reserve(100, timeout=0)
     waiter = Waiting(pool, 50)
 
-    assert pool.reserve_some(least=0, most=1) == 0
+    assert pool.reserve_some(min_bytes=0, max_bytes=1) == 0
 
     pool.release(100)
     waiter.join()
-    assert pool.reserve_some(least=0, most=1) == 1
+    assert pool.reserve_some(min_bytes=0, max_bytes=1) == 1
 
 
 @pytest.mark.rule("pool.fair")
@@ -157,11 +157,11 @@ def test_closing_refuses_those_who_wait_and_those_who_come() -> None:
     pool.reserve(100, timeout=0)
     waiter = Waiting(pool, 1)
 
-    pool.close(ProducerClosed("closed"))
+    pool.close(ProducerClosedError("closed"))
     waiter.join()
 
-    assert isinstance(waiter.error, ProducerClosed)
-    with pytest.raises(ProducerClosed):
+    assert isinstance(waiter.error, ProducerClosedError)
+    with pytest.raises(ProducerClosedError):
         pool.reserve(0, timeout=0)
 
 
@@ -169,7 +169,7 @@ def test_closing_refuses_those_who_wait_and_those_who_come() -> None:
 def test_what_is_held_may_be_released_after_closing() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
-    pool.close(ProducerClosed("closed"))
+    pool.close(ProducerClosedError("closed"))
 
     pool.release(100)
 

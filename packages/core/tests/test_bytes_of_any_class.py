@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import SerializationFailed
+from ottla.errors import SerializationError
 from ottla.interfaces import Header
 from simulated_producer import simulated
 
@@ -102,7 +102,7 @@ def test_what_a_serializer_makes_is_what_it_holds(made: Any) -> None:
 def test_what_a_serializer_makes_without_bytes_stops_its_record_only(made: Any) -> None:
     with simulated(1, plugins={"key_serializer": Returns(made)}) as world:
         world.producer.send("t", b"before")
-        with pytest.raises(SerializationFailed, match="key for topic 't'"):
+        with pytest.raises(SerializationError, match="key for topic 't'"):
             world.producer.send("t", b"bad", object())
         world.settle()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import ConnectionFailed, ResponseTooLargeError, WrongProtocol
+from ottla.errors import ConnectionFailedError, ProtocolMismatchError, ResponseTooLargeError
 from ottla.interfaces import Buffer, Interest
 from ottla.network.selector.channel import Channel
 
@@ -141,14 +141,14 @@ def test_the_socket_is_watched_for_writing_only_while_something_is_to_be_written
 def test_a_peer_that_closes_is_named() -> None:
     channel = make_channel(ScriptedLayer(closed_by_peer=True))
 
-    with pytest.raises(ConnectionFailed, match="broker:9092 closed the connection"):
+    with pytest.raises(ConnectionFailedError, match="broker:9092 closed the connection"):
         channel.read()
 
 
 def test_a_peer_that_closes_in_the_middle_of_an_answer_is_no_answer() -> None:
     channel = make_channel(ScriptedLayer(framed(b"answer")[:-1], closed_by_peer=True))
 
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(ConnectionFailedError):
         channel.read()
 
 
@@ -184,7 +184,7 @@ def test_a_large_answer_is_put_together_as_its_memory_grows(size: int) -> None:
 def test_a_size_that_no_answer_has_is_refused_before_memory_is_taken(prefix: bytes) -> None:
     channel = make_channel(ScriptedLayer(prefix + b"rest"))
 
-    with pytest.raises(WrongProtocol, match="no Kafka listener"):
+    with pytest.raises(ProtocolMismatchError, match="no Kafka listener"):
         channel.read()
 
 
@@ -202,7 +202,7 @@ def test_a_size_that_no_answer_has_is_refused_before_memory_is_taken(prefix: byt
 def test_a_stranger_is_recognised_by_its_first_bytes_with_what_to_change(first: bytes, told: str) -> None:
     channel = make_channel(ScriptedLayer(first + b"rest"))
 
-    with pytest.raises(WrongProtocol, match=told):
+    with pytest.raises(ProtocolMismatchError, match=told):
         channel.read()
 
 
@@ -220,7 +220,7 @@ def test_a_negative_size_is_no_kafka_even_after_an_answer() -> None:
     channel = make_channel(ScriptedLayer(framed(b"ok") + b"\xff\xff\xff\xff"))
     assert content(channel) == b"ok"
 
-    with pytest.raises(WrongProtocol, match="no Kafka listener"):
+    with pytest.raises(ProtocolMismatchError, match="no Kafka listener"):
         channel.read()
 
 

@@ -112,7 +112,7 @@ SETTLES = """
             assert partitioner._constant == 2
 """
 TALKATIVE = """
-    from ottla.errors import AuthenticationFailed
+    from ottla.errors import AuthenticationError
     from ottla.hookspecs import hookimpl
     from ottla.interfaces import ConfigKey
 
@@ -121,7 +121,7 @@ TALKATIVE = """
             return b"hello"
 
         def challenge(self, data):
-            raise AuthenticationFailed("not you")
+            raise AuthenticationError("not you")
 
     class Talkative:
         name, blocking, remedy = "ACME", False, ""
@@ -249,7 +249,7 @@ def test_whoever_waits_for_a_plugin_learns_for_which(install: Install, capsys: p
     [info] = [info for info in Registry().installed("partitioner") if info.name == "acme"]
     told, deadline = "", time.monotonic() + 30
 
-    with told_when_slow(info, patience=0.0):
+    with told_when_slow(info, timeout=0.0):
         while not told and time.monotonic() < deadline:
             told = capsys.readouterr().err
     assert told == f"still waiting for the {info}; Ctrl-C ends it\n"
@@ -312,7 +312,7 @@ def test_a_plugin_that_cannot_be_made_is_not_checked(install: Install, capfd: py
 
 
 def test_whatever_of_ours_a_plugin_raises_is_told_in_a_sentence(install: Install) -> None:
-    unreachable = "from ottla.errors import ConnectionFailed; raise ConnectionFailed('nobody is at home')"
+    unreachable = "from ottla.errors import ConnectionFailedError; raise ConnectionFailedError('nobody is at home')"
     install(GOOD.replace("if config[", f"{unreachable}\n        if config["))
     result = run("check", "acme")
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from machine import Queues
-from ottla import ProducerClosed
+from ottla import ProducerClosedError
 from ottla.accumulator.batch import NewRecord
 from simulated_producer import HANG_GUARD, Simulated, simulated
 
@@ -25,7 +25,7 @@ def begun(world: Simulated, call: Callable[[], object]) -> Future[object]:
         wakeup()
         waits.set()
 
-    world.metadata._wake = world.accumulator._wake = world.accumulator.intake._wake = tell
+    world.metadata._wake = world.accumulator._wake = world.accumulator.appender._wake = tell
     pool = ThreadPoolExecutor(1)
     result = pool.submit(call)
     pool.shutdown(wait=False)
@@ -38,9 +38,9 @@ def test_a_send_that_waits_for_its_topic_is_refused_when_the_producer_closes() -
     with simulated(1, max_block_ms=30_000) as world:
         waiting = begun(world, lambda: world.producer.send("unknown", b"v"))
 
-        world.metadata.close(ProducerClosed("the producer is closed"))
+        world.metadata.close(ProducerClosedError("the producer is closed"))
 
-        assert isinstance(waiting.exception(HANG_GUARD), ProducerClosed)
+        assert isinstance(waiting.exception(HANG_GUARD), ProducerClosedError)
 
 
 @pytest.mark.rule("producer.close.refuses")
@@ -49,9 +49,9 @@ def test_a_send_that_waits_for_memory_is_refused_when_the_producer_closes() -> N
         world.producer.send("t", bytes(12_000))
         waiting = begun(world, lambda: world.producer.send("t", bytes(12_000)))
 
-        world.accumulator.close(ProducerClosed("the producer is closed"))
+        world.accumulator.close(ProducerClosedError("the producer is closed"))
 
-        assert isinstance(waiting.exception(HANG_GUARD), ProducerClosed)
+        assert isinstance(waiting.exception(HANG_GUARD), ProducerClosedError)
 
 
 @pytest.mark.rule("producer.close.refuses")
@@ -60,6 +60,6 @@ def test_a_batch_that_was_open_takes_no_record_after_closing() -> None:
     batch = queues.append()._batch
     assert batch.append(*RECORD) is not None
 
-    queues.accumulator.close(ProducerClosed("closed"))
+    queues.accumulator.close(ProducerClosedError("closed"))
 
     assert batch.append(*RECORD) is None

@@ -10,10 +10,10 @@ from machine import columns
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.completion import Settlement
+from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import WokenLoop
-from ottla.errors import DeliveryFailed
+from ottla.errors import DeliveryError
 from ottla.recordbatch.callbacks import OnDelivery
 from ottla_testkit.manual_clock import ManualClock
 
@@ -21,7 +21,7 @@ HELD = 100
 
 
 def failed() -> Failed:
-    return Failed(error=DeliveryFailed("refused", topic="t", partition=0, attempts=1, possibly_persisted=False))
+    return Failed(error=DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False))
 
 
 class Books:
@@ -31,11 +31,11 @@ class Books:
         clock = ManualClock()
         self.backlog = Backlog()
         self.pool = BufferPool(10 * HELD, clock=clock)
-        self.settlement = Settlement(
+        self.settlement = BatchCompletion(
             backlog=self.backlog,
             pool=self.pool,
             sequences=None,
-            tallies=None,
+            counters=None,
             io_loop=WokenLoop(lambda: None),
             clock=clock,
         )
@@ -69,7 +69,7 @@ def test_what_one_answer_settles_has_its_outcome_at_once_and_is_accounted_for_to
             assert batch.outcome == Acknowledged(base_offset=number)
             seen.append((books.held, len(books.backlog.incomplete)))
 
-    books.settlement.settle_all(outcomes())
+    books.settlement.complete_all(outcomes())
 
     assert seen == [(5 * HELD, 5)] * 5
     assert (books.held, dict(books.backlog.incomplete), books.acknowledged()) == (0, {}, 5)
@@ -83,7 +83,7 @@ def test_a_callback_may_use_the_memory_of_what_ended_before_its_record(outcome: 
         seen.append((books.held, len(books.backlog.incomplete)))
 
     batches = [books.batch(), books.batch(look), books.batch(), books.batch(), books.batch(look)]
-    books.settlement.settle_all([(batch, outcome) for batch in batches])
+    books.settlement.complete_all([(batch, outcome) for batch in batches])
 
     assert seen == [(4 * HELD, 4), (HELD, 1)]  # its own is given back when it has run
     assert (books.held, dict(books.backlog.incomplete)) == (0, {})
@@ -92,12 +92,12 @@ def test_a_callback_may_use_the_memory_of_what_ended_before_its_record(outcome: 
 def test_a_batch_that_has_its_outcome_is_not_counted_again() -> None:
     books = Books()
     one, other = books.batch(), books.batch()
-    assert books.settlement.settle(one, Acknowledged(base_offset=7))
+    assert books.settlement.complete(one, Acknowledged(base_offset=7))
 
-    books.settlement.settle_all([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
+    books.settlement.complete_all([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
 
     assert one.outcome == Acknowledged(base_offset=7)
-    assert not books.settlement.settle(one, Acknowledged(base_offset=8))
+    assert not books.settlement.complete(one, Acknowledged(base_offset=8))
     assert (books.held, books.acknowledged()) == (0, 2)
 
 
@@ -110,7 +110,7 @@ def test_what_was_acknowledged_before_something_breaks_is_accounted_for() -> Non
         raise RuntimeError("the next one could not be judged")
 
     with pytest.raises(RuntimeError, match="could not be judged"):
-        books.settlement.settle_all(broken())
+        books.settlement.complete_all(broken())
 
     assert (books.held, list(books.backlog.incomplete), books.acknowledged()) == (HELD, [second], 1)
 
@@ -120,7 +120,7 @@ def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeyp
     batch = books.batch(on_delivery=lambda _metadata, _error: None)
     monkeypatch.setattr("threading.Thread.start", lambda _thread: None)  # its turn has not come yet
 
-    books.settlement.settle(batch, failed(), aside=True)
+    books.settlement.complete(batch, failed(), aside=True)
     report, unretrieved, error = books.settlement.report()
 
     assert (report.failed, unretrieved, error) == (1, 0, None)

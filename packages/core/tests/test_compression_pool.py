@@ -10,14 +10,14 @@ import attrs
 import pyarrow as pa
 import pytest
 
-from ottla import BufferExhausted, DeliveryFailed, ErrorCode, TableUnreadable
+from ottla import BufferExhaustedError, DeliveryError, ErrorCode, TableReadError
 from ottla.interfaces import Buffer, Columns, Compressor, Facts
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.section import Section, finish
 from ottla.recordbatch.table_rows import FinishedColumns
 from ottla.tables import sending
-from ottla.tables.compression_pool import Ahead, Piece, Sealed, threads
+from ottla.tables.compression_pool import Ahead, PartitionRows, Sealed, threads
 from ottla.tables.delivery import TableDelivery
 from ottla_testkit.simulation import SimulatedCluster, brokers
 from simulated_producer import Simulated, simulated
@@ -26,10 +26,10 @@ HANG_GUARD = 20.0
 ENCODERS = ["python", "native"]
 
 
-def piece(number: int) -> Piece:
+def piece(number: int) -> PartitionRows:
     facts = Facts((0,), None, (0,))
     columns = FinishedColumns(b"%d" % number, count=1, first_timestamp=0, highest_timestamp=0, facts=facts)
-    return Piece(0, number, (0,), columns)
+    return PartitionRows(0, number, (0,), columns)
 
 
 def plain(columns: Columns) -> Section:
@@ -271,7 +271,7 @@ def test_rows_that_a_codec_cannot_take_fail_and_the_others_arrive(encoder: str) 
 
         assert 77 in failed
         assert failed.keys() == set(range(min(failed), max(failed) + 1))
-        assert isinstance(failed[77], DeliveryFailed)
+        assert isinstance(failed[77], DeliveryError)
         assert "could not be encoded: not this one" in str(failed[77])
         assert isinstance(failed[77].__cause__, OverflowError)
         assert codec.by == []  # nor is it tried again
@@ -281,7 +281,7 @@ def test_rows_that_a_codec_cannot_take_fail_and_the_others_arrive(encoder: str) 
 def test_without_memory_what_was_compressed_and_not_queued_fails(encoder: str) -> None:
     options: dict[str, Any] = {"record_encoder": encoder, "batch_size": 1_000, "buffer_memory": 50_000}
     with simulated(1, plugins={"compressor": Doubling()}, max_block_ms=0, **options) as world:
-        with pytest.raises(BufferExhausted) as caught:
+        with pytest.raises(BufferExhaustedError) as caught:
             world.producer.send_table("t", numbered(1_000))
 
         delivery = caught.value.delivery
@@ -314,7 +314,7 @@ def test_a_stream_that_fails_leaves_what_is_being_compressed_queued() -> None:
         raise OSError("the disk is gone")
 
     with simulated(1, plugins={"compressor": Doubling()}, batch_growth_enable="false") as world:
-        with pytest.raises(TableUnreadable) as caught:
+        with pytest.raises(TableReadError) as caught:
             world.producer.send_table("t", pa.RecordBatchReader.from_batches(schema, stream()))
 
         delivery = caught.value.delivery

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import PluginMissing, ProtocolError
+from ottla.errors import PluginNotFoundError, ProtocolError
 from ottla.interfaces import Buffer, Compressor, ConfigKey
 from ottla.plugins.compressors import gzip as gzip_plugin
 from ottla.plugins.compressors import lz4 as lz4_plugin
@@ -271,7 +271,7 @@ def test_a_missing_library_says_what_to_install(name: str, library: str, monkeyp
 
     monkeypatch.setattr(builtins, "__import__", without)
 
-    with pytest.raises(PluginMissing, match=rf'pip install "ottla\[{name}\]"'):
+    with pytest.raises(PluginNotFoundError, match=rf'pip install "ottla\[{name}\]"'):
         compressor(name)
 
 

@@ -27,7 +27,7 @@ pytestmark = [
 UNPACK = """
 import sys
 from ottla.plugins.compressors import gzip, lz4, snappy, zstd
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 
 codec, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 plugin = {"gzip": gzip, "lz4": lz4, "snappy": snappy, "zstd": zstd}[codec]
@@ -43,7 +43,7 @@ def status(name):
 before = status("VmRSS")
 try:
     compressor.decompress(packed, limit=limit)
-except CorruptBatch as error:
+except CorruptBatchError as error:
     print(status("VmHWM") - before, error)
 """
 

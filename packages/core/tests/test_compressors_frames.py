@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from ottla import check_config
-from ottla.errors import CorruptBatch, PluginMissing
+from ottla.errors import CorruptBatchError, PluginNotFoundError
 from ottla.plugins.compressors import lz4 as lz4_plugin
 from ottla.plugins.compressors import snappy as snappy_plugin
 from ottla.plugins.compressors import zstd as zstd_plugin
@@ -101,7 +101,7 @@ def test_the_largest_window_of_zstd_is_read_and_a_larger_one_refused() -> None:
         return stream.compress(b"text") + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + stream.flush()
 
     assert codec.decompress(packed(largest), limit=LIMIT) == b"text"
-    with pytest.raises(CorruptBatch, match="malformed zstd"):
+    with pytest.raises(CorruptBatchError, match="malformed zstd"):
         codec.decompress(packed(larger), limit=LIMIT)
 
 
@@ -123,7 +123,7 @@ def test_a_missing_library_names_an_extra_that_exists(plugin: ModuleType, monkey
         monkeypatch.setitem(sys.modules, library, None)
     codec = plugin.__name__.rpartition(".")[2]
 
-    with pytest.raises(PluginMissing, match=rf'compression\.type={codec} .*pip install "ottla\[{codec}\]"'):
+    with pytest.raises(PluginNotFoundError, match=rf'compression\.type={codec} .*pip install "ottla\[{codec}\]"'):
         plugin.ottla_compressor(*([] if codec == "snappy" else [{f"compression.{codec}.level": 3}]))
 
     assert codec in (metadata.metadata("ottla").get_all("Provides-Extra") or ())
@@ -134,6 +134,6 @@ def test_a_missing_library_is_told_before_a_producer_is_there(codec: str, monkey
     for library in ("lz4", "lz4.frame", "cramjam", "zstandard"):
         monkeypatch.setitem(sys.modules, library, None)
 
-    with pytest.raises(PluginMissing, match=rf'compression\.type={codec} .*pip install "ottla\[{codec}\]"'):
+    with pytest.raises(PluginNotFoundError, match=rf'compression\.type={codec} .*pip install "ottla\[{codec}\]"'):
         check_config(bootstrap_servers="127.0.0.1:9", compression_type=codec)
     check_config(bootstrap_servers="127.0.0.1:9", compression_type="gzip")

@@ -16,7 +16,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 from ottla.interfaces import Compressor
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.compressors.lz4 import Lz4
@@ -51,7 +51,7 @@ def test_what_java_reads_is_read_and_what_it_refuses_is_refused(case: dict[str, 
     refused = case["java"] is None or (case["codec"], case["case"]) in DAMAGE_THAT_JAVA_PASSES_OVER
 
     if refused:
-        with pytest.raises(CorruptBatch, match=case["codec"]):
+        with pytest.raises(CorruptBatchError, match=case["codec"]):
             codec.decompress(packed, limit=1000)
     else:
         plain = codec.decompress(packed, limit=1000)
@@ -68,7 +68,7 @@ def test_the_limit_holds_for_all_streams_together(name: str) -> None:
     packed = codec.compress([bytes(40_000)], level=None) * 3
 
     assert codec.decompress(packed, limit=120_000) == bytes(120_000)
-    with pytest.raises(CorruptBatch, match="more than the 119999 bytes"):
+    with pytest.raises(CorruptBatchError, match="more than the 119999 bytes"):
         codec.decompress(packed, limit=119_999)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from ottla import Producer
 from ottla.config import ProducerConfig, allow_lists
-from ottla.errors import ConfigError, ConnectionFailed, OttlaError
+from ottla.errors import ConfigError, ConnectionFailedError, OttlaError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, ConfigProvider
 from ottla.plugins.config_providers import allowed_paths
@@ -441,7 +441,7 @@ def test_a_key_that_rotates_is_given_a_function_that_reads_again(folder: Path) -
     assert values["a.b"]() == "x-next"
 
     (folder / "kafka.properties").unlink()
-    with pytest.raises(ConnectionFailed, match=r"a\.b cannot be read again: .* No such file or directory"):
+    with pytest.raises(ConnectionFailedError, match=r"a\.b cannot be read again: .* No such file or directory"):
         values["a.b"]()
     assert SECRET not in repr(values["a.b"])
 

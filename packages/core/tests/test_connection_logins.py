@@ -11,16 +11,16 @@ import pytest
 
 from machine import HelperOfTheTest, Machine
 from ottla.errors import (
-    AuthenticationFailed,
-    ConnectionFailed,
-    DeliveryTimeout,
+    AuthenticationError,
+    ConnectionFailedError,
+    DeliveryTimeoutError,
     ErrorCode,
-    HostnameMismatch,
-    MechanismNotEnabled,
+    HostnameMismatchError,
     OttlaError,
-    RequestTimeout,
-    SessionExpired,
-    TopicUnavailable,
+    RequestTimeoutError,
+    SessionExpiredError,
+    TopicUnavailableError,
+    UnsupportedSaslMechanismError,
 )
 from ottla.interfaces import Mechanism, Step
 from ottla.network.authentication import Authentication
@@ -31,7 +31,7 @@ from ottla.protocol import API_VERSIONS
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
 from ottla_testkit.simulation import Session, SimulatedCluster, SimulatedLogin
-from ottla_testkit.simulation.login import HangUp
+from ottla_testkit.simulation.login import HangUpError
 from stranger_mechanism import Plain, Scripted
 
 SECRET = "the ducks fly south"
@@ -170,7 +170,7 @@ def test_the_last_word_of_a_bare_login_needs_no_answer() -> None:
 
     learn(machine)
 
-    assert not machine.client.confirm(machine.clock())  # it is no record sent with acks=0
+    assert not machine.client.flush_unacknowledged(machine.clock())  # it is no record sent with acks=0
     delivered(machine, b"one")
 
 
@@ -179,7 +179,7 @@ def test_a_broker_that_hangs_up_on_the_last_bare_word_is_tried_less_often_and_to
 ) -> None:
     def verify(_session: Session, token: bytes) -> SaslAuthenticateResponse | None:
         if token == b"bye":
-            raise HangUp("no")
+            raise HangUpError("no")
         return SaslAuthenticateResponse(auth_bytes=b"more")
 
     machine = secured(Scripted(steps=[lambda _data: Step(reply=b"bye", done=True)]), login={"verify": verify})
@@ -211,14 +211,14 @@ def test_a_mechanism_that_the_broker_lacks_is_told_with_those_that_it_has() -> N
 
     error = refusal(machine)
 
-    assert isinstance(error, MechanismNotEnabled)
+    assert isinstance(error, UnsupportedSaslMechanismError)
     assert "X-PLAIN; set sasl.mechanism to one that it offers: SCRAM-SHA-512, PLAIN" in str(error)
 
 
 def test_a_wrong_password_is_told_in_the_brokers_own_words_with_the_user_and_without_the_password() -> None:
     error = refusal(secured(_Named(password="not it")))
 
-    assert isinstance(error, AuthenticationFailed)
+    assert isinstance(error, AuthenticationError)
     assert "refused user 'ann' (X-PLAIN): Authentication failed: Invalid username or password; check x.plain.p" in str(
         error
     )
@@ -235,7 +235,7 @@ def test_a_broker_that_knows_no_handshake_is_told_as_such() -> None:
     machine = secured()
     del machine.cluster.brokers[1].versions[SASL_HANDSHAKE.key]
 
-    assert isinstance(refusal(machine), AuthenticationFailed)
+    assert isinstance(refusal(machine), AuthenticationError)
 
 
 def test_versions_of_the_handshake_that_we_do_not_share_are_told() -> None:
@@ -274,7 +274,7 @@ def test_any_other_code_is_a_refusal_too() -> None:
 def test_what_goes_wrong_in_a_mechanism_is_told_without_its_own_words(mechanism: Scripted, said: str) -> None:
     error = refusal(secured(mechanism))
 
-    assert isinstance(error, AuthenticationFailed)
+    assert isinstance(error, AuthenticationError)
     assert said in str(error)
     assert SECRET not in str(error)
 
@@ -324,7 +324,7 @@ def test_an_answer_that_cannot_be_read_is_an_outage_and_no_refusal() -> None:
         return answer if frame[:2] != SASL_AUTHENTICATE.key.to_bytes(2, "big") else frame[4:8] + b"\0\xff\xff"
 
     broker.converse = garbled  # type: ignore[method-assign]  # a peer that breaks the protocol
-    with pytest.raises(TopicUnavailable, match="unreadable"):
+    with pytest.raises(TopicUnavailableError, match="unreadable"):
         learn(machine)
 
     broker.converse = converse  # type: ignore[method-assign]
@@ -347,7 +347,7 @@ def test_an_answer_that_comes_before_its_request_is_written_ends_the_connection(
         return answer
 
     broker.converse = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
-    with pytest.raises(TopicUnavailable, match="an answer to a request that is not written yet"):
+    with pytest.raises(TopicUnavailableError, match="an answer to a request that is not written yet"):
         learn(machine)
 
 
@@ -372,7 +372,7 @@ def test_an_old_broker_that_hangs_up_in_a_login_may_mean_wrong_credentials() -> 
 
     error = refusal(machine)
 
-    assert isinstance(error, AuthenticationFailed)
+    assert isinstance(error, AuthenticationError)
     assert "closed the connection during the login" in str(error)
     assert "credentials may be wrong" in str(error)
 
@@ -382,9 +382,9 @@ def test_a_newer_broker_that_hangs_up_in_a_login_is_an_outage_for_it_has_words_f
     machine = secured()
     hang_up(machine)
 
-    with pytest.raises(TopicUnavailable, match="during the login of our X-PLAIN credentials") as caught:
+    with pytest.raises(TopicUnavailableError, match="during the login of our X-PLAIN credentials") as caught:
         machine.metadata.wait_for("t", partition=None, timeout=0.0)
-    assert type(caught.value.__cause__) is ConnectionFailed
+    assert type(caught.value.__cause__) is ConnectionFailedError
 
     login_of(machine).silent = False
     learn(machine)
@@ -431,7 +431,7 @@ def test_a_mechanism_hears_of_a_refusal_by_a_code_alone() -> None:
 @pytest.mark.rule("security.sasl.refused")
 def test_a_mechanism_hears_of_a_hang_up_in_its_login() -> None:
     def verify(_session: Session, _token: bytes) -> SaslAuthenticateResponse | None:
-        raise HangUp("no word")
+        raise HangUpError("no word")
 
     mechanism = Keeping()
     machine = secured(mechanism, login={"verify": verify})
@@ -480,7 +480,7 @@ def test_the_setup_timeout_runs_until_the_login_is_done() -> None:
         machine.client.poll(60.0, machine.clock())
 
     assert machine.clock() == pytest.approx(10.0, abs=0.1)
-    assert isinstance(machine.metadata._error, RequestTimeout)
+    assert isinstance(machine.metadata._error, RequestTimeoutError)
     assert "socket.connection.setup.timeout.ms (logging in)" in str(machine.metadata._error)
 
 
@@ -495,13 +495,13 @@ def test_a_refusal_that_comes_together_with_the_end_of_the_connection_is_what_is
         if asked == [("SaslAuthenticate", 2)] and machine.network.received and not ended.is_set():
             ended.set()
             del machine.network._links[-1]
-            machine.network.disconnected = {-1: ConnectionFailed("reset")}
+            machine.network.disconnected = {-1: ConnectionFailedError("reset")}
 
     machine.network.poll = poll_and_cut  # type: ignore[method-assign]  # a reset on the heels of the answer
     while not ended.is_set():
         machine.client.poll(0.01, machine.clock())
 
-    assert isinstance(machine.metadata.last_error, AuthenticationFailed)
+    assert isinstance(machine.metadata.last_error, AuthenticationError)
 
 
 # Mechanisms that may block
@@ -579,16 +579,16 @@ class _Closing(Plain):
 def test_before_any_broker_has_accepted_us_a_refusal_is_raised_at_once_as_what_it_is() -> None:
     machine = secured(Plain(password="wrong"))
 
-    assert isinstance(refusal(machine, 0.5), AuthenticationFailed)
+    assert isinstance(refusal(machine, 0.5), AuthenticationError)
     assert machine.clock() < 1.0
 
 
 @pytest.mark.rule("security.refusal.first")
 def test_a_certificate_that_is_refused_is_raised_at_once_too() -> None:
     machine = secured()
-    machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
+    machine.network.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
 
-    assert isinstance(refusal(machine, 0.5), HostnameMismatch)
+    assert isinstance(refusal(machine, 0.5), HostnameMismatchError)
 
 
 def several_seeds(machine: Machine, *names: str) -> None:
@@ -606,11 +606,11 @@ def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept(mo
     machine = secured()
     monkeypatch.setattr(machine.client._connections._chance, "sample", as_they_come)
     several_seeds(machine, "seed", "other")
-    machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
+    machine.network.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
     machine.network.black_holes.add("other")
     machine.metadata.use("t", machine.clock())
     pass_time(machine, 5.0)
-    with pytest.raises(TopicUnavailable):
+    with pytest.raises(TopicUnavailableError):
         machine.metadata.wait_for("t", partition=None, timeout=0.0)
 
     machine.network.black_holes.clear()
@@ -621,16 +621,16 @@ def test_one_server_that_refuses_us_ends_nothing_while_another_one_may_accept(mo
 def test_a_refusal_counts_when_no_other_server_is_left_to_try() -> None:
     machine = secured()
     several_seeds(machine, "seed", "other")
-    machine.network.untrusted["seed"] = HostnameMismatch("the certificate is for others")
+    machine.network.untrusted["seed"] = HostnameMismatchError("the certificate is for others")
     machine.network.refusing.add("other")
 
-    assert isinstance(refusal(machine), HostnameMismatch)
+    assert isinstance(refusal(machine), HostnameMismatchError)
 
 
 @pytest.mark.rule("security.refusal.advertised")
 def test_brokers_that_refuse_us_where_the_bootstrap_server_does_not_fail_what_is_queued() -> None:
     machine = secured()
-    machine.network.untrusted["broker-1"] = HostnameMismatch("the certificate is for others")
+    machine.network.untrusted["broker-1"] = HostnameMismatchError("the certificate is for others")
     learn(machine)
 
     delivery = machine.send(b"one")
@@ -638,7 +638,7 @@ def test_brokers_that_refuse_us_where_the_bootstrap_server_does_not_fail_what_is
 
     error = delivery.exception(timeout=0)
     assert error is not None
-    assert isinstance(error.__cause__, HostnameMismatch)
+    assert isinstance(error.__cause__, HostnameMismatchError)
     machine.network.untrusted.clear()
     pass_time(machine, 2.0)
     delivered(machine, b"two")
@@ -696,8 +696,8 @@ def test_a_record_that_waited_for_a_broker_that_refuses_us_in_vain_has_the_refus
     machine.settle()
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
-    assert isinstance(error.__cause__, AuthenticationFailed)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert isinstance(error.__cause__, AuthenticationError)
     assert "Invalid username or password" in str(error)
     assert machine.clock() - started == pytest.approx(30.0, abs=0.1)
 
@@ -713,9 +713,9 @@ def test_a_later_refusal_fails_nothing_that_waits() -> None:
     machine.metadata.use("new", machine.clock())
     pass_time(machine, 20.0)
 
-    assert machine.metadata.hopeless is None
+    assert machine.metadata.fatal_error is None
     assert not delivery.done()
-    with pytest.raises(TopicUnavailable, match=r"was not available within max\.block\.ms"):
+    with pytest.raises(TopicUnavailableError, match=r"was not available within max\.block\.ms"):
         machine.metadata.wait_for("new", partition=None, timeout=0.0)
 
 
@@ -847,7 +847,7 @@ def test_a_broker_without_lifetimes_is_asked_once() -> None:
 
 @pytest.mark.rule("security.session.renewed")
 def test_a_session_is_renewed_between_85_and_95_percent_of_its_time_by_chance() -> None:
-    authentication = Authentication(Plain(), helper=HelperOfTheTest())
+    authentication = Authentication(Plain(), worker=HelperOfTheTest())
 
     drawn = [authentication.renewal_after(1000.0) for _ in range(1000)]
 
@@ -988,7 +988,7 @@ def test_another_user_in_the_same_connection_is_refused_and_told_and_the_next_co
 
     delivered(machine, b"two")
 
-    assert isinstance(machine.client._connections[1].last_failure, AuthenticationFailed)
+    assert isinstance(machine.client._connections[1].last_failure, AuthenticationError)
     assert "Cannot change principals during re-authentication from ann to bob" in str(
         machine.client._connections[1].last_failure
     )
@@ -1011,7 +1011,7 @@ def test_a_broker_that_hangs_up_while_a_session_is_renewed_has_ended_it() -> Non
     machine.settle()
 
     assert delivery.exception() is None
-    assert isinstance(machine.client._connections[1].last_failure, SessionExpired)
+    assert isinstance(machine.client._connections[1].last_failure, SessionExpiredError)
 
 
 @pytest.mark.rule("security.session.failed")
@@ -1024,7 +1024,7 @@ def test_a_connection_that_the_broker_ends_after_its_session_says_so() -> None:
     machine.round()
     delivered(machine, b"two")
 
-    assert isinstance(machine.client._connections[1].last_failure, SessionExpired)
+    assert isinstance(machine.client._connections[1].last_failure, SessionExpiredError)
     assert "connections.max.reauth.ms" in str(machine.client._connections[1].last_failure)
 
 
@@ -1038,7 +1038,7 @@ def test_a_renewal_that_takes_too_long_ends_the_connection() -> None:
     pass_time(machine, 11.0)
 
     failure = machine.client._connections[1].last_failure
-    assert isinstance(failure, RequestTimeout)
+    assert isinstance(failure, RequestTimeoutError)
     assert "(logging in again)" in str(failure)
 
 
@@ -1116,7 +1116,7 @@ def test_a_request_that_is_not_answered_while_a_session_is_renewed_is_told_as_su
     pass_time(machine, 1.0)
 
     failure = machine.client._connections[1].last_failure
-    assert isinstance(failure, RequestTimeout)
+    assert isinstance(failure, RequestTimeoutError)
     assert "did not answer a Produce request within request.timeout.ms" in str(failure)
 
 
@@ -1146,7 +1146,7 @@ def test_a_broker_that_no_longer_offers_the_mechanism_is_told_at_the_renewal() -
     machine.send(b"two")
     pass_time(machine, 0.5)
 
-    assert isinstance(machine.client._connections[1].last_failure, MechanismNotEnabled)
+    assert isinstance(machine.client._connections[1].last_failure, UnsupportedSaslMechanismError)
 
 
 @pytest.mark.rule("security.sasl.once")
@@ -1166,7 +1166,7 @@ def test_the_versions_are_asked_for_once_a_connection_and_not_at_a_renewal() -> 
 
 def counts(machine: Machine) -> tuple[int, int, int, int]:
     """Logins, refusals, renewals, renewals that were refused."""
-    of = machine.client._tallies.producer
+    of = machine.client._counters.producer
     return of.logins.count, of.refusals.count, of.renewals.count, of.lost_renewals.count
 
 
@@ -1191,5 +1191,5 @@ def test_logins_renewals_and_refusals_are_counted_each_for_itself() -> None:
     assert (renewals, lost_renewals) == (1, 1)
     assert refusals >= 1
     machine.client.shutdown()
-    of = machine.client._tallies.producer
+    of = machine.client._counters.producer
     assert of.connected.count == of.closed.count

@@ -10,7 +10,7 @@ from machine import columns
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.concurrency import io_threads
-from ottla.errors import DeliveryFailed, OttlaError, WrongCall
+from ottla.errors import DeliveryError, IllegalStateError, OttlaError
 from ottla.producer.delivery import Delivery
 from ottla.results import RecordMetadata
 
@@ -24,8 +24,8 @@ def batch_of(count: int = 3) -> tuple[ProducerBatch, list[Delivery]]:
     return batch, [Delivery(batch, index) for index in range(count)]
 
 
-def error_of(batch: ProducerBatch, text: str = "refused") -> DeliveryFailed:
-    return DeliveryFailed(text, topic=batch.topic, partition=batch.partition, attempts=1, possibly_persisted=False)
+def error_of(batch: ProducerBatch, text: str = "refused") -> DeliveryError:
+    return DeliveryError(text, topic=batch.topic, partition=batch.partition, attempts=1, possibly_persisted=False)
 
 
 @pytest.mark.rule("batch.collects")
@@ -33,7 +33,7 @@ def test_each_record_has_its_own_place_size_and_timestamp() -> None:
     batch, deliveries = batch_of(3)
     batch.columns.encode(2)
 
-    batch.settle(Acknowledged(base_offset=100))
+    batch.complete_and_call_back(Acknowledged(base_offset=100))
 
     assert deliveries[2].result() == RecordMetadata(
         topic="t", partition=7, offset=102, timestamp_ms=1_002, serialized_key_size=3, serialized_value_size=2
@@ -44,7 +44,7 @@ def test_each_record_has_its_own_place_size_and_timestamp() -> None:
 def test_the_brokers_time_replaces_the_records_own_when_the_topic_says_so() -> None:
     batch, deliveries = batch_of(1)
 
-    batch.settle(Acknowledged(base_offset=0, log_append_time_ms=5_000))
+    batch.complete_and_call_back(Acknowledged(base_offset=0, log_append_time_ms=5_000))
 
     assert deliveries[0].result().timestamp_ms == 5_000
 
@@ -52,7 +52,7 @@ def test_the_brokers_time_replaces_the_records_own_when_the_topic_says_so() -> N
 def test_without_an_offset_from_the_broker_every_offset_is_unknown() -> None:
     batch, deliveries = batch_of(2)
 
-    batch.settle(Acknowledged(base_offset=-1))
+    batch.complete_and_call_back(Acknowledged(base_offset=-1))
 
     assert [delivery.result().offset for delivery in deliveries] == [-1, -1]
 
@@ -61,17 +61,17 @@ def test_without_an_offset_from_the_broker_every_offset_is_unknown() -> None:
 def test_the_first_outcome_stays() -> None:
     batch, deliveries = batch_of(1)
 
-    assert batch.settle(Acknowledged(base_offset=5))
-    assert not batch.settle(Failed(error=error_of(batch)))
+    assert batch.complete_and_call_back(Acknowledged(base_offset=5))
+    assert not batch.complete_and_call_back(Failed(error=error_of(batch)))
     assert deliveries[0].result().offset == 5
 
 
 def test_a_failure_is_raised_by_result_and_returned_by_exception() -> None:
     batch, deliveries = batch_of(1)
     error = error_of(batch)
-    batch.settle(Failed(error=error))
+    batch.complete_and_call_back(Failed(error=error))
 
-    with pytest.raises(DeliveryFailed, match="refused"):
+    with pytest.raises(DeliveryError, match="refused"):
         deliveries[0].result()
     assert deliveries[0].exception() is error
 
@@ -79,7 +79,7 @@ def test_a_failure_is_raised_by_result_and_returned_by_exception() -> None:
 def test_records_that_the_broker_names_have_their_own_error() -> None:
     batch, deliveries = batch_of(3)
     own = error_of(batch, "no key")
-    batch.settle(Failed(error=error_of(batch, "because of others"), record_errors={1: own}))
+    batch.complete_and_call_back(Failed(error=error_of(batch, "because of others"), record_errors={1: own}))
 
     assert [str(delivery.exception()) for delivery in deliveries] == [
         "because of others",
@@ -102,7 +102,7 @@ def test_a_waiting_thread_is_woken_by_the_outcome() -> None:
     thread = threading.Thread(target=lambda: found.append(deliveries[0].result(HANG_GUARD).offset))
     thread.start()
 
-    batch.settle(Acknowledged(base_offset=9))
+    batch.complete_and_call_back(Acknowledged(base_offset=9))
     thread.join(HANG_GUARD)
 
     assert found == [9]
@@ -113,7 +113,7 @@ def test_waiting_on_the_io_thread_is_refused_instead_of_never_ending() -> None:
     _batch, deliveries = batch_of(1)
     io_threads.enter()
     try:
-        with pytest.raises(WrongCall):
+        with pytest.raises(IllegalStateError):
             deliveries[0].result()
     finally:
         io_threads.leave()
@@ -121,7 +121,7 @@ def test_waiting_on_the_io_thread_is_refused_instead_of_never_ending() -> None:
 
 def test_an_outcome_that_is_there_may_be_read_on_the_io_thread() -> None:
     batch, deliveries = batch_of(1)
-    batch.settle(Acknowledged(base_offset=3))
+    batch.complete_and_call_back(Acknowledged(base_offset=3))
     io_threads.enter()
     try:
         assert deliveries[0].result().offset == 3
@@ -136,7 +136,7 @@ def test_a_callback_added_before_or_after_the_outcome_runs_once() -> None:
     deliveries[0].add_done_callback(seen.append)
     assert seen == []
 
-    batch.settle(Acknowledged(base_offset=0))
+    batch.complete_and_call_back(Acknowledged(base_offset=0))
     assert seen == deliveries
 
     deliveries[0].add_done_callback(seen.append)
@@ -151,7 +151,9 @@ def test_on_delivery_gets_the_metadata_or_the_error_and_never_both() -> None:
         batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
         batch.append(None, b"v", (), 0, lambda metadata, error: calls.append((metadata, error)))
         outcomes.append(batch)
-        batch.settle(Acknowledged(base_offset=0) if outcome == "good" else Failed(error=error_of(batch)))
+        batch.complete_and_call_back(
+            Acknowledged(base_offset=0) if outcome == "good" else Failed(error=error_of(batch))
+        )
 
     assert [(metadata is None, error is None) for metadata, error in calls] == [(False, True), (True, False)]
 
@@ -162,14 +164,14 @@ def test_every_way_of_looking_at_a_failure_counts(look: str) -> None:
     batch, deliveries = batch_of(2)
     if look == "callback":
         deliveries[0].add_done_callback(lambda _delivery: None)
-    batch.settle(Failed(error=error_of(batch)))
+    batch.complete_and_call_back(Failed(error=error_of(batch)))
     if look == "exception":
         assert deliveries[0].exception() is not None
     if look == "result":
-        with pytest.raises(DeliveryFailed):
+        with pytest.raises(DeliveryError):
             deliveries[0].result()
 
-    assert batch.unseen() == 1
+    assert batch.unretrieved_errors() == 1
 
 
 def test_done_and_repr_say_where_a_record_stands() -> None:
@@ -177,7 +179,7 @@ def test_done_and_repr_say_where_a_record_stands() -> None:
     assert not deliveries[0].done()
     assert repr(deliveries[0]) == "<Delivery for topic 't', partition 7: pending>"
 
-    batch.settle(Acknowledged(base_offset=4))
+    batch.complete_and_call_back(Acknowledged(base_offset=4))
 
     assert deliveries[0].done()
     assert repr(deliveries[0]) == "<Delivery for topic 't', partition 7: at offset 4>"

@@ -8,8 +8,8 @@ from machine import columns
 from ottla.accumulator import delivery_counts
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.accumulator.delivery_counts import DeliveryLedger
-from ottla.errors import DeliveryFailed
+from ottla.accumulator.delivery_counts import DeliveryCounts
+from ottla.errors import DeliveryError
 from ottla.results import TopicReport
 
 
@@ -18,22 +18,22 @@ def batch_of(count: int, topic: str = "t", outcome: Acknowledged | Failed | None
     for _ in range(count):
         batch.append(None, b"v", (), 0, None)
     if outcome is not None:
-        batch.settle(outcome)
+        batch.complete_and_call_back(outcome)
     return batch
 
 
 def failed(*, perhaps: bool = False, text: str = "refused") -> Failed:
-    return Failed(error=DeliveryFailed(text, topic="t", partition=0, attempts=1, possibly_persisted=perhaps))
+    return Failed(error=DeliveryError(text, topic="t", partition=0, attempts=1, possibly_persisted=perhaps))
 
 
 @pytest.mark.rule("producer.report.pending")
 def test_a_report_counts_by_topic_and_says_what_is_pending() -> None:
-    books = DeliveryLedger()
-    books.enter([batch_of(3, "a", Acknowledged(base_offset=0))])
-    books.enter([batch_of(2, "b", failed(perhaps=True))])
-    books.enter([batch_of(1, "b", failed())])
+    books = DeliveryCounts()
+    books.add([batch_of(3, "a", Acknowledged(base_offset=0))])
+    books.add([batch_of(2, "b", failed(perhaps=True))])
+    books.add([batch_of(1, "b", failed())])
 
-    report, unseen, error = books.close_account([batch_of(4, "c")])
+    report, unseen, error = books.take_report([batch_of(4, "c")])
 
     assert report.topics == {
         "a": TopicReport(acknowledged=3),
@@ -48,40 +48,40 @@ def test_a_report_counts_by_topic_and_says_what_is_pending() -> None:
 
 @pytest.mark.rule("producer.report.since")
 def test_an_account_is_closed_once() -> None:
-    books = DeliveryLedger()
-    books.enter([batch_of(1, outcome=failed())])
-    books.close_account([])
+    books = DeliveryCounts()
+    books.add([batch_of(1, outcome=failed())])
+    books.take_report([])
 
-    report, unseen, error = books.close_account([])
+    report, unseen, error = books.take_report([])
 
     assert (dict(report.topics), unseen, error) == ({}, 0, None)
 
 
 @pytest.mark.rule("producer.report.looked-at")
 def test_a_look_between_failure_and_report_still_counts() -> None:
-    books = DeliveryLedger()
+    books = DeliveryCounts()
     batch = batch_of(2, outcome=failed())
-    books.enter([batch])
-    batch.look_at(0)
+    books.add([batch])
+    batch.mark_error_retrieved(0)
 
-    assert books.close_account([])[1] == 1
+    assert books.take_report([])[1] == 1
 
 
 def test_the_cause_is_that_of_the_first_failure_nobody_looked_at() -> None:
-    books = DeliveryLedger()
+    books = DeliveryCounts()
     seen = batch_of(1, outcome=failed(text="seen"))
-    seen.look_at(0)
+    seen.mark_error_retrieved(0)
     for batch in (seen, batch_of(1, outcome=failed(text="first")), batch_of(1, outcome=failed(text="second"))):
-        books.enter([batch])
+        books.add([batch])
 
-    assert str(books.close_account([])[2]) == "first"
+    assert str(books.take_report([])[2]) == "first"
 
 
 def test_endless_failures_take_no_endless_memory_and_none_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_counts, "REMEMBERED_FAILURES", 10)
-    books = DeliveryLedger()
+    books = DeliveryCounts()
     for _ in range(100):
-        books.enter([batch_of(2, outcome=failed())])
+        books.add([batch_of(2, outcome=failed())])
 
     assert len(books._failures) == 10
-    assert books.close_account([])[1] == 200
+    assert books.take_report([])[1] == 200

@@ -15,11 +15,11 @@ from ottla.config import SecurityProtocol
 from ottla.doctor import Examination, Finding, Step, Trouble, Verdict, examine
 from ottla.doctor.greeting import Greeted, NoHandshake, NotKafka
 from ottla.doctor.security import tls
-from ottla.errors import ClientCertificateRequired, ErrorCode
+from ottla.errors import ClientCertificateRequiredError, ErrorCode
 from ottla.hookspecs import hookimpl
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla_testkit.simulation import Session, SimulatedLogin
-from ottla_testkit.simulation.login import HangUp
+from ottla_testkit.simulation.login import HangUpError
 from ottla_transport_plaintext import PlaintextLayer
 from stranger_mechanism import Scripted
 from wrong_peers import ScriptedBroker, serving
@@ -133,7 +133,7 @@ def test_a_broker_that_says_nothing_in_a_login_is_told_as_such() -> None:
 
 def test_a_broker_that_hangs_up_in_a_login_is_told_as_such() -> None:
     def hang_up(_session: Session, _token: bytes) -> SaslAuthenticateResponse:
-        raise HangUp("without a word")
+        raise HangUpError("without a word")
 
     finding = the(examined(SimulatedLogin(users=ANN, verify=hang_up)), Step.SASL)
 
@@ -197,7 +197,7 @@ class RefusedLate(PlaintextLayer):
     """As TLS 1.3: what the server thinks of our certificate is heard after the handshake."""
 
     def read_into(self, buffer: memoryview) -> int | None:
-        raise ClientCertificateRequired("kafka-1 wants a certificate from us; set ssl.keystore.location")
+        raise ClientCertificateRequiredError("kafka-1 wants a certificate from us; set ssl.keystore.location")
 
 
 def test_a_refusal_that_is_heard_after_the_handshake_keeps_its_words() -> None:

@@ -9,50 +9,50 @@ from typing import Any, Final
 import pytest
 
 from ottla.errors import ErrorCode, error_code
-from ottla.sender.error_actions import VERDICTS, Verdict
+from ottla.sender.error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 
 JAVAS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parent / "vectors" / "error_codes.json").read_text())
 """What Kafka's `Errors` of 4.3.0 says of each code."""
 
 
 def test_the_table_is_total() -> None:
-    assert set(VERDICTS) == set(ErrorCode)
+    assert set(PRODUCE_ERROR_ACTIONS) == set(ErrorCode)
 
 
 @pytest.mark.parametrize(
     ("code", "verdict"),
     [
-        (ErrorCode.NONE, Verdict.ACKNOWLEDGED),
-        (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, Verdict.ACKNOWLEDGED),
-        (ErrorCode.CORRUPT_MESSAGE, Verdict.RETRY),
-        (ErrorCode.REQUEST_TIMED_OUT, Verdict.RETRY),
-        (ErrorCode.NOT_ENOUGH_REPLICAS, Verdict.RETRY),
-        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Verdict.RETRY),
-        (ErrorCode.NOT_LEADER_OR_FOLLOWER, Verdict.REFRESH),
-        (ErrorCode.LEADER_NOT_AVAILABLE, Verdict.REFRESH),
-        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Verdict.REFRESH),
-        (ErrorCode.UNKNOWN_TOPIC_ID, Verdict.REFRESH),
-        (ErrorCode.KAFKA_STORAGE_ERROR, Verdict.REFRESH),
-        (ErrorCode.MESSAGE_TOO_LARGE, Verdict.TOO_LARGE),
-        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, Verdict.FAIL),
-        (ErrorCode.INVALID_RECORD, Verdict.FAIL),
-        (ErrorCode.UNKNOWN_SERVER_ERROR, Verdict.FAIL),
+        (ErrorCode.NONE, ProduceErrorAction.ACKNOWLEDGED),
+        (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, ProduceErrorAction.ACKNOWLEDGED),
+        (ErrorCode.CORRUPT_MESSAGE, ProduceErrorAction.RETRY),
+        (ErrorCode.REQUEST_TIMED_OUT, ProduceErrorAction.RETRY),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ProduceErrorAction.RETRY),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ProduceErrorAction.RETRY),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ProduceErrorAction.REFRESH),
+        (ErrorCode.LEADER_NOT_AVAILABLE, ProduceErrorAction.REFRESH),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ProduceErrorAction.REFRESH),
+        (ErrorCode.UNKNOWN_TOPIC_ID, ProduceErrorAction.REFRESH),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ProduceErrorAction.REFRESH),
+        (ErrorCode.MESSAGE_TOO_LARGE, ProduceErrorAction.TOO_LARGE),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ProduceErrorAction.FAIL),
+        (ErrorCode.INVALID_RECORD, ProduceErrorAction.FAIL),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, ProduceErrorAction.FAIL),
     ],
 )
-def test_a_code_gets_its_verdict(code: ErrorCode, verdict: Verdict) -> None:
-    assert VERDICTS[code] is verdict
+def test_a_code_gets_its_verdict(code: ErrorCode, verdict: ProduceErrorAction) -> None:
+    assert PRODUCE_ERROR_ACTIONS[code] is verdict
 
 
 @pytest.mark.parametrize("java", JAVAS, ids=lambda java: java["name"])
 def test_but_for_three_codes_retrying_and_refreshing_follow_what_java_says_of_the_error(java: dict[str, Any]) -> None:
-    verdict = VERDICTS[error_code(java["code"])]
+    verdict = PRODUCE_ERROR_ACTIONS[error_code(java["code"])]
 
     if java["name"] in ("NONE", "DUPLICATE_SEQUENCE_NUMBER", "MESSAGE_TOO_LARGE"):
-        assert verdict in (Verdict.ACKNOWLEDGED, Verdict.TOO_LARGE)
+        assert verdict in (ProduceErrorAction.ACKNOWLEDGED, ProduceErrorAction.TOO_LARGE)
     elif java["invalid_metadata"]:
-        assert verdict is Verdict.REFRESH
+        assert verdict is ProduceErrorAction.REFRESH
     else:
-        assert verdict is (Verdict.RETRY if java["retriable"] else Verdict.FAIL)
+        assert verdict is (ProduceErrorAction.RETRY if java["retriable"] else ProduceErrorAction.FAIL)
 
 
 def test_a_number_that_nobody_knows_counts_as_an_unknown_server_error() -> None:

@@ -8,7 +8,7 @@ import pytest
 from fuzz_recordbatch import CODECS, FORMATS, batches, codec, genuine_batches, put_right
 from fuzzing import SEED, Bounds, Target, fuzz, inputs, spoiled
 
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 
 pytestmark = pytest.mark.unmeasured
 
@@ -41,7 +41,7 @@ def careless(read: Callable[[bytes], object]) -> Target:
 
     def guarded(data: bytes) -> object:
         if not data:
-            raise CorruptBatch("nothing there")
+            raise CorruptBatchError("nothing there")
         return read(data)
 
     return Target(
@@ -84,7 +84,7 @@ def test_refusals_are_counted_by_their_words_and_not_by_their_numbers() -> None:
     numbers = iter(range(100))
 
     def refuse(_data: bytes) -> None:
-        raise CorruptBatch(f"wrong at {next(numbers)}")
+        raise CorruptBatchError(f"wrong at {next(numbers)}")
 
     outcome = fuzz(careless(refuse), seed=1, inputs=20)
 

@@ -16,7 +16,7 @@ from ottla.config import ConfigDraft
 from ottla.config.hosts import LONGEST, illegal
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.names import Server, Unresolved, look_up
-from ottla.errors import BrokersUnreachable, ConfigError, NameResolutionFailed
+from ottla.errors import BrokersUnreachableError, ConfigError, NameResolutionError
 from ottla.interfaces import Target, TransportLayer
 from ottla.network.selector.resolver import Resolver
 from ottla_testkit.simulation import SimulatedCluster
@@ -94,7 +94,7 @@ class Proxy:
 def test_no_resolver_and_no_proxy_gets_such_a_host(host: str) -> None:
     proxy = Proxy()
     selector = make_selector(transport=proxy)
-    with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionFailed) as caught:
+    with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionError) as caught:
         selector.resolve(host, 9092)
 
     assert caught.value.final
@@ -111,7 +111,7 @@ class Talkative(Proxy):
 
 def test_what_a_transport_says_of_a_host_is_printable_and_bounded() -> None:
     selector = make_selector(transport=Talkative())
-    with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionFailed) as caught:
+    with contextlib.closing(Shutdown(selector)), pytest.raises(NameResolutionError) as caught:
         selector.resolve("kafka", 9092)
 
     assert str(caught.value).startswith("the transport failed to say where 'kafka' is: ValueError(")
@@ -126,7 +126,7 @@ def test_a_name_servers_answer_is_checked_too(monkeypatch: pytest.MonkeyPatch) -
     assert resolver.resolve("127.0.0.1", 9092, canonical=True) is None
     assert answered.wait(HANG_GUARD)
 
-    with pytest.raises(NameResolutionFailed, match="its canonical name is") as caught:
+    with pytest.raises(NameResolutionError, match="its canonical name is") as caught:
         resolver.resolve("127.0.0.1", 9092, canonical=True)
     assert str(caught.value).isprintable()
 
@@ -143,8 +143,8 @@ def test_a_broker_that_advertises_such_a_host_counts_as_unreachable(caplog: pyte
             error = producer.send("t", b"v").exception(HANG_GUARD)
 
     assert error is not None
-    assert isinstance(error.__cause__, BrokersUnreachable)
-    assert isinstance(error.__cause__.__cause__, NameResolutionFailed)
+    assert isinstance(error.__cause__, BrokersUnreachableError)
+    assert isinstance(error.__cause__.__cause__, NameResolutionError)
     assert r"'127.0.0.1\x00.example.com' has no address: no host's name has the character" in caplog.text
     assert "Traceback" not in caplog.text
 

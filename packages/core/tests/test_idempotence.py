@@ -11,7 +11,14 @@ import pytest
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.sequences import LAST_EPOCH, Sequences
 from ottla.config import ConfigDraft, Idempotence
-from ottla.errors import BrokerError, ConfigError, DeliveryFailed, DeliveryTimeout, ErrorCode, UnsupportedVersion
+from ottla.errors import (
+    BrokerError,
+    ConfigError,
+    DeliveryError,
+    DeliveryTimeoutError,
+    ErrorCode,
+    UnsupportedVersionError,
+)
 from ottla.producer.delivery import Delivery
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.stamp import SEQUENCES, ProducerId
@@ -129,8 +136,8 @@ def test_old_brokers_fail_who_insists() -> None:
         world.settle()
 
         error = delivery.exception()
-        assert isinstance(error, DeliveryFailed)
-        assert isinstance(error.__cause__, UnsupportedVersion)
+        assert isinstance(error, DeliveryError)
+        assert isinstance(error.__cause__, UnsupportedVersionError)
         assert "enable.idempotence=true needs brokers of 0.11" in str(error)
 
 
@@ -159,7 +166,7 @@ def test_a_refused_id_fails_what_is_queued_and_is_asked_for_again_with_what_come
         world.settle()
 
         error = first.exception()
-        assert isinstance(error, DeliveryFailed)
+        assert isinstance(error, DeliveryError)
         assert isinstance(error.__cause__, BrokerError)
         assert "enable.idempotence=false does without" in str(error)
         assert second.result().offset == 0
@@ -187,7 +194,7 @@ def test_a_record_that_expires_without_an_id_tells_why_there_was_none() -> None:
         world.settle()
 
         error = delivery.exception()
-        assert isinstance(error, DeliveryTimeout)
+        assert isinstance(error, DeliveryTimeoutError)
         assert isinstance(error.__cause__, BrokerError)
         assert error.__cause__.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -432,7 +439,7 @@ def test_a_gap_that_nobody_can_see_into_is_left_behind_by_another_epoch() -> Non
         delivery = world.producer.send("t", b"next")
         world.settle()
 
-        assert isinstance(error(), DeliveryTimeout)
+        assert isinstance(error(), DeliveryTimeoutError)
         assert delivery.result().offset == 1
         assert world.log() == [b"first", b"next"]
         assert stamps(world) == [(1, 0, 0)]
@@ -454,7 +461,7 @@ def test_behind_a_gap_what_may_be_written_is_given_up_and_not_numbered_anew() ->
         world.settle()
 
         error = behind.exception()
-        assert isinstance(error, DeliveryFailed)
+        assert isinstance(error, DeliveryError)
         assert error.possibly_persisted
         assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in str(error)
         assert after.result().offset == 1
@@ -477,8 +484,8 @@ def test_behind_a_gap_what_was_only_ever_refused_is_numbered_anew() -> None:
 
 def give_up(world: Simulated, delivery: Delivery) -> None:
     """As if its time had run out while it was in flight."""
-    error = DeliveryTimeout("too late", topic="t", partition=0, attempts=1, possibly_persisted=True)
-    world.accumulator.settle(delivery._batch, Failed(error=error))
+    error = DeliveryTimeoutError("too late", topic="t", partition=0, attempts=1, possibly_persisted=True)
+    world.accumulator.complete(delivery._batch, Failed(error=error))
 
 
 def test_an_answer_that_comes_after_the_end_closes_the_gap() -> None:
@@ -491,7 +498,7 @@ def test_an_answer_that_comes_after_the_end_closes_the_gap() -> None:
         delivery = world.producer.send("t", b"next")
         world.settle()
 
-        assert isinstance(late.exception(), DeliveryTimeout)
+        assert isinstance(late.exception(), DeliveryTimeoutError)
         assert delivery.result().offset == 2
         assert stamps(world) == [(0, 0, 0), (0, 1, 1), (0, 2, 2)]
 

@@ -13,16 +13,16 @@ import pyarrow
 import pytest
 
 from ottla import (
-    DeliveryFailed,
+    DeliveryError,
     ErrorCode,
-    InvalidRecord,
+    InvalidRecordError,
     Producer,
-    ProducerClosed,
+    ProducerClosedError,
     RecordMetadata,
-    RecordTooLarge,
+    RecordTooLargeError,
     UndeliveredError,
 )
-from ottla.errors import WrongCall
+from ottla.errors import IllegalStateError
 from ottla.errors.log_throttle import SILENCE_SECONDS
 from ottla.interfaces import Header
 from ottla_testkit.mock_producer import MockProducer, build
@@ -189,7 +189,7 @@ def test_a_record_that_is_given_up_is_told_with_its_partition_and_error() -> Non
 
         [(metadata, error)] = onlooker.told
         assert metadata == RecordMetadata("t", 1, -1, -1, -1, -1)
-        assert isinstance(error, DeliveryFailed)
+        assert isinstance(error, DeliveryError)
         assert called == [(None, delivery.exception())]
 
 
@@ -197,11 +197,11 @@ def test_a_record_that_is_given_up_is_told_with_its_partition_and_error() -> Non
 @pytest.mark.parametrize(
     ("record", "refused"),
     [
-        ({"value": "x" * 2_000_000}, RecordTooLarge),
-        ({"value": "x", "timestamp_ms": -1}, InvalidRecord),
-        ({"value": "x", "headers": [("lone",)]}, InvalidRecord),
+        ({"value": "x" * 2_000_000}, RecordTooLargeError),
+        ({"value": "x", "timestamp_ms": -1}, InvalidRecordError),
+        ({"value": "x", "headers": [("lone",)]}, InvalidRecordError),
         ({"value": "x", "headers": 5}, TypeError),
-        ({"value": "x", "topic": "no topic"}, InvalidRecord),
+        ({"value": "x", "topic": "no topic"}, InvalidRecordError),
     ],
 )
 def test_a_record_that_send_refuses_is_told_on_the_spot_and_raised(
@@ -253,7 +253,7 @@ def test_what_is_pending_at_the_end_is_told_before_close() -> None:
             world.producer.close(0)
 
     [(_metadata, error)] = onlooker.told
-    assert isinstance(error, DeliveryFailed)
+    assert isinstance(error, DeliveryError)
     assert onlooker.closed == 1
 
 
@@ -271,7 +271,9 @@ def test_a_table_is_refused_before_a_row_is_queued() -> None:
     onlooker = Onlooker()
     with (
         world_with(onlooker) as world,
-        pytest.raises(WrongCall, match="would go past the interceptor 0: send them one by one, or use a producer"),
+        pytest.raises(
+            IllegalStateError, match="would go past the interceptor 0: send them one by one, or use a producer"
+        ),
     ):
         world.producer.send_table("t", pyarrow.table({"value": [b"a"]}))
 
@@ -330,7 +332,7 @@ def test_a_producer_that_is_dropped_is_not_kept_by_its_own_send() -> None:
     world.thread.join(20.0)
 
     assert onlooker.closed == 1
-    with pytest.raises(ProducerClosed, match="the producer is gone; keep it for as long as its send is used"):
+    with pytest.raises(ProducerClosedError, match="the producer is gone; keep it for as long as its send is used"):
         send("t", "value")
 
 

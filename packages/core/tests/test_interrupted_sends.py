@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.accumulator.key_partitioning import Dealer
+from ottla.accumulator.key_partitioning import KeyPartitioner
 from simulated_producer import simulated
 
 pytestmark = pytest.mark.unmeasured  # a signal inside coverage's own lock would leave it locked
@@ -25,13 +25,13 @@ def ctrl_c() -> Iterator[None]:
 def test_ctrl_c_while_keys_find_their_partitions_takes_effect_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1, 1, 1, config={"linger.ms": 1_000}) as world:
         deliveries = [world.producer.send("t", b"v", b"%d" % number) for number in range(30)]
-        carry = Dealer._carry_memory
+        carry = KeyPartitioner._carry_memory
 
-        def interrupted(dealer: Dealer, *arguments: Any) -> None:
-            carry(dealer, *arguments)
+        def interrupted(key_partitioner: KeyPartitioner, *arguments: Any) -> None:
+            carry(key_partitioner, *arguments)
             signal.raise_signal(signal.SIGINT)
 
-        monkeypatch.setattr(Dealer, "_carry_memory", interrupted)
+        monkeypatch.setattr(KeyPartitioner, "_carry_memory", interrupted)
         with pytest.raises(KeyboardInterrupt):
             world.producer.send("t", b"named", partition=0)
         monkeypatch.undo()
@@ -48,7 +48,7 @@ def test_what_breaks_off_the_dealing_fails_its_records_and_is_not_swallowed(monk
 
     with simulated(1, config={"linger.ms": 1_000}) as world:
         delivery = world.producer.send("t", b"v", b"k")
-        monkeypatch.setattr(Dealer, "deal", leave)
+        monkeypatch.setattr(KeyPartitioner, "repartition", leave)
         with pytest.raises(SystemExit):
             world.producer.send("t", b"named", partition=0)
         monkeypatch.undo()
@@ -60,12 +60,12 @@ def test_what_breaks_off_the_dealing_fails_its_records_and_is_not_swallowed(monk
 
 def test_ctrl_c_behind_a_new_batch_gives_its_memory_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1) as world:
-        intake = world.accumulator.intake
+        appender = world.accumulator.appender
 
         def interrupted(*_arguments: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(intake._io_loop, "batch_started", lambda **_arguments: interrupted())
+        monkeypatch.setattr(appender._io_loop, "batch_started", lambda **_arguments: interrupted())
         with pytest.raises(KeyboardInterrupt):
             world.producer.send("t", b"v")
         monkeypatch.undo()
@@ -91,7 +91,7 @@ def test_an_encoder_that_makes_no_columns_costs_no_memory(monkeypatch: pytest.Mo
         raise ZeroDivisionError
 
     with simulated(1) as world:
-        monkeypatch.setattr(world.accumulator.intake, "_columns", broken)
+        monkeypatch.setattr(world.accumulator.appender, "_columns", broken)
         with pytest.raises(ZeroDivisionError):
             world.producer.send("t", b"v")
 

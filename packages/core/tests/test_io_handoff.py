@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from ottla import DeliveryTimeout
+from ottla import DeliveryTimeoutError
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.sender import io_handoff
-from ottla.sender.io_handoff import ENOUGH, Helm
+from ottla.sender.io_handoff import ENOUGH, IoHandoff
 from simulated_producer import HANG_GUARD, Simulated, simulated
 
 DELIVERY_SECONDS = 120.0
@@ -35,11 +35,11 @@ def _until(happened: Callable[[], object]) -> None:
 class IoThread:
     """Rests at a helm, as the I/O thread does between its rounds, until it is called."""
 
-    def __init__(self, own: Helm) -> None:
+    def __init__(self, own: IoHandoff) -> None:
         self._helm = own
         self.error: BaseException | None = None
         own._in_a_row = ENOUGH  # as if so many records had been awaited
-        own.go_on()
+        own.begin_round()
         self.thread = threading.Thread(target=self._rest, daemon=True)
         self.thread.start()
         _until(lambda: not own._turn.locked())
@@ -57,14 +57,14 @@ class IoThread:
 
     def _rest(self) -> None:
         try:
-            self._helm.rest()
+            self._helm.yield_to_callers()
         except BaseException as error:
             self.error = error
 
 
 @contextmanager
 def _resting(world: Simulated) -> Iterator[IoThread]:
-    resting = IoThread(world.thread._helm)
+    resting = IoThread(world.thread._io_handoff)
     try:
         yield resting
     finally:
@@ -98,7 +98,7 @@ def test_a_record_that_no_broker_takes_expires_while_its_thread_waits() -> None:
         sent_at = world.clock()
         delivery = world.producer.send("t", b"value")
 
-        with pytest.raises(DeliveryTimeout):
+        with pytest.raises(DeliveryTimeoutError):
             delivery.result()
         assert world.clock() - sent_at == pytest.approx(DELIVERY_SECONDS, abs=1.0)
 
@@ -119,7 +119,7 @@ def test_who_sends_leaves_the_io_thread_alone_as_long_as_records_are_alone_and_a
         calls: list[bool] = []
         for _ in range(3):
             delivery = world.producer.send("t", b"value")
-            calls.append(world.thread._helm._called)
+            calls.append(world.thread._io_handoff._called)
             delivery.result()
 
     assert calls == [False] * 3
@@ -136,14 +136,14 @@ def test_another_record_before_the_first_was_asked_for_calls_the_io_thread() -> 
 def test_a_flush_calls_the_io_thread() -> None:
     with simulated(0) as world, _resting(world) as io_thread:
         world.producer.send("t", b"value")
-        world.accumulator.close_open()
+        world.accumulator.seal_open_batches()
 
         _until(lambda: not io_thread.resting)
 
 
 def test_only_who_leads_may_put_off_what_the_io_thread_is_to_do() -> None:
     with simulated(0) as world, _resting(world):
-        assert not world.thread._helm.defer(lambda: None)
+        assert not world.thread._io_handoff.defer(lambda: None)
 
 
 def test_what_was_put_off_is_done_in_order_by_the_io_thread_as_it_comes_back() -> None:
@@ -171,7 +171,7 @@ def test_an_error_in_a_round_is_raised_where_the_io_thread_comes_back() -> None:
 
             world.sender.run_once = fail  # type: ignore[method-assign]
             batch = world.producer.send("t", b"value")._batch
-            world.thread._helm.run_while_waiting(batch, None)
+            world.thread._io_handoff.run_while_waiting(batch, None)
             world.sender.run_once = run_once  # type: ignore[method-assign]
             _until(lambda: not io_thread.resting)
 
@@ -182,7 +182,7 @@ def test_nobody_leads_when_the_io_thread_is_at_the_helm() -> None:
     with simulated(0) as world:
         batch = world.producer.send("t", b"value")._batch
 
-        world.thread._helm.run_while_waiting(batch, None)
+        world.thread._io_handoff.run_while_waiting(batch, None)
 
         assert batch.outcome is None
         world.settle()
@@ -198,7 +198,7 @@ def test_a_thread_that_is_deep_in_calls_leaves_the_round_to_the_io_thread() -> N
 
     with simulated(0) as world, _resting(world) as io_thread:
         batch = world.producer.send("t", b"value")._batch
-        deep(sys.getrecursionlimit() // 4, lambda: world.thread._helm.run_while_waiting(batch, None))
+        deep(sys.getrecursionlimit() // 4, lambda: world.thread._io_handoff.run_while_waiting(batch, None))
 
         assert batch.outcome is None
         _until(lambda: not io_thread.resting)
@@ -206,12 +206,12 @@ def test_a_thread_that_is_deep_in_calls_leaves_the_round_to_the_io_thread() -> N
 
 def test_the_io_thread_does_not_rest_while_a_request_is_under_way() -> None:
     with simulated(0) as world:
-        own = world.thread._helm
+        own = world.thread._io_handoff
         own._in_a_row = ENOUGH
-        own.go_on()
+        own.begin_round()
         world.producer.send("t", b"value")
         world.sender.run_once(world.clock(), until=world.clock())
 
-        own.rest()  # comes back at once
+        own.yield_to_callers()  # comes back at once
 
-        assert not own._resting
+        assert not own._yielding

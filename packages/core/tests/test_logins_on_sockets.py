@@ -12,7 +12,7 @@ from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installe
 
 import stranger_mechanism
 from ottla import Producer, check_config
-from ottla.errors import AuthenticationFailed, ConfigError, MechanismNotEnabled, OttlaError, PluginBroken
+from ottla.errors import AuthenticationError, ConfigError, InvalidPluginError, OttlaError, UnsupportedSaslMechanismError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Mechanism, PluginConfig, Step
 from ottla.network import connection_logins
@@ -83,7 +83,7 @@ def test_a_wrong_password_is_raised_by_send_as_what_it_is() -> None:
     with (
         broker.serving() as servers,
         Producer(settings(servers, password="wrong as can be", max_block_ms=3_600_000)) as producer,
-        pytest.raises(AuthenticationFailed, match="Invalid username or password") as caught,
+        pytest.raises(AuthenticationError, match="Invalid username or password") as caught,
     ):
         producer.send("t", b"one")
 
@@ -95,7 +95,7 @@ def test_a_mechanism_that_the_broker_lacks_is_raised_with_what_it_offers() -> No
     with (
         broker.serving() as servers,
         Producer(settings(servers)) as producer,
-        pytest.raises(MechanismNotEnabled, match=r"set sasl\.mechanism to one that it offers: PLAIN, GSSAPI"),
+        pytest.raises(UnsupportedSaslMechanismError, match=r"set sasl\.mechanism to one that it offers: PLAIN, GSSAPI"),
     ):
         producer.send("t", b"one")
 
@@ -117,7 +117,7 @@ def test_several_who_wait_are_all_told() -> None:
         for thread in threads:
             thread.join(PATIENT)
 
-    assert [type(error) for error in told] == [AuthenticationFailed] * 5
+    assert [type(error) for error in told] == [AuthenticationError] * 5
 
 
 @pytest.mark.rule("security.session.lossless")
@@ -209,7 +209,7 @@ def test_a_hook_that_fails_with_the_password_in_its_words_is_told_without_it(
 
     monkeypatch.setattr(stranger_mechanism, "ottla_authenticator", ottla_authenticator)
 
-    with pytest.raises(PluginBroken, match=r"ValueError: no such password: '\[hidden\]'") as caught:
+    with pytest.raises(InvalidPluginError, match=r"ValueError: no such password: '\[hidden\]'") as caught:
         check_config(settings("127.0.0.1:9"))
 
     assert SECRET not in "".join(traceback.format_exception(caught.value))

@@ -15,7 +15,7 @@ from another_thread import Meanwhile
 
 from ottla import UndeliveredError
 from ottla.accumulator.lost_records import FailedRecords, LostRecords
-from ottla.errors import DeliveryFailed, ErrorCode, ProducerClosed
+from ottla.errors import DeliveryError, ErrorCode, ProducerClosedError
 from simulated_producer import Simulated
 
 NOTHING_LEFT = "no delivery or callback is left to report the error"
@@ -209,7 +209,7 @@ def test_a_finalizer_takes_no_lock_and_logs_nothing_itself(world: Simulated, cap
     delivery = world.producer.send("t", b"a", partition=0)
     settle(world)
     accumulator = world.accumulator
-    locks = [accumulator._guard, accumulator._settlement._ledger._lock, world.pool._guard, delivery._batch._lock]
+    locks = [accumulator._guard, accumulator._completion._counts._lock, world.pool._guard, delivery._batch._lock]
     with ExitStack() as held:
         for lock in locks:
             held.enter_context(lock)
@@ -245,7 +245,7 @@ def test_in_a_forked_child_the_parents_records_are_not_logged(
     delivery = world.producer.send("t", b"a")
     settle(world)
 
-    world.accumulator.forget(ProducerClosed("forked"))
+    world.accumulator.fail_after_fork(ProducerClosedError("forked"))
     del delivery
     gc.collect()
     world.round(until=world.clock())
@@ -276,7 +276,7 @@ def test_a_batch_that_was_written_has_no_finalizer(world: Simulated) -> None:
 
 
 def drop(records: LostRecords, topic: str) -> None:
-    error = DeliveryFailed(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
+    error = DeliveryError(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
     records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=(), error=error))
 
 

@@ -11,7 +11,7 @@ from broker_on_a_socket import SocketBroker
 
 from machine import Machine
 from ottla import Producer
-from ottla.errors import ErrorCode, ResponseTooLargeError, TopicUnavailable
+from ottla.errors import ErrorCode, ResponseTooLargeError, TopicUnavailableError
 from ottla.protocol import ProduceRequest, ProduceResponse
 from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
@@ -115,7 +115,10 @@ def test_an_answer_above_receive_message_max_bytes_fails_with_the_key() -> None:
     cluster.create("t", *[1] * 200)
     with SocketBroker(cluster.brokers[1]).serving() as servers:
         producer = Producer(bootstrap_servers=servers, receive_message_max_bytes=1_500, max_block_ms=1_000)
-        with producer, pytest.raises(TopicUnavailable, match=r"receive\.message\.max\.bytes allows 1500") as raised:
+        with (
+            producer,
+            pytest.raises(TopicUnavailableError, match=r"receive\.message\.max\.bytes allows 1500") as raised,
+        ):
             producer.send("t", b"v")
 
     assert isinstance(raised.value.__cause__, ResponseTooLargeError)

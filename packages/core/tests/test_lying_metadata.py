@@ -12,7 +12,7 @@ from broker_on_a_socket import SocketBroker
 from test_lying_leaders import LyingBroker
 
 from machine import Machine
-from ottla.errors import TransactionTimeout
+from ottla.errors import TransactionTimeoutError
 from ottla.protocol import MetadataResponse, MetadataResponseBroker
 from ottla.protocol.messages.produce import NodeEndpoint
 from ottla.transactions import Leftover, abort
@@ -180,5 +180,5 @@ def test_who_asks_without_a_producer_is_told_of_such_a_coordinator() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.coordinator = -1
     leftover = Leftover(transactional_id="tx", producer_id=1, epoch=0, started_ms=0, timeout_ms=1, partitions=())
-    with SocketBroker(cluster.brokers[1]).serving() as servers, pytest.raises(TransactionTimeout, match=NO_BROKER):
+    with SocketBroker(cluster.brokers[1]).serving() as servers, pytest.raises(TransactionTimeoutError, match=NO_BROKER):
         abort({"bootstrap.servers": servers}, leftover, timeout=1.0)

@@ -11,11 +11,11 @@ import pytest
 from machine import Machine, Queues, cluster_of, wait_until
 from ottla.accumulator.accumulator import GROWING_IN_A_REQUEST
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_memory import Allowances, Room
+from ottla.accumulator.batch_memory import Allowances, MemoryGrant
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sequences import Sequences
-from ottla.errors import BufferExhausted, InvalidRecord, NetworkError
+from ottla.errors import BufferExhaustedError, InvalidRecordError, NetworkError
 from ottla.interfaces import TopicView
 from ottla.producer.delivery import Delivery
 from ottla.recordbatch.objects import OBJECT_COST
@@ -33,7 +33,7 @@ def held(queues: Queues) -> int:
 
 def known(queues: Queues) -> Queues:
     """Queues of a topic whose partitions are known, as they are before anybody sends to it."""
-    queues.accumulator.intake.queues("t", TopicView(partitions=MANY, available=range(MANY), queued_bytes=()))
+    queues.accumulator.appender.queues("t", TopicView(partitions=MANY, available=range(MANY), queued_bytes=()))
     return queues
 
 
@@ -152,7 +152,7 @@ def test_while_one_waits_for_memory_the_batch_takes_what_it_has_room_for() -> No
     )
 
     small = queues.append(b"small", partition=0)
-    queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(first._batch, Acknowledged(base_offset=0))
     waiting.join(HANG_GUARD)
 
     assert small._batch is batch
@@ -165,7 +165,7 @@ def test_a_batch_whose_record_is_refused_for_want_of_memory_leaves_at_once() -> 
     queues.append(bytes(8_000), partition=0)
     queues.append(bytes(9_000), partition=1)
 
-    with pytest.raises(BufferExhausted):
+    with pytest.raises(BufferExhaustedError):
         queues.append(bytes(6_000), partition=0)
 
     assert queues.wakes >= 1
@@ -182,7 +182,7 @@ def test_whoever_waited_for_memory_brings_it_to_the_open_batch() -> None:
         lambda: later.append(queues.append(bytes(6_000), partition=0)), until=lambda: queues.pool.waiting == 1
     )
 
-    queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(first._batch, Acknowledged(base_offset=0))
     waiting.join(HANG_GUARD)
 
     assert later[0]._index == 1  # behind the record that had been there
@@ -194,18 +194,18 @@ def test_a_record_that_waited_and_cannot_be_held_leaves_its_memory_counted_once(
     queues = Queues(buffer_memory=20_000, batch_size=16_384, max_block=HANG_GUARD)
     first = queues.append(bytes(9_000), partition=1)
     second = queues.append(bytes(8_000), partition=0)
-    refused: list[InvalidRecord] = []
+    refused: list[InvalidRecordError] = []
 
     def send_what_the_format_cannot_hold() -> None:
         try:
-            queues.accumulator.intake.append("t", 0, (None, bytes(6_000), (), 2**70, None), 6_000)
-        except InvalidRecord as error:
+            queues.accumulator.appender.append("t", 0, (None, bytes(6_000), (), 2**70, None), 6_000)
+        except InvalidRecordError as error:
             refused.append(error)
 
     waiting = in_another_thread(send_what_the_format_cannot_hold, until=lambda: queues.pool.waiting == 1)
-    queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(first._batch, Acknowledged(base_offset=0))
     waiting.join(HANG_GUARD)
-    queues.accumulator.settle(second._batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(second._batch, Acknowledged(base_offset=0))
 
     assert len(refused) == 1
     assert queues.pool.free == queues.pool.capacity
@@ -235,9 +235,11 @@ def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest
     )
     extend = Allowances.extend
 
-    def others_are_quicker(allowances: Allowances, extended: ProducerBatch, topic: TopicQueues, charge: int) -> Room:
+    def others_are_quicker(
+        allowances: Allowances, extended: ProducerBatch, topic: TopicQueues, charge: int
+    ) -> MemoryGrant:
         room = extend(allowances, extended, topic, charge)
-        if room is Room.GIVEN and extended is batch:  # with what was waited for
+        if room is MemoryGrant.GIVEN and extended is batch:  # with what was waited for
             while extended.append(None, bytes(100), (), 0, None) is not None:
                 pass
         return room
@@ -248,13 +250,13 @@ def test_memory_that_others_use_up_first_is_waited_for_again(monkeypatch: pytest
         first._batch.held_bytes -= missing  # as if it was sealed and needs less
         queues.pool.release(missing)
         wait_until(lambda: batch.closed and queues.pool.waiting, timeout=HANG_GUARD)
-    queues.accumulator.settle(first._batch, Acknowledged(base_offset=0))
-    queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(first._batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(batch, Acknowledged(base_offset=0))
     waiting.join(HANG_GUARD)
 
     assert batch.columns.memory() <= 20_000
     assert later[0]._batch is not batch
-    queues.accumulator.settle(later[0]._batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(later[0]._batch, Acknowledged(base_offset=0))
     assert queues.pool.free == queues.pool.capacity
 
 
@@ -402,7 +404,7 @@ def test_a_batch_that_comes_back_expires_in_its_own_time() -> None:
     queues.clock.advance(59)
     young = queues.append(partition=1)
     queues.accumulator.ready(LEADERS, queues.clock())
-    queues.accumulator.put_back(batch, NetworkError("gone"), queues.clock())
+    queues.accumulator.requeue(batch, NetworkError("gone"), queues.clock())
 
     queues.clock.advance(60)
     assert queues.accumulator.expire(queues.clock())
@@ -420,7 +422,7 @@ def test_a_batch_that_was_not_looked_at_expires_in_its_time() -> None:
     queues.clock.advance(60)
     [old] = drain(queues)
     young = queues.append(partition=0)
-    queues.accumulator.put_back(old, NetworkError("gone"), queues.clock())
+    queues.accumulator.requeue(old, NetworkError("gone"), queues.clock())
     queues.append(partition=1)
     queues.accumulator._backlog.waiting.move_to_end(queues.accumulator._backlog.queue("t", 1))
     queues.accumulator.ready(LEADERS, queues.clock())  # finds the young one, and looks no further

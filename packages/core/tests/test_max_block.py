@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla import BufferExhausted
+from ottla import BufferExhaustedError
 from simulated_producer import Simulated, simulated
 
 BUDGET_MS = 5_000
@@ -82,7 +82,7 @@ def test_time_waited_for_metadata_is_not_waited_again_for_memory(
             reserve(size, timeout=0.0, **options)
 
         monkeypatch.setattr(world.pool, "reserve", note)
-        with pytest.raises(BufferExhausted, match=r"waited 0\.000 s after 5\.000 s of other waits of this call"):
+        with pytest.raises(BufferExhaustedError, match=r"waited 0\.000 s after 5\.000 s of other waits of this call"):
             call(world)
 
         assert timeouts == [0.0]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from ottla.errors import BrokerError, ConnectionFailed, ErrorCode, ProducerClosed, TopicUnavailable
+from ottla.errors import BrokerError, ConnectionFailedError, ErrorCode, ProducerClosedError, TopicUnavailableError
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.network.metadata import Metadata
@@ -106,7 +106,7 @@ def test_failures_in_a_row_back_off_further_and_further() -> None:
     world = World()
     waits: list[float] = []
     for _ in range(5):
-        world.metadata.fail(ConnectionFailed("no"), world.clock())
+        world.metadata.fail(ConnectionFailedError("no"), world.clock())
         waits.append(round(world.due_in, 3))
 
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.0]
@@ -204,7 +204,7 @@ def test_a_topic_that_stays_unknown_is_refused_with_the_brokers_reason() -> None
     world.metadata.use("t", world.clock())
     world.answer(Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-    with pytest.raises(TopicUnavailable, match=r"'t' .* max\.block\.ms .*UNKNOWN_TOPIC_OR_PARTITION") as caught:
+    with pytest.raises(TopicUnavailableError, match=r"'t' .* max\.block\.ms .*UNKNOWN_TOPIC_OR_PARTITION") as caught:
         world.metadata.wait_for("t", partition=None, timeout=0)
 
     assert isinstance(caught.value.__cause__, BrokerError)
@@ -217,7 +217,7 @@ def test_a_refusal_that_waiting_cannot_change_is_raised_at_once(code: ErrorCode)
     world.metadata.use("t", world.clock())
     world.answer(Topic(name="t", error=code))
 
-    with pytest.raises(TopicUnavailable) as caught:
+    with pytest.raises(TopicUnavailableError) as caught:
         world.metadata.wait_for("t", partition=None, timeout=3600)
 
     assert isinstance(caught.value.__cause__, BrokerError)
@@ -230,17 +230,19 @@ def test_a_partition_that_does_not_exist_is_refused_with_how_many_do() -> None:
     world.metadata.use("t", world.clock())
     world.answer(led_by(1, 2))
 
-    with pytest.raises(TopicUnavailable, match="partition 2 does not exist; the topic has 2, counted from 0"):
+    with pytest.raises(TopicUnavailableError, match="partition 2 does not exist; the topic has 2, counted from 0"):
         world.metadata.wait_for("t", partition=2, timeout=0)
 
 
 @pytest.mark.rule("metadata.wait.cause")
 def test_a_wait_in_vain_tells_the_last_network_error() -> None:
     world = World()
-    error = ConnectionFailed("could not connect to seed:9092: ECONNREFUSED")
+    error = ConnectionFailedError("could not connect to seed:9092: ECONNREFUSED")
     world.metadata.note(error)
 
-    with pytest.raises(TopicUnavailable, match="no broker answered; last error: could not connect to seed") as caught:
+    with pytest.raises(
+        TopicUnavailableError, match="no broker answered; last error: could not connect to seed"
+    ) as caught:
         world.metadata.wait_for("t", partition=None, timeout=0)
 
     assert caught.value.__cause__ is error
@@ -250,9 +252,9 @@ def test_a_wait_in_vain_tells_the_last_network_error() -> None:
 @pytest.mark.rule("producer.close.refuses")
 def test_closing_ends_every_wait() -> None:
     world = World()
-    world.metadata.close(ProducerClosed("closed"))
+    world.metadata.close(ProducerClosedError("closed"))
 
-    with pytest.raises(ProducerClosed):
+    with pytest.raises(ProducerClosedError):
         world.metadata.wait_for("t", partition=None, timeout=3600)
 
 
@@ -291,7 +293,7 @@ def test_beginning_again_forgets_the_brokers_and_keeps_the_topics() -> None:
     world.metadata.use("t", world.clock())
     world.answer(led_by(1))
 
-    world.metadata.begin_again(world.clock())
+    world.metadata.rebootstrap(world.clock())
 
     cluster = world.metadata.cluster
     assert [broker.host for broker in cluster.brokers.values()] == ["seed"]
@@ -429,7 +431,7 @@ def test_every_change_of_the_cluster_is_told() -> None:
 
     world.answer(led_by(1))
     world.metadata.move_leader("t", 0, BROKERS[2], 1, world.clock())
-    world.metadata.begin_again(world.clock())
+    world.metadata.rebootstrap(world.clock())
 
     assert [cluster.leader("t", 0) for cluster in told] == [1, 2, None]
 
@@ -438,15 +440,15 @@ def test_every_change_of_the_cluster_is_told() -> None:
 def test_how_long_metadata_was_asked_for_in_vain_counts_from_the_first_request() -> None:
     world = World()
     world.answer()
-    assert world.metadata.in_vain_for(world.clock()) == 0.0
+    assert world.metadata.seconds_without_update(world.clock()) == 0.0
     for _ in range(3):
         world.metadata.begin(world.clock())
         world.clock.advance(10)
-        world.metadata.fail(ConnectionFailed("lost"), world.clock())
+        world.metadata.fail(ConnectionFailedError("lost"), world.clock())
 
-    assert world.metadata.in_vain_for(world.clock()) == pytest.approx(30.0)
+    assert world.metadata.seconds_without_update(world.clock()) == pytest.approx(30.0)
     world.answer()
-    assert world.metadata.in_vain_for(world.clock()) == 0.0
+    assert world.metadata.seconds_without_update(world.clock()) == 0.0
 
 
 @pytest.mark.rule("metadata.backoff.repeats")
@@ -492,7 +494,7 @@ def test_one_topics_error_takes_nothing_from_another() -> None:
     world.answer(led_by(1, name="good"), Topic(name="bad", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
     assert world.metadata.wait_for("good", partition=0, timeout=0).leaders == (1,)
-    with pytest.raises(TopicUnavailable):
+    with pytest.raises(TopicUnavailableError):
         world.metadata.wait_for("bad", partition=0, timeout=3600)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from ottla import DeliveryFailed, ErrorCode, MetricName, TopicUnavailable
+from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError
 from ottla.interfaces import MetricDescription
 from ottla.metrics.catalogue import LABELS, METRICS, MISSING, NODE, PRODUCER, RECORD_SIZES, TOPIC, Reading
-from ottla.metrics.counters import OfNode, OfProducer, OfTopic, Tallies
+from ottla.metrics.counters import Counters, NodeCounters, ProducerCounters, TopicCounters
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 
@@ -64,7 +64,7 @@ def test_no_name_is_made_up_and_none_comes_twice() -> None:
 
 
 def test_every_metric_is_read_from_something_that_is_counted() -> None:
-    scopes = {PRODUCER: OfProducer, NODE: OfNode, TOPIC: OfTopic}
+    scopes = {PRODUCER: ProducerCounters, NODE: NodeCounters, TOPIC: TopicCounters}
     sources = {group: {field.name for field in attrs.fields(scope)} for group, scope in scopes.items()}
     summed = sources[NODE] | sources[TOPIC]
 
@@ -82,7 +82,7 @@ def test_a_snapshot_has_exactly_the_metrics_that_are_described() -> None:
         world.producer.send("t", b"value")
         world.settle()
         snapshot = world.producer.metrics()
-        described = world.producer._engine.figures.describe()
+        described = world.producer._engine.metric_values.describe()
 
     assert {(name.group, name.name) for name in snapshot} == {(each.group, each.name) for each in described}
     assert {tuple(label for label, _of in name.tags) for name in snapshot} == set(LABELS.values())
@@ -92,7 +92,7 @@ def test_a_snapshot_has_exactly_the_metrics_that_are_described() -> None:
 
 def test_descriptions_say_which_figures_only_grow() -> None:
     with simulated(1) as world:
-        described = {(each.group, each.name): each for each in world.producer._engine.figures.describe()}
+        described = {(each.group, each.name): each for each in world.producer._engine.metric_values.describe()}
 
     assert described[TOPIC, "byte-total"] == MetricDescription(
         group=TOPIC,
@@ -180,7 +180,7 @@ def test_a_record_that_is_given_up_is_an_error_and_one_that_send_refuses_is_none
         world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         delivery = world.producer.send("t", b"value")
         world.settle()
-        assert isinstance(delivery.exception(), DeliveryFailed)
+        assert isinstance(delivery.exception(), DeliveryError)
         with pytest.raises(TypeError):
             world.producer.send()  # type: ignore[call-arg]
 
@@ -242,18 +242,18 @@ def test_memory_is_told_of_while_it_is_held_and_while_somebody_waits_for_it() ->
 @pytest.mark.rule("pool.metrics")
 def test_a_wait_for_memory_counts_its_time_and_one_in_vain_its_record() -> None:
     from ottla.accumulator.buffer_pool import BufferPool
-    from ottla.errors import BufferExhausted
+    from ottla.errors import BufferExhaustedError
     from ottla_testkit.manual_clock import ManualClock
 
-    clock, tallies = ManualClock(), Tallies()
-    pool = BufferPool(100, clock=clock, tallies=tallies)
+    clock, counters = ManualClock(), Counters()
+    pool = BufferPool(100, clock=clock, counters=counters)
     pool.reserve(100, timeout=0.0)
-    with pytest.raises(BufferExhausted):
+    with pytest.raises(BufferExhaustedError):
         pool.reserve(1, timeout=0.0, on_wait=lambda: None)
     pool.reserve(1, timeout=HANG_GUARD, on_wait=lambda: pool.release(50))
 
-    assert tallies.producer.memory_refusals.count == 1
-    assert tallies.producer.memory_waits.count == 2
+    assert counters.producer.memory_refusals.count == 1
+    assert counters.producer.memory_waits.count == 2
 
 
 def test_the_cluster_s_age_is_told_once_it_is_known() -> None:
@@ -278,7 +278,7 @@ def test_time_in_flush_is_told() -> None:
 def test_time_in_the_wait_for_a_topic_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1, client_id="me", max_block_ms=3_000) as world:
         monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
-        with pytest.raises(TopicUnavailable):
+        with pytest.raises(TopicUnavailableError):
             world.producer.send("unknown", b"value")
 
         assert of_producer(world, "metadata-wait-time-ns-total") == 3e9
@@ -328,10 +328,10 @@ def test_a_snapshot_stays_what_it_was() -> None:
 
 @pytest.mark.rule("producer.metrics")
 def test_many_threads_read_while_topics_and_windows_come_and_go() -> None:
-    tallies = Tallies(window=0.001)
+    counters = Counters(window=0.001)
     with simulated(1, client_id="me") as world:
-        figures = world.producer._engine.figures
-        figures._tallies = tallies
+        figures = world.producer._engine.metric_values
+        figures._counters = counters
         over, errors = threading.Event(), list[BaseException]()
 
         def look() -> None:
@@ -345,9 +345,9 @@ def test_many_threads_read_while_topics_and_windows_come_and_go() -> None:
         for thread in threads:
             thread.start()
         for number in range(3_000):
-            tallies.pass_time(number / 100_000)
-            tallies.topic(f"t{number % 300}").batches.add(1)
-            tallies.node(number % 50).requests.add(1)
+            counters.end_window_if_due(number / 100_000)
+            counters.topic(f"t{number % 300}").batches.add(1)
+            counters.node(number % 50).requests.add(1)
         over.set()
         for thread in threads:
             thread.join(HANG_GUARD)

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from ottla.interfaces import MetricName
-from ottla.metrics import Figures, Tallies
-from ottla.metrics.counter import Span, Tally
+from ottla.metrics import Counters, MetricValues
+from ottla.metrics.counter import Counter, Span
 from ottla_testkit.manual_clock import ManualClock
 
 WINDOW = 30.0
@@ -21,13 +21,13 @@ class Counted:
 
     def __init__(self, *, samples: int = 2, window: float = WINDOW) -> None:
         self.clock = ManualClock(1000.0)
-        self.tallies = Tallies(samples=samples, window=window)
-        self.figures = Figures(tallies=self.tallies, client_id="me", gauges={}, clock=self.clock)
-        self.tallies.pass_time(self.clock())
+        self.tallies = Counters(samples=samples, window=window)
+        self.figures = MetricValues(counters=self.tallies, client_id="me", gauges={}, clock=self.clock)
+        self.tallies.end_window_if_due(self.clock())
 
     def batch(self, size: float, *, after: float = 0.0) -> None:
         self.clock.advance(after)
-        self.tallies.pass_time(self.clock())
+        self.tallies.end_window_if_due(self.clock())
         self.tallies.topic("t").batches.add(size)
 
     def of_topic(self, name: str) -> float:
@@ -167,11 +167,11 @@ def test_time_in_a_block_counts_also_when_it_raises() -> None:
 
 
 def test_a_tally_keeps_no_more_than_it_is_told() -> None:
-    tally = Tally()
+    counter = Counter()
     for number in range(100):
-        tally.add(number)
-        tally.turn(3)
+        counter.add(number)
+        counter.roll_window(3)
 
-    assert tally.since(2).times == 2
-    assert tally.since(1000).times == 100
-    assert len(tally._marks) == 3
+    assert counter.since(2).times == 2
+    assert counter.since(1000).times == 100
+    assert len(counter._marks) == 3

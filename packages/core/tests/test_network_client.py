@@ -9,13 +9,13 @@ import pytest
 
 from machine import Machine
 from ottla.errors import (
-    ConnectionFailed,
-    ConnectionRetired,
+    ConnectionFailedError,
+    ConnectionRetiredError,
     ErrorCode,
-    NameResolutionFailed,
-    RequestTimeout,
-    TopicUnavailable,
-    WrongProtocol,
+    NameResolutionError,
+    ProtocolMismatchError,
+    RequestTimeoutError,
+    TopicUnavailableError,
 )
 from ottla.interfaces import Target
 from ottla.network import Completion, Request
@@ -190,7 +190,7 @@ def test_a_request_that_is_not_answered_in_time_closes_the_connection_and_fails_
         machine.client.poll(10.0, machine.clock())
 
     assert machine.clock() - started == pytest.approx(3.0, abs=0.1)
-    assert isinstance(first[0].error, RequestTimeout)
+    assert isinstance(first[0].error, RequestTimeoutError)
     assert "request.timeout.ms" in str(first[0].error)
     assert second[0].error is first[0].error
 
@@ -255,7 +255,7 @@ def test_an_answer_to_another_request_closes_the_connection() -> None:
     completions = ask(machine)
     rounds(machine)
 
-    assert isinstance(completions[0].error, ConnectionFailed)
+    assert isinstance(completions[0].error, ConnectionFailedError)
     assert "unreadable" in str(completions[0].error)
 
 
@@ -299,7 +299,7 @@ def test_garbage_for_an_answer_closes_the_connection() -> None:
 
     rounds(machine)
 
-    assert isinstance(completions[0].error, ConnectionFailed)
+    assert isinstance(completions[0].error, ConnectionFailedError)
 
 
 @pytest.mark.rule("network.connect.backoff")
@@ -350,9 +350,9 @@ def test_a_name_without_an_address_is_tried_again_and_remembered() -> None:
     machine.network.unresolvable.add("seed")
     rounds(machine, 5)
 
-    with pytest.raises(TopicUnavailable, match="'seed' has no address") as caught:
+    with pytest.raises(TopicUnavailableError, match="'seed' has no address") as caught:
         machine.metadata.wait_for("t", partition=None, timeout=0)
-    assert isinstance(caught.value.__cause__, NameResolutionFailed)
+    assert isinstance(caught.value.__cause__, NameResolutionError)
 
     machine.network.unresolvable.clear()
     make_ready(machine)
@@ -379,7 +379,7 @@ def test_shutting_down_completes_what_is_in_flight() -> None:
 
     machine.client.shutdown()
 
-    assert isinstance(completions[0].error, ConnectionFailed)
+    assert isinstance(completions[0].error, ConnectionFailedError)
 
 
 @pytest.mark.rule("network.connect.resolves")
@@ -402,7 +402,7 @@ def test_a_name_that_is_never_answered_ends_with_the_setup_timeout() -> None:
     machine = machine_of(1, setup_timeout=10.0)
     machine.network.slow_names.add("seed")
 
-    with pytest.raises(TopicUnavailable, match=r"did not get ready within .* \(looking up the name\)"):
+    with pytest.raises(TopicUnavailableError, match=r"did not get ready within .* \(looking up the name\)"):
         wait_in_vain(machine)
 
 
@@ -427,16 +427,16 @@ def send_unanswered(machine: Machine) -> None:
 def test_what_nobody_answers_is_confirmed_by_the_answer_to_a_later_question() -> None:
     machine = machine_of(1)
     make_ready(machine)
-    assert not machine.client.confirm(machine.clock())
+    assert not machine.client.flush_unacknowledged(machine.clock())
     send_unanswered(machine)
     asked = len(machine.cluster.brokers[1].requests)
 
-    assert machine.client.confirm(machine.clock())
-    assert machine.client.confirm(machine.clock())
+    assert machine.client.flush_unacknowledged(machine.clock())
+    assert machine.client.flush_unacknowledged(machine.clock())
     rounds(machine, 3)
 
     assert machine.cluster.brokers[1].requests[asked:] == [("ApiVersions", 0)]
-    assert not machine.client.confirm(machine.clock())
+    assert not machine.client.flush_unacknowledged(machine.clock())
 
 
 @pytest.mark.rule("network.acks-0")
@@ -447,7 +447,7 @@ def test_an_answer_to_an_ordinary_request_confirms_as_well() -> None:
     ask(machine)
     rounds(machine, 3)
 
-    assert not machine.client.confirm(machine.clock())
+    assert not machine.client.flush_unacknowledged(machine.clock())
 
 
 @pytest.mark.rule("network.acks-0")
@@ -458,7 +458,7 @@ def test_an_answer_to_an_earlier_question_confirms_nothing() -> None:
     machine.client.poll(0.0, machine.clock())
     send_unanswered(machine)
 
-    assert machine.client.confirm(machine.clock())
+    assert machine.client.flush_unacknowledged(machine.clock())
 
 
 @pytest.mark.rule("network.acks-0")
@@ -470,7 +470,7 @@ def test_a_connection_that_is_lost_before_it_confirmed_is_told_of(caplog: pytest
     machine.network.cut(1)
     rounds(machine, 2)
 
-    assert not machine.client.confirm(machine.clock())
+    assert not machine.client.flush_unacknowledged(machine.clock())
     assert "records that were sent to broker 1 at broker-1:9092 with acks=0 may be lost" in caplog.text
 
 
@@ -559,7 +559,7 @@ def test_who_begins_again_waits_for_no_answer_of_the_brokers_before() -> None:
     machine.run(0.2)
 
     [completion] = asked
-    assert isinstance(completion.error, ConnectionRetired)
+    assert isinstance(completion.error, ConnectionRetiredError)
 
 
 @pytest.mark.rule("network.gone.answers")
@@ -574,7 +574,7 @@ def test_a_broker_that_has_moved_is_not_waited_for_at_its_old_address() -> None:
     machine.run(0.2)
 
     [completion] = asked
-    assert isinstance(completion.error, ConnectionRetired)
+    assert isinstance(completion.error, ConnectionRetiredError)
 
 
 # Refusals that waiting does not mend
@@ -587,10 +587,10 @@ def test_before_any_broker_accepted_us_a_refusal_by_all_is_told_at_once(what: st
     getattr(machine.network, what).add("seed")
     rounds(machine, 5)
 
-    with pytest.raises(TopicUnavailable) as caught:
+    with pytest.raises(TopicUnavailableError) as caught:
         machine.metadata.wait_for("t", partition=None, timeout=3600.0)
 
-    assert isinstance(caught.value.__cause__, WrongProtocol | NameResolutionFailed)
+    assert isinstance(caught.value.__cause__, ProtocolMismatchError | NameResolutionError)
     assert machine.clock() < 1.0
 
 

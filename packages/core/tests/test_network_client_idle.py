@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from machine import Machine
-from ottla.errors import ConnectionRetired, TlsFailed
+from ottla.errors import ConnectionRetiredError, TlsHandshakeError
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from simulated_producer import simulated
 
@@ -67,7 +67,7 @@ def test_connections_are_retired_on_time_though_nothing_else_happens() -> None:
     assert list(ended_at) == [2, 1, 3]
     assert ended_at == pytest.approx({broker: at + 60.0 for broker, at in used_at.items()})
     assert len(machine.network.waits) == 3
-    assert all(isinstance(error, ConnectionRetired) for error in machine.network.disconnected.values())
+    assert all(isinstance(error, ConnectionRetiredError) for error in machine.network.disconnected.values())
 
 
 @pytest.mark.rule("network.idle.due")
@@ -245,7 +245,7 @@ def test_a_connection_that_never_carried_a_request_may_end_quietly_too(caplog: p
 def test_a_security_alert_is_a_failure_though_nothing_was_under_way(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1)
     caplog.clear()
-    machine.network.retire(1, TlsFailed("the broker does not trust us any more"))
+    machine.network.retire(1, TlsHandshakeError("the broker does not trust us any more"))
     until(machine, machine.clock() + 1.0)
 
     assert any("does not trust us any more" in line for line in loud(caplog))
@@ -310,7 +310,7 @@ def test_retiring_a_connection_with_acks_0_is_not_told_as_a_loss(caplog: pytest.
         world.settle()
         world.run_until(lambda: world.network.disconnected)
 
-        assert isinstance(world.network.disconnected[1], ConnectionRetired)
+        assert isinstance(world.network.disconnected[1], ConnectionRetiredError)
         assert world.log() == [b"value"]
         world.producer.close()
     assert loud(caplog) == []

@@ -13,12 +13,12 @@ import pytest
 
 from machine import Machine
 from ottla.errors import (
-    ConnectionFailed,
-    ConnectionRetired,
+    ConnectionFailedError,
+    ConnectionRetiredError,
     ErrorCode,
     OttlaError,
-    RequestTimeout,
-    UnsupportedVersion,
+    RequestTimeoutError,
+    UnsupportedVersionError,
 )
 from ottla.interfaces import Target
 from ottla.network import Completion, Request
@@ -307,7 +307,7 @@ def test_no_socket_for_a_connection_is_a_failed_try_and_not_the_end(caplog: pyte
     connect = machine.network.connect
 
     def refuse(node: int, target: Target, host: str, port: int) -> None:
-        raise ConnectionFailed("could not connect to seed:9092: no socket: Too many open files")
+        raise ConnectionFailedError("could not connect to seed:9092: no socket: Too many open files")
 
     machine.network.connect = refuse  # type: ignore[method-assign]  # as when the process may open no more files
     machine.client.poll(0.1, machine.clock())
@@ -327,7 +327,7 @@ def test_a_request_that_the_broker_does_not_offer_fails_before_it_is_sent() -> N
     completions = produce_nothing(machine)
     machine.client.poll(0.0, machine.clock())
 
-    assert isinstance(completions[0].error, UnsupportedVersion)
+    assert isinstance(completions[0].error, UnsupportedVersionError)
     assert not completions[0].written
     assert "does not offer Produce" in str(completions[0].error)
 
@@ -340,7 +340,7 @@ def test_a_range_that_shares_no_version_with_ours_is_said(offered: tuple[int, in
     completions = produce_nothing(machine)
     machine.client.poll(0.0, machine.clock())
 
-    assert isinstance(completions[0].error, UnsupportedVersion)
+    assert isinstance(completions[0].error, UnsupportedVersionError)
     assert f"the broker takes {offered[0]} to {offered[1]}" in str(completions[0].error)
 
 
@@ -394,7 +394,7 @@ def test_a_frame_that_answers_nothing_closes_the_connection(frame: bytes, told: 
     completions = ask(machine)
     until(machine, lambda: completions)
 
-    assert isinstance(completions[0].error, ConnectionFailed)
+    assert isinstance(completions[0].error, ConnectionFailedError)
     assert told in str(completions[0].error)
     assert stage(machine, 1) is Stage.DISCONNECTED
 
@@ -433,7 +433,7 @@ def test_what_was_in_flight_on_a_lost_connection_fails_once_and_in_order() -> No
         machine.client.poll(0.0, machine.clock())
 
     assert order == [0, 1, 2, 3]
-    assert all(isinstance(error, ConnectionFailed) for error in errors)
+    assert all(isinstance(error, ConnectionFailedError) for error in errors)
 
 
 @pytest.mark.rule("network.flight.timeout")
@@ -448,7 +448,7 @@ def test_answers_in_time_do_not_prolong_the_time_of_a_later_request() -> None:
     until(machine, lambda: late)
 
     assert machine.clock() - started == pytest.approx(3.0, abs=0.15)
-    assert isinstance(late[0].error, RequestTimeout)
+    assert isinstance(late[0].error, RequestTimeoutError)
 
 
 # Whom to ask
@@ -573,7 +573,7 @@ def test_a_metadata_request_that_no_version_fits_is_tried_again_and_reported() -
     machine.metadata.use("t", machine.clock())
     machine.run(1.0)
 
-    assert isinstance(machine.metadata.last_error, UnsupportedVersion)
+    assert isinstance(machine.metadata.last_error, UnsupportedVersionError)
     assert machine.metadata.due_at() <= machine.clock() + 1.2
 
 
@@ -593,7 +593,7 @@ def test_a_lost_connection_asks_for_metadata() -> None:
 def test_a_connection_that_was_retired_asks_for_nothing_and_has_no_backoff() -> None:
     machine = ready(machine_of(1))
     due = machine.metadata.due_at()
-    machine.network.retire(1, ConnectionRetired("idle"))
+    machine.network.retire(1, ConnectionRetiredError("idle"))
     machine.client.poll(0.0, machine.clock())
 
     assert machine.metadata.due_at() == due
@@ -740,7 +740,12 @@ def test_a_poll_notes_what_was_sent_then_answers_then_ends_then_calls_back() -> 
     machine.client.send(2, request("sent", answered=False), machine.clock())
     told.clear()
     network = machine.network
-    network.connected, network.sent, network.received, network.disconnected = [], [2], [], {2: ConnectionFailed("cut")}
+    network.connected, network.sent, network.received, network.disconnected = (
+        [],
+        [2],
+        [],
+        {2: ConnectionFailedError("cut")},
+    )
     network.poll = lambda timeout: None  # type: ignore[method-assign]  # all of it in one round
     machine.client.poll(0.0, machine.clock())
 
@@ -789,7 +794,7 @@ def test_shutting_down_completes_everything_once_and_ends_the_network() -> None:
     lists = [ask(machine, node) for node in (1, 2)]
     machine.client.shutdown()
 
-    assert [type(each[0].error) for each in lists] == [ConnectionFailed, ConnectionFailed]
+    assert [type(each[0].error) for each in lists] == [ConnectionFailedError, ConnectionFailedError]
     assert not machine.network.links
 
 

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from ottla.errors import ConnectionFailed, RequestTimeout
+from ottla.errors import ConnectionFailedError, RequestTimeoutError
 from ottla.interfaces import Buffer, Transport, TransportLayer
 from ottla.network import Completion, NetworkClient, Request
 from ottla.network.backoff import Backoff
@@ -177,7 +177,7 @@ def test_a_reset_in_the_middle_of_an_answer_fails_its_request_once() -> None:
         client.connect(0)
 
         assert len(answers) == 1
-        assert isinstance(answers[0].error, ConnectionFailed)
+        assert isinstance(answers[0].error, ConnectionFailedError)
         assert answers[0].written
 
 
@@ -244,7 +244,7 @@ def test_a_peer_that_falls_silent_is_given_up_after_the_requests_time() -> None:
         client.until(lambda: answers)
         broker.released.set()
 
-        assert isinstance(answers[0].error, RequestTimeout)
+        assert isinstance(answers[0].error, RequestTimeoutError)
         assert "within request.timeout.ms (0.3 s)" in str(answers[0].error)
 
 

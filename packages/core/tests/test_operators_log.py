@@ -12,7 +12,7 @@ from another_thread import Meanwhile
 
 from machine import Machine
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.errors import BufferExhausted, ConnectionFailed, ErrorCode
+from ottla.errors import BufferExhaustedError, ConnectionFailedError, ErrorCode
 from ottla.network.cluster import Broker, Topic
 from ottla.network.connection import Connection
 from ottla.network.connection_log import ConnectionLog
@@ -264,7 +264,7 @@ def test_memory_that_is_exhausted_has_a_first_and_a_last_line(caplog: pytest.Log
     machine.cluster.brokers[1].up = False
     machine.network.cut(1)
     caplog.clear()
-    with suppress(BufferExhausted):
+    with suppress(BufferExhaustedError):
         while True:
             machine.send(bytes(1_000))
     machine.run(10.0)
@@ -352,7 +352,7 @@ def test_refusals_that_come_again_and_again_are_a_line_each_half_minute(caplog: 
     pool.reserve(100, timeout=0.0)
 
     for _ in range(100):
-        with suppress(BufferExhausted):
+        with suppress(BufferExhaustedError):
             pool.reserve(100, timeout=0.0)
         log.look(clock())
         clock.advance(1.0)
@@ -444,7 +444,7 @@ def test_a_bootstrap_server_that_is_not_needed_any_more_is_not_said_to_have_left
 ) -> None:
     log = ConnectionLog(client_id="test")
     server = Connection(broker=Broker(id=-2, host="kafka-2", port=9092))
-    log.failed(server, ConnectionFailed("could not connect to kafka-2:9092: ECONNREFUSED"), 0.0)
+    log.failed(server, ConnectionFailedError("could not connect to kafka-2:9092: ECONNREFUSED"), 0.0)
     log.write(0.0)
     caplog.clear()
     log.gone(server, 5.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Broker, InvalidRecord, PartitionInfo, ProducerClosed, TopicUnavailable
+from ottla import Broker, InvalidRecordError, PartitionInfo, ProducerClosedError, TopicUnavailableError
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import simulated
 
@@ -36,20 +36,20 @@ def test_a_partition_that_nobody_leads_has_no_leader() -> None:
 def test_a_topic_that_does_not_come_in_time_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(1, max_block_ms=3_000) as world:
         monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
-        with pytest.raises(TopicUnavailable, match=r"within max\.block\.ms"):
+        with pytest.raises(TopicUnavailableError, match=r"within max\.block\.ms"):
             world.producer.partitions_for("unknown")
 
 
 @pytest.mark.parametrize("topic", ["", "a b", None])
 def test_what_is_no_name_is_refused(topic: Any) -> None:
-    with simulated(1) as world, pytest.raises(InvalidRecord, match="is no topic"):
+    with simulated(1) as world, pytest.raises(InvalidRecordError, match="is no topic"):
         world.producer.partitions_for(topic)
 
 
 def test_a_closed_producer_tells_nothing() -> None:
     with simulated(1) as world:
         world.producer.close()
-        with pytest.raises(ProducerClosed):
+        with pytest.raises(ProducerClosedError):
             world.producer.partitions_for("t")
 
 
@@ -61,5 +61,5 @@ def test_outside_of_a_transaction_it_may_be_asked() -> None:
 def test_a_mock_producer_tells_of_its_topics() -> None:
     with MockProducer(topics={"orders": 3}) as producer:
         assert len(producer.partitions_for("orders")) == 3
-        with pytest.raises(TopicUnavailable):
+        with pytest.raises(TopicUnavailableError):
             producer.partitions_for("unknown")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.protocol import PRODUCE
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
@@ -89,7 +89,7 @@ def test_a_request_that_was_never_written_leaves_no_doubt() -> None:
 
         error = unwritten.exception(0)
         assert error is not None
-        assert isinstance(error.__cause__, UnsupportedVersion)
+        assert isinstance(error.__cause__, UnsupportedVersionError)
         assert not error.possibly_persisted
         assert following.result(0).offset == 1
         assert {entry.epoch for entry in topic.producers[0].entries.values()} == {0}

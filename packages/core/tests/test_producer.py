@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from ottla import (
-    InvalidRecord,
+    InvalidRecordError,
     Producer,
-    ProducerClosed,
+    ProducerClosedError,
     RecordMetadata,
-    RecordTooLarge,
-    SerializationFailed,
-    TopicUnavailable,
+    RecordTooLargeError,
+    SerializationError,
+    TopicUnavailableError,
 )
 from simulated_producer import simulated
 
@@ -31,19 +31,19 @@ def producer() -> Iterator[Producer]:
 @pytest.mark.rule("producer.send.refused.type")
 @pytest.mark.parametrize("value", ["text", 42, 1.5, ["list"], {"a": 1}])
 def test_a_value_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer, value: Any) -> None:
-    with pytest.raises(InvalidRecord, match=r"must be bytes, not .*: encode it first, or set value\.serializer"):
+    with pytest.raises(InvalidRecordError, match=r"must be bytes, not .*: encode it first, or set value\.serializer"):
         producer.send("t", value)
 
 
 @pytest.mark.rule("producer.send.refused.type")
 def test_a_key_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer) -> None:
-    with pytest.raises(InvalidRecord, match=r"the key for topic 't' .* set key\.serializer"):
+    with pytest.raises(InvalidRecordError, match=r"the key for topic 't' .* set key\.serializer"):
         producer.send("t", b"value", key="text")
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "ä", "x" * 250, "\ud800", b"bytes", None])
 def test_what_is_no_topic_name_is_refused_at_once(producer: Producer, topic: Any) -> None:
-    with pytest.raises(InvalidRecord, match="is no topic"):
+    with pytest.raises(InvalidRecordError, match="is no topic"):
         producer.send(topic, b"value")
 
 
@@ -51,13 +51,13 @@ def test_what_is_no_topic_name_is_refused_at_once(producer: Producer, topic: Any
 def test_what_stands_where_a_topic_should_is_told_by_its_type_only(producer: Producer, topic: Any) -> None:
     said = f"^{type(topic).__name__} is no topic: a name is 1 to 249 of "
     for send in (lambda: producer.send(topic, b"value"), lambda: producer.send_table(topic, "orders")):
-        with pytest.raises(InvalidRecord, match=said) as caught:
+        with pytest.raises(InvalidRecordError, match=said) as caught:
             send()
         assert "secret" not in str(caught.value)
 
 
 def test_a_long_text_in_place_of_a_topic_is_not_told_whole(producer: Producer) -> None:
-    with pytest.raises(InvalidRecord, match="is no topic") as caught:
+    with pytest.raises(InvalidRecordError, match="is no topic") as caught:
         producer.send("x" * 10_000, b"value")
 
     assert len(str(caught.value)) < 300
@@ -69,7 +69,7 @@ def test_a_callback_that_cannot_be_called_is_refused(interceptors: dict[str, Any
     with simulated(1, plugins={"interceptors": interceptors}) as world:
         for on_delivery in (5, "", RecordMetadata("t", 0, 0, 0, 0, 0)):
             said = f"^on_delivery must be a function .*, not {type(on_delivery).__name__}$"
-            with pytest.raises(InvalidRecord, match=said):
+            with pytest.raises(InvalidRecordError, match=said):
                 world.producer.send("t", b"value", on_delivery=on_delivery)  # type: ignore[arg-type]  # the test's point
         assert world.accumulator.incomplete == 0
 
@@ -77,21 +77,21 @@ def test_a_callback_that_cannot_be_called_is_refused(interceptors: dict[str, Any
 @pytest.mark.parametrize("batch", ["x", None, b"bytes"])
 def test_what_is_no_sealed_batch_is_refused_with_the_remedy(producer: Producer, batch: Any) -> None:
     said = f"^send_sealed takes a SealedBatch, one of the `batches` .*, not {type(batch).__name__}$"
-    with pytest.raises(InvalidRecord, match=said):
+    with pytest.raises(InvalidRecordError, match=said):
         producer.send_sealed(batch)
 
 
 @pytest.mark.rule("producer.send.refused.timestamp", "producer.send.refused.type")
 @pytest.mark.parametrize("timestamp_ms", [-1, 1.5, "now", True])
 def test_a_timestamp_that_is_none_is_refused(producer: Producer, timestamp_ms: Any) -> None:
-    with pytest.raises(InvalidRecord, match="timestamp_ms"):
+    with pytest.raises(InvalidRecordError, match="timestamp_ms"):
         producer.send("t", b"value", timestamp_ms=timestamp_ms)
 
 
 @pytest.mark.rule("producer.send.refused.type")
 @pytest.mark.parametrize("headers", [["lone"], [("name",)], [("name", "text")], [(b"name", b"v")], [(None, b"v")]])
 def test_a_header_that_is_none_is_refused(producer: Producer, headers: Any) -> None:
-    with pytest.raises(InvalidRecord, match="header"):
+    with pytest.raises(InvalidRecordError, match="header"):
         producer.send("t", b"value", headers=headers)
 
 
@@ -99,7 +99,7 @@ def test_a_header_that_is_none_is_refused(producer: Producer, headers: Any) -> N
 def test_a_record_above_the_request_size_is_refused_with_the_setting() -> None:
     with (
         Producer(bootstrap_servers="127.0.0.1:9", max_request_size=10_000) as producer,
-        pytest.raises(RecordTooLarge, match=r"above max\.request\.size=10000"),
+        pytest.raises(RecordTooLargeError, match=r"above max\.request\.size=10000"),
     ):
         producer.send("t", bytes(10_000))
 
@@ -108,7 +108,7 @@ def test_a_record_above_the_request_size_is_refused_with_the_setting() -> None:
 def test_a_serializer_that_fails_is_the_cause() -> None:
     with (
         Producer(bootstrap_servers="127.0.0.1:9", value_serializer=lambda data: data["missing"]) as producer,
-        pytest.raises(SerializationFailed, match="the value for topic 't'") as caught,
+        pytest.raises(SerializationError, match="the value for topic 't'") as caught,
     ):
         producer.send("t", {})
 
@@ -117,13 +117,13 @@ def test_a_serializer_that_fails_is_the_cause() -> None:
 
 @pytest.mark.rule("producer.send.refused.topic")
 def test_without_a_broker_the_error_says_where_it_was_looked_for(producer: Producer) -> None:
-    with pytest.raises(TopicUnavailable, match=r"max\.block\.ms .*127\.0\.0\.1:9: ECONNREFUSED"):
+    with pytest.raises(TopicUnavailableError, match=r"max\.block\.ms .*127\.0\.0\.1:9: ECONNREFUSED"):
         producer.send("t", b"value")
 
 
 @pytest.mark.rule("producer.send.refused.silent")
 def test_what_was_refused_is_in_no_report(producer: Producer) -> None:
-    with pytest.raises(InvalidRecord):
+    with pytest.raises(InvalidRecordError):
         producer.send("t", "text")
 
     assert dict(producer.flush().topics) == {}
@@ -133,7 +133,7 @@ def test_what_was_refused_is_in_no_report(producer: Producer) -> None:
 def test_after_closing_a_record_is_refused_and_closing_again_is_harmless(producer: Producer) -> None:
     producer.close()
 
-    with pytest.raises(ProducerClosed):
+    with pytest.raises(ProducerClosedError):
         producer.send("t", b"value")
     assert producer.close().pending == 0
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 from golden import KINDS, codec_of, root_of
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.protocol import METADATA, PRODUCE, Codec, Message, MetadataRequest, ProduceRequest, produce_request
 from ottla.protocol.catalogue import MESSAGES
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
@@ -31,7 +31,7 @@ from ottla.protocol.notation import ArrayOf, Blob, Fixed, StructOf, Text, WireTy
     ],
 )
 def test_what_a_request_asks_is_never_changed_by_its_version(codec: Codec[Any], value: Any, field: str) -> None:
-    with pytest.raises(UnsupportedVersion, match=f"{codec.label} cannot carry {field}"):
+    with pytest.raises(UnsupportedVersionError, match=f"{codec.label} cannot carry {field}"):
         codec.encode(value)
 
 
@@ -50,7 +50,7 @@ def test_whatever_a_version_lacks_is_refused_by_name_or_ignorable(message: Messa
                     if field.ignorable:
                         assert codec.encode(value) == body
                     else:
-                        with pytest.raises(UnsupportedVersion, match=f"{codec.label} cannot carry {field.name},"):
+                        with pytest.raises(UnsupportedVersionError, match=f"{codec.label} cannot carry {field.name},"):
                             codec.encode(value)
                     setattr(holder, field.name, field.default)
 
@@ -96,5 +96,5 @@ def other_than(default: Any, kind: WireType) -> Any:
 
 
 def test_a_gathered_produce_request_never_loses_its_transaction() -> None:
-    with pytest.raises(UnsupportedVersion, match="v2 cannot carry a transactional id; version 3 is the first"):
+    with pytest.raises(UnsupportedVersionError, match="v2 cannot carry a transactional id; version 3 is the first"):
         produce_request(2, transactional_id="t", acks=-1, timeout_ms=1, topics=[])

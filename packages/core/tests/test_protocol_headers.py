@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.protocol import (
     API_VERSIONS,
     METADATA,
@@ -73,16 +73,16 @@ def test_the_highest_version_that_both_know_is_chosen() -> None:
 def test_without_a_common_version_the_error_names_both_ranges(
     broker_min: int, broker_max: int, floor: int, ceiling: int | None, sentence: str
 ) -> None:
-    with pytest.raises(UnsupportedVersion, match=sentence):
+    with pytest.raises(UnsupportedVersionError, match=sentence):
         choose_version(PRODUCE, broker_min, broker_max, floor=floor, ceiling=ceiling)
 
 
 def test_a_version_that_is_not_declared_is_refused() -> None:
-    with pytest.raises(UnsupportedVersion, match="Metadata request v14 is not declared; 0 to 13 are"):
+    with pytest.raises(UnsupportedVersionError, match="Metadata request v14 is not declared; 0 to 13 are"):
         METADATA.request(14)
-    with pytest.raises(UnsupportedVersion, match="Metadata response v-1 is not declared"):
+    with pytest.raises(UnsupportedVersionError, match="Metadata response v-1 is not declared"):
         METADATA.response(-1)
-    with pytest.raises(UnsupportedVersion, match="Produce request v14 is not declared"):
+    with pytest.raises(UnsupportedVersionError, match="Produce request v14 is not declared"):
         produce_request(14, transactional_id=None, acks=1, timeout_ms=1, topics=[])
 
 

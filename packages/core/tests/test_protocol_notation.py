@@ -7,7 +7,7 @@ from typing import Annotated
 import attrs
 import pytest
 
-from ottla.errors import ProtocolError, UnsupportedVersion
+from ottla.errors import ProtocolError, UnsupportedVersionError
 from ottla.protocol import METADATA, Message, MetadataRequest
 from ottla.protocol.notation import (
     Bool,
@@ -147,12 +147,12 @@ def test_an_ignorable_field_is_left_out_where_a_version_lacks_it_and_read_as_its
     ],
 )
 def test_a_field_is_never_dropped_in_silence(version: int, value: Everything, sentence: str) -> None:
-    with pytest.raises(UnsupportedVersion, match=sentence):
+    with pytest.raises(UnsupportedVersionError, match=sentence):
         EVERYTHING.request(version).encode(value)
 
 
 def test_null_where_the_version_has_none_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(UnsupportedVersion, match="Metadata request v0 has no null for topics"):
+    with pytest.raises(UnsupportedVersionError, match="Metadata request v0 has no null for topics"):
         METADATA.request(0).encode(MetadataRequest(topics=None))
 
 

@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import CorruptBatch, UnsupportedVersion
+from ottla.errors import CorruptBatchError, UnsupportedVersionError
 from ottla.interfaces import Compressor, Header
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.compressors.lz4 import Lz4
@@ -101,13 +101,15 @@ def test_a_batch_read_from_anywhere_is_rewritten_with_offsets_from_0() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_headers_are_refused_with_the_record_that_has_them(magic: int) -> None:
-    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry headers, and record 2 .*send it without"):
+    with pytest.raises(
+        UnsupportedVersionError, match=rf"v{magic} cannot carry headers, and record 2 .*send it without"
+    ):
         down_converted(section(ROWS, headers=[("name", b"x")]), magic=magic, compressors={})
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_zstd_is_refused_before_anything_is_unpacked(magic: int) -> None:
-    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry zstd"):
+    with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry zstd"):
         down_converted(section(ROWS, codec_id=4), magic=magic, compressors={})
 
 
@@ -115,7 +117,7 @@ def test_zstd_is_refused_before_anything_is_unpacked(magic: int) -> None:
 def test_what_belongs_to_a_transaction_is_refused(magic: int) -> None:
     chunks = section(ROWS).stamped(producer_id=7, epoch=0, sequence=5, transactional=True)
 
-    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry transactions"):
+    with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry transactions"):
         rewritten(parse_batches(b"".join(chunks), compressors={}), magic=magic, compressors={})
 
 
@@ -125,7 +127,7 @@ def test_a_marker_of_a_transactions_end_is_refused() -> None:
         "ffffffff000000012000000008000000010c00000000000b00"
     )
 
-    with pytest.raises(UnsupportedVersion, match="transactions"):
+    with pytest.raises(UnsupportedVersionError, match="transactions"):
         rewritten(parse_batches(commit, compressors={}), magic=1, compressors={})
 
 
@@ -133,7 +135,7 @@ def test_only_batches_of_one_codec_make_one_batch() -> None:
     mixed = read(section(ROWS, magic=1)) + read(section(ROWS, magic=1, codec_id=1))
 
     for batches in (mixed, []):
-        with pytest.raises(CorruptBatch, match="do not make one batch"):
+        with pytest.raises(CorruptBatchError, match="do not make one batch"):
             rewritten(batches, magic=0, compressors=COMPRESSORS)
 
 

@@ -1,4 +1,4 @@
-"""Whatever bytes claim to be record batches of v2: they are read, or a CorruptBatch says why not."""
+"""Whatever bytes claim to be record batches of v2: they are read, or a CorruptBatchError says why not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.compressors.lz4 import Lz4
@@ -61,7 +61,7 @@ def test_a_batch_cut_anywhere_is_corrupt(codec_id: int, compressors: dict[int, C
     whole = batch(packed, count=3, codec_id=codec_id)
 
     for size in range(1, len(whole)):
-        with pytest.raises(CorruptBatch, match="cut off"):
+        with pytest.raises(CorruptBatchError, match="cut off"):
             read(whole[:size], compressors)
 
 
@@ -70,7 +70,7 @@ def test_a_records_section_cut_anywhere_is_corrupt(codec_id: int, compressors: d
     packed = compressors[codec_id].compress([section()], level=None) if codec_id else section()
 
     for size in range(len(packed)):
-        with pytest.raises(CorruptBatch):
+        with pytest.raises(CorruptBatchError):
             read(batch(packed[:size], count=3, codec_id=codec_id), compressors)
 
 
@@ -81,7 +81,7 @@ def test_every_flipped_bit_behind_the_checksum_is_found() -> None:
         for bit in range(8):
             flipped = bytearray(whole)
             flipped[position] ^= 1 << bit
-            with pytest.raises(CorruptBatch):
+            with pytest.raises(CorruptBatchError):
                 read(flipped)
 
 
@@ -98,7 +98,7 @@ def test_flipped_bits_under_a_right_checksum_are_read_or_corrupt(
             flipped[position] ^= 1 << bit
             try:
                 read(with_right_checksum(flipped), compressors)
-            except CorruptBatch:
+            except CorruptBatchError:
                 corrupt += 1
 
     assert corrupt > len(whole)
@@ -108,7 +108,7 @@ def test_flipped_bits_under_a_right_checksum_are_read_or_corrupt(
 def test_random_bytes_are_read_or_corrupt(noise: bytes) -> None:
     try:
         read(noise)
-    except CorruptBatch:
+    except CorruptBatchError:
         assert noise
 
 
@@ -119,7 +119,7 @@ def test_random_sections_are_read_or_corrupt(noise: bytes, count: int, codec_id:
     whole[57:61] = struct.pack(">i", count)
     try:
         batches = read(with_right_checksum(whole))
-    except CorruptBatch:
+    except CorruptBatchError:
         return
     assert len(batches[0].records) == count
 
@@ -133,7 +133,7 @@ def test_two_thousand_random_changes_end_in_a_batch_or_a_corrupt_one(compressors
             changed[dice.randrange(21, len(changed))] = dice.randrange(256)
         try:
             read(with_right_checksum(changed), compressors)
-        except CorruptBatch:
+        except CorruptBatchError:
             continue
 
 
@@ -161,13 +161,13 @@ def record(*, offset: int = 0, key: bytes = b"\1", value: bytes = b"\1", headers
     ],
 )
 def test_a_wrong_record_is_named(broken: bytes, count: int, said: str) -> None:
-    with pytest.raises(CorruptBatch, match=said):
+    with pytest.raises(CorruptBatchError, match=said):
         read(batch(broken, count=count))
 
 
 @pytest.mark.parametrize("magic", [3, 127, 255])
 def test_a_format_that_nobody_knows_is_refused_by_its_number(magic: int) -> None:
-    with pytest.raises(CorruptBatch, match=rf"format v{magic} is not known"):
+    with pytest.raises(CorruptBatchError, match=rf"format v{magic} is not known"):
         read(bytes(8) + struct.pack(">iiB", 60, 0, magic) + bytes(60))
 
 
@@ -175,12 +175,12 @@ def test_a_length_below_the_header_is_refused() -> None:
     whole = bytearray(batch(section(), count=3))
     whole[8:12] = struct.pack(">i", -1)
 
-    with pytest.raises(CorruptBatch, match="shorter than its header"):
+    with pytest.raises(CorruptBatchError, match="shorter than its header"):
         read(whole)
 
 
 def test_a_codec_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(CorruptBatch, match="no compressor for codec 5"):
+    with pytest.raises(CorruptBatchError, match="no compressor for codec 5"):
         read(batch(section(), count=3, codec_id=5))
 
 
@@ -195,5 +195,5 @@ def test_an_incomplete_last_batch_is_left_out_on_request() -> None:
 def test_a_section_that_unpacks_to_too_much_is_corrupt(compressors: dict[int, Compressor]) -> None:
     for codec_id, compressor in compressors.items():
         bomb = compressor.compress([bytes(4 << 20)], level=None)
-        with pytest.raises(CorruptBatch, match="more than the 1048576 bytes"):
+        with pytest.raises(CorruptBatchError, match="more than the 1048576 bytes"):
             read(batch(bomb, count=1, codec_id=codec_id), compressors)

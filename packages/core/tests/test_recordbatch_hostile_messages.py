@@ -1,4 +1,4 @@
-"""Whatever bytes claim to be messages of v0 or v1: they are read, or a CorruptBatch says why not."""
+"""Whatever bytes claim to be messages of v0 or v1: they are read, or a CorruptBatchError says why not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import CorruptBatch, ProtocolError
+from ottla.errors import CorruptBatchError, ProtocolError
 from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.compressors.lz4 import Lz4
@@ -82,7 +82,7 @@ def test_a_message_cut_anywhere_is_corrupt_and_left_out_on_request(magic: int, c
     entire = whole(magic, codec_id)
 
     for size in range(1, len(entire)):
-        with pytest.raises(CorruptBatch, match="cut off"):
+        with pytest.raises(CorruptBatchError, match="cut off"):
             read(entire[:size])
         batches = parse_batches(entire + entire[:size], compressors=COMPRESSORS, partial_tail=True)
         assert len(list(batches)) == 1
@@ -103,7 +103,7 @@ def test_what_is_inside_a_wrapper_cut_anywhere_is_corrupt(magic: int, codec_id: 
         if size in ends:
             assert len(read(cut)[0].records) == ends.index(size) + 1
         else:
-            with pytest.raises(CorruptBatch):
+            with pytest.raises(CorruptBatchError):
                 read(cut)
 
 
@@ -116,7 +116,7 @@ def test_every_flipped_bit_under_the_checksum_is_found(magic: int, codec_id: int
         for bit in range(8):
             flipped = bytearray(entire)
             flipped[position] ^= 1 << bit
-            with pytest.raises(CorruptBatch):
+            with pytest.raises(CorruptBatchError):
                 read(flipped)
 
 
@@ -131,7 +131,7 @@ def test_flipped_bits_under_a_right_checksum_are_read_or_corrupt(magic: int, cod
             flipped[position] ^= 1 << bit
             try:
                 read(with_right_checksum(flipped))
-            except CorruptBatch:
+            except CorruptBatchError:
                 corrupt += 1
 
     assert corrupt > 8
@@ -143,7 +143,7 @@ def test_random_wrappers_are_read_or_corrupt(noise: bytes, magic: int, attribute
     for packed in (noise, *(codec.compress([noise], level=None) for codec in COMPRESSORS.values())):
         try:
             [batch] = read(message(magic, value=packed, attributes=attributes, offset=offset))
-        except CorruptBatch:
+        except CorruptBatchError:
             assert attributes & 7
         else:
             assert not attributes & 7
@@ -160,7 +160,7 @@ def test_two_thousand_random_changes_inside_a_wrapper_end_in_a_batch_or_a_corrup
             changed[dice.randrange(len(changed))] = dice.randrange(256)
         try:
             read(gzipped(magic, bytes(changed), offset=2))
-        except CorruptBatch:
+        except CorruptBatchError:
             continue
 
 
@@ -179,7 +179,7 @@ def test_two_thousand_random_changes_inside_a_wrapper_end_in_a_batch_or_a_corrup
     ],
 )
 def test_a_wrong_message_is_named(magic: int, broken: dict[str, object], said: str) -> None:
-    with pytest.raises(CorruptBatch, match=said):
+    with pytest.raises(CorruptBatchError, match=said):
         read(message(magic, **broken))  # type: ignore[arg-type]
 
 
@@ -187,7 +187,7 @@ def test_a_wrong_message_is_named(magic: int, broken: dict[str, object], said: s
 def test_a_message_that_ends_inside_a_size_is_corrupt(magic: int) -> None:
     key_up_to_the_value = b"\0" + bytes(8 if magic else 0) + struct.pack(">i", 2) + b"ke"
 
-    with pytest.raises(CorruptBatch, match="ends inside the size"):
+    with pytest.raises(CorruptBatchError, match="ends inside the size"):
         read(raw(magic, key_up_to_the_value + b"\0\0"))
 
 
@@ -197,7 +197,7 @@ def test_a_length_too_small_for_any_message_is_refused(magic: int, length: int) 
     entire = bytearray(whole(magic))
     entire[8:12] = struct.pack(">i", length)
 
-    with pytest.raises(CorruptBatch, match=r"shorter than one without key and value"):
+    with pytest.raises(CorruptBatchError, match=r"shorter than one without key and value"):
         read(entire)
 
 
@@ -217,7 +217,7 @@ def test_a_length_too_small_for_any_message_is_refused(magic: int, length: int) 
 def test_offsets_that_no_log_has_are_refused(magic: int, offsets: Sequence[int], outer: int, said: str) -> None:
     inside = b"".join(message(magic, value=b"v", offset=offset) for offset in offsets)
 
-    with pytest.raises(CorruptBatch, match=said):
+    with pytest.raises(CorruptBatchError, match=said):
         read(gzipped(magic, inside, offset=outer))
 
 
@@ -225,16 +225,16 @@ def test_offsets_that_no_log_has_are_refused(magic: int, offsets: Sequence[int],
 def test_a_wrapper_inside_a_wrapper_is_refused_before_it_is_unpacked(magic: int) -> None:
     innermost = gzipped(magic, message(magic, value=b"v"))
 
-    with pytest.raises(CorruptBatch, match="a wrapper inside"):
+    with pytest.raises(CorruptBatchError, match="a wrapper inside"):
         read(gzipped(magic, innermost))
-    with pytest.raises(CorruptBatch, match="a wrapper inside"):
+    with pytest.raises(CorruptBatchError, match="a wrapper inside"):
         read(gzipped(magic, message(magic, value=b"not gzip at all", attributes=1)))
 
 
 @formats
 def test_only_messages_of_its_own_format_are_taken_from_a_wrapper(magic: int) -> None:
     for other in {0, 1, 2} - {magic}:
-        with pytest.raises(CorruptBatch, match=rf"format v{magic} has a message of format v{other} inside"):
+        with pytest.raises(CorruptBatchError, match=rf"format v{magic} has a message of format v{other} inside"):
             read(gzipped(magic, message(other, value=b"a value") + bytes(40)))
 
 
@@ -243,14 +243,14 @@ def test_a_wrong_checksum_inside_a_wrapper_is_found(magic: int) -> None:
     inside = bytearray(message(magic, value=b"v"))
     inside[-1] ^= 1
 
-    with pytest.raises(CorruptBatch, match=r"the message at offset 9: the checksum of the message at offset 0"):
+    with pytest.raises(CorruptBatchError, match=r"the message at offset 9: the checksum of the message at offset 0"):
         read(gzipped(magic, bytes(inside), offset=9))
 
 
 @formats
 @pytest.mark.parametrize(("inside", "said"), [(b"", "no messages inside"), (bytes(20), "20 bytes follow the last")])
 def test_a_wrapper_without_whole_messages_is_refused(magic: int, inside: bytes, said: str) -> None:
-    with pytest.raises(CorruptBatch, match=said):
+    with pytest.raises(CorruptBatchError, match=said):
         read(gzipped(magic, inside))
 
 
@@ -259,7 +259,7 @@ def test_a_wrapper_without_whole_messages_is_refused(magic: int, inside: bytes, 
 def test_a_wrapper_that_unpacks_to_too_much_is_corrupt(magic: int, codec_id: int) -> None:
     bomb = COMPRESSORS[codec_id].compress([message(magic, value=bytes(4 * LIMIT))], level=None)
 
-    with pytest.raises(CorruptBatch, match=f"more than the {LIMIT} bytes"):
+    with pytest.raises(CorruptBatchError, match=f"more than the {LIMIT} bytes"):
         read(message(magic, value=bomb, attributes=codec_id))
 
 
@@ -281,7 +281,7 @@ class Breaking:
 @formats
 @pytest.mark.parametrize("error", [ProtocolError("told"), ZeroDivisionError("told"), MemoryError("told")])
 def test_whatever_a_codec_raises_makes_the_batch_corrupt(magic: int, error: Exception) -> None:
-    with pytest.raises(CorruptBatch, match="told") as raised:
+    with pytest.raises(CorruptBatchError, match="told") as raised:
         list(parse_batches(gzipped(magic, b""), compressors={1: Breaking(error)}))
 
     causes, cause = [], raised.value.__cause__

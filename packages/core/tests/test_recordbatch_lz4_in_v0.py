@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 from ottla.plugins.compressors.lz4 import Lz4
 from ottla.recordbatch.lz4_in_v0 import with_right_checksum, with_v0_checksum
 from ottla.recordbatch.messages import OVERHEADS, message_set, wrapper
@@ -52,7 +52,7 @@ def test_only_the_checksum_byte_is_another(store_size: bool) -> None:
     in_v0 = with_v0_checksum(right)
 
     assert [place for place in range(len(right)) if right[place] != in_v0[place]] == [14 if store_size else 6]
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(CorruptBatchError):
         CODEC.decompress(in_v0, limit=1 << 20)
 
 
@@ -92,5 +92,5 @@ def test_v0_is_read_with_any_checksum_and_v1_only_with_the_right_one() -> None:
     for checksum in (0x1A, 0x82, 0x00):
         assert read(with_frame_checksum(v0, checksum, magic=0)) == b"value"
     assert read(v1) == b"value"
-    with pytest.raises(CorruptBatch, match="lz4"):
+    with pytest.raises(CorruptBatchError, match="lz4"):
         read(with_frame_checksum(v1, 0x1A, magic=1))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import InvalidRecord, UnsupportedVersion
+from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import ColumnsKind, Facts, Header
 from ottla.recordbatch import objects
 from ottla.recordbatch.callbacks import OnDelivery
@@ -190,7 +190,7 @@ def test_the_facts_of_a_record_are_the_same_before_and_after_encoding(rows: list
 def test_a_timestamp_that_the_format_cannot_hold_is_refused_alone(bad: int, earlier: int) -> None:
     columns = filled([(None, b"v", [], TIMESTAMP_MAX)] * earlier)
 
-    with pytest.raises(InvalidRecord, match="timestamp_ms"):
+    with pytest.raises(InvalidRecordError, match="timestamp_ms"):
         columns.append(None, b"bad", (), bad)
 
     assert earlier == columns.append(None, b"good", (), 5)
@@ -229,7 +229,7 @@ def test_all_other_timestamps_go_together(first: int) -> None:
 def test_a_header_name_that_utf8_cannot_hold_is_refused_alone() -> None:
     columns = filled([(None, b"v", [], NOW)])
 
-    with pytest.raises(InvalidRecord, match="UTF-8"):
+    with pytest.raises(InvalidRecordError, match="UTF-8"):
         columns.append(None, b"bad", [("\ud800", b"x")], NOW)
 
     assert len(read(sealed(columns)).records) == 1
@@ -270,7 +270,7 @@ def test_an_older_format_has_the_same_records_and_the_facts_keep_their_times(mag
 def test_headers_are_refused_by_an_older_format_and_the_records_stay(magic: int) -> None:
     columns = filled([(None, b"a", [], NOW), (None, b"b", [("name", None)], NOW)])
 
-    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry headers, and record 1 .*without"):
+    with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry headers, and record 1 .*without"):
         columns.encode(magic)
 
     assert len(read(sealed(columns)).records) == 2

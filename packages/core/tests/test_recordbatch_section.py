@@ -10,7 +10,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.compressors.lz4 import Lz4
@@ -80,15 +80,19 @@ def test_before_v2_a_stamp_is_refused_with_what_to_do(magic: int) -> None:
     section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS[1])
 
     assert section.stamped() == section.chunks
-    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry transactions; leave transactional\.id unset"):
+    with pytest.raises(
+        UnsupportedVersionError, match=rf"v{magic} cannot carry transactions; leave transactional\.id unset"
+    ):
         section.stamped(producer_id=7, epoch=0, sequence=0, transactional=True)
-    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry producer ids .*enable\.idempotence=false"):
+    with pytest.raises(
+        UnsupportedVersionError, match=rf"v{magic} cannot carry producer ids .*enable\.idempotence=false"
+    ):
         section.stamped(producer_id=0, epoch=0, sequence=0)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_before_v2_zstd_is_refused_with_what_to_do(magic: int) -> None:
-    with pytest.raises(UnsupportedVersion, match=rf"v{magic} cannot carry zstd; choose another compression\.type"):
+    with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry zstd; choose another compression\.type"):
         finish(encoded(magic), magic=magic, compressor=COMPRESSORS[4])
 
 

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from ottla.config import ConfigDraft
-from ottla.errors import ConfigError, PluginBroken, PluginMissing
+from ottla.errors import ConfigError, InvalidPluginError, PluginNotFoundError
 from ottla.interfaces import ConfigKey, Partitioner, Serializer
 from ottla.plugins.registry import KINDS, Registry
 from ottla.plugins.registry.installed import announced
@@ -86,7 +86,7 @@ def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Si
 
 def broken(kind: str = "partitioner", name: str = "first") -> str:
     """What is said of a plugin that cannot be had, created at the latest."""
-    with pytest.raises(PluginBroken) as caught:
+    with pytest.raises(InvalidPluginError) as caught:
         Registry().plugin(kind, name).create({})  # type: ignore[arg-type]
     return str(caught.value)
 
@@ -219,7 +219,7 @@ def test_a_hook_may_leave_out_arguments(site: Site) -> None:
     ],
 )
 def test_a_missing_plugin_says_what_to_install(kind: str, name: str, remedy: str) -> None:
-    with pytest.raises(PluginMissing) as caught:
+    with pytest.raises(PluginNotFoundError) as caught:
         Registry([]).plugin(kind, name)  # type: ignore[arg-type]
 
     assert str(caught.value).startswith(f"no {kind} is named {name!r}; ")
@@ -230,12 +230,12 @@ def test_a_missing_plugin_says_what_to_install(kind: str, name: str, remedy: str
 def test_a_missing_plugin_says_what_is_installed(site: Site) -> None:
     entries = [EntryPoint(name, "x", "ottla.transports") for name in ("unix", "Socks5")]
 
-    with pytest.raises(PluginMissing, match=r"did you mean 'socks5'\? \(installed: Socks5, unix\)"):
+    with pytest.raises(PluginNotFoundError, match=r"did you mean 'socks5'\? \(installed: Socks5, unix\)"):
         Registry(entries).plugin("transport", "sock5")
 
 
 def test_a_plugin_of_another_kind_does_not_count() -> None:
-    with pytest.raises(PluginMissing):
+    with pytest.raises(PluginNotFoundError):
         Registry([EntryPoint("first", "x", "ottla.transports")]).plugin("partitioner", "first")
 
 
@@ -264,7 +264,7 @@ def test_a_second_copy_of_a_distribution_on_the_path_is_no_second_plugin(
 def test_a_failing_import_names_distribution_entry_point_and_cause(site: Site) -> None:
     module = site.install("import there_is_no_such_module")
 
-    with pytest.raises(PluginBroken) as caught:
+    with pytest.raises(InvalidPluginError) as caught:
         Registry().plugin("partitioner", "first")
     assert str(caught.value).startswith(f"partitioner 'first' of acme 1.0 ({module}) cannot be imported")
     assert "No module named 'there_is_no_such_module'" in str(caught.value)
@@ -406,7 +406,7 @@ def test_every_lacking_attribute_is_named_data_included(site: Site) -> None:
 def test_keys_that_are_no_keys_are_told(site: Site, returned: str) -> None:
     site.install(GOOD.replace("return [ConfigKey", f"return {returned} or [ConfigKey"))
 
-    with pytest.raises(PluginBroken, match="ottla_config_keys must return a sequence of ConfigKey"):
+    with pytest.raises(InvalidPluginError, match="ottla_config_keys must return a sequence of ConfigKey"):
         Registry().plugin("partitioner", "first").config_keys()
 
 
@@ -422,7 +422,7 @@ def test_keys_that_are_no_keys_are_told(site: Site, returned: str) -> None:
 def test_a_key_that_nobody_could_set_is_told(site: Site, key: str, told: str) -> None:
     site.install(GOOD.replace('name="first.bias", type=int', key))
 
-    with pytest.raises(PluginBroken) as caught:
+    with pytest.raises(InvalidPluginError) as caught:
         Registry().plugin("partitioner", "first").config_keys()
     assert told in str(caught.value)
 
@@ -430,13 +430,13 @@ def test_a_key_that_nobody_could_set_is_told(site: Site, key: str, told: str) ->
 def test_a_key_that_is_declared_twice_by_one_plugin_is_told(site: Site) -> None:
     site.install(GOOD.replace("return [", "return 2 * ["))
 
-    with pytest.raises(PluginBroken, match=r"first\.bias is declared 2 times"):
+    with pytest.raises(InvalidPluginError, match=r"first\.bias is declared 2 times"):
         Registry().plugin("partitioner", "first").config_keys()
 
 
 @pytest.mark.parametrize(
     ("error", "raised"),
-    [("PluginMissing('pip install it')", PluginMissing), ("ConfigError(['no'])", ConfigError)],
+    [("PluginNotFoundError('pip install it')", PluginNotFoundError), ("ConfigError(['no'])", ConfigError)],
 )
 def test_an_error_of_ours_that_a_hook_raises_passes_unchanged(site: Site, error: str, raised: type[Exception]) -> None:
     site.install(f"from ottla.errors import *\n{textwrap.dedent(GOOD)}".replace("made = First()", f"raise {error}"))
@@ -461,7 +461,7 @@ def test_a_package_without_metadata_stops_no_other(site: Site) -> None:
     registry = Registry()
 
     assert registry.plugin("partitioner", "first").create({})
-    with pytest.raises(PluginBroken, match="of an unnamed distribution"):
+    with pytest.raises(InvalidPluginError, match="of an unnamed distribution"):
         registry.plugin("partitioner", "ghost")
 
 
@@ -511,7 +511,9 @@ def test_the_encoder_with_the_highest_priority_comes_first(site: Site) -> None:
     assert [encoder.priority for encoder in made][:3] == [9_000, 8_000, 7_000]
 
 
-@pytest.mark.parametrize("before", ["1 / 0", "from ottla.errors import PluginMissing; raise PluginMissing('x')"])
+@pytest.mark.parametrize(
+    "before", ["1 / 0", "from ottla.errors import PluginNotFoundError; raise PluginNotFoundError('x')"]
+)
 def test_encoders_that_cannot_be_used_are_left_out_with_a_warning(
     site: Site, before: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -530,7 +532,7 @@ def test_encoders_that_cannot_be_used_are_left_out_with_a_warning(
 def test_no_encoder_at_all_is_an_error() -> None:
     registry = Registry([])
 
-    with pytest.raises(PluginMissing, match="no encoder is named 'python'"):
+    with pytest.raises(PluginNotFoundError, match="no encoder is named 'python'"):
         registry.create_encoders((plugin, {}) for plugin in registry.encoders())
 
 

@@ -226,7 +226,7 @@ def test_what_waits_for_another_try_or_an_answer_is_not_taken_along(seconds: flo
     failed, muted = queues.append(partition=1)._batch, queues.append(partition=2)._batch
     queues.clock.advance(0.005)
     drained(queues, 3)
-    queues.accumulator.put_back(failed, NetworkError("gone"), queues.clock())
+    queues.accumulator.requeue(failed, NetworkError("gone"), queues.clock())
     queues.accumulator.unmute(muted, at=queues.clock() + seconds)
     queues.append(partition=0)
     queues.clock.advance(0.001)

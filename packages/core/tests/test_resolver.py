@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import NameResolutionFailed
+from ottla.errors import NameResolutionError
 from ottla.network.selectable import Address
 from ottla.network.selector.resolver import Resolver
 
@@ -85,7 +85,7 @@ def test_a_canonical_name_stands_in_for_the_one_that_was_asked_for(asked: Asked)
 @pytest.mark.rule("selector.names.unknown")
 @pytest.mark.parametrize("name", ["no-such-broker.invalid", "a..b", "x" * 70 + ".invalid"])
 def test_a_name_without_an_address_is_an_error_that_names_it(asked: Asked, name: str) -> None:
-    with pytest.raises(NameResolutionFailed, match=r"has no address.*bootstrap\.servers") as caught:
+    with pytest.raises(NameResolutionError, match=r"has no address.*bootstrap\.servers") as caught:
         asked.answer(name)
 
     assert repr(name) in str(caught.value)
@@ -128,7 +128,7 @@ def test_a_canonical_name_that_cannot_be_looked_up_is_an_error(asked: Asked, mon
 
     monkeypatch.setattr(socket, "getnameinfo", fail)
 
-    with pytest.raises(NameResolutionFailed, match="try again") as caught:
+    with pytest.raises(NameResolutionError, match="try again") as caught:
         asked.answer("127.0.0.1", canonical=True)
     assert not caught.value.final
 
@@ -136,7 +136,7 @@ def test_a_canonical_name_that_cannot_be_looked_up_is_an_error(asked: Asked, mon
 @pytest.mark.rule("selector.names.port")
 @pytest.mark.parametrize("port", [0, -1, 65_536, 65_536 + 9092, 2**31 - 1])
 def test_a_port_that_does_not_exist_is_refused_and_never_taken_for_another(asked: Asked, port: int) -> None:
-    with pytest.raises(NameResolutionFailed, match=f"there is no port {port}"):
+    with pytest.raises(NameResolutionError, match=f"there is no port {port}"):
         asked.resolver.resolve("127.0.0.1", port, canonical=False)
 
 

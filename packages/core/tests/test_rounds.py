@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla import AbortableError, Delivery, OttlaError, RecordMetadata
+from ottla import AbortableTransactionError, Delivery, OttlaError, RecordMetadata
 from ottla.concurrency import io_threads
 from ottla.errors import ErrorCode
 from ottla_testkit.simulation import SimulatedNetwork
@@ -184,7 +184,7 @@ def transactions(made: World) -> None:
         world.round(until=world.clock())
         try:
             producer.commit_transaction() if number < 2 else producer.abort_transaction()
-        except AbortableError:
+        except AbortableTransactionError:
             producer.abort_transaction()
         else:
             visible.update(values if number < 2 else [])

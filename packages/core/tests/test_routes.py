@@ -10,7 +10,7 @@ import pytest
 from machine import CONSTANT, Queues
 from ottla.accumulator.routes import Route, Routes
 from ottla.concurrency import io_threads
-from ottla.errors import TopicUnavailable
+from ottla.errors import TopicUnavailableError
 from ottla.interfaces import TopicView
 from ottla.network.cluster import NO_LEADER, Broker, Topic
 from ottla.network.metadata import Metadata
@@ -50,7 +50,7 @@ class Known:
         self.slow: frozenset[int] = frozenset()
         self.routes = Routes(
             metadata=self.metadata,
-            intake=self.queues.accumulator.intake,
+            appender=self.queues.accumulator.appender,
             partitioner=self.partitioner,
             slow=lambda: self.slow,
             max_block=max_block,
@@ -66,9 +66,9 @@ class Known:
 
     def stay(self, route: Route, value: bytes) -> int:
         """Send a record without a key as the face does when the stay has no room; the partition it went to."""
-        partition = self.routes.next_stay("t", route)
-        batch, _index = self.queues.accumulator.intake.append("t", partition, (None, value, (), 0, None), len(value))
-        route.begin_stay(batch)
+        partition = self.routes.next_sticky_partition("t", route)
+        batch, _index = self.queues.accumulator.appender.append("t", partition, (None, value, (), 0, None), len(value))
+        route.set_sticky_batch(batch)
         return partition
 
 
@@ -157,7 +157,7 @@ def test_news_that_come_while_a_route_is_found_are_not_missed() -> None:
 def test_an_unknown_topic_is_refused_after_the_wait() -> None:
     known = Known()
 
-    with pytest.raises(TopicUnavailable, match=r"topic 't' was not available within max\.block\.ms"):
+    with pytest.raises(TopicUnavailableError, match=r"topic 't' was not available within max\.block\.ms"):
         known.routes.find("t")
     assert known.routes.known == {}
 
@@ -167,7 +167,7 @@ def test_a_partition_that_the_topic_does_not_have_is_refused_with_how_many_it_ha
     known = Known()
     known.tell([1, 1])
 
-    with pytest.raises(TopicUnavailable, match="partition 2 does not exist; the topic has 2"):
+    with pytest.raises(TopicUnavailableError, match="partition 2 does not exist; the topic has 2"):
         known.routes.await_partition("t", 2)
 
 
@@ -184,9 +184,9 @@ def test_a_partition_that_came_meanwhile_is_found() -> None:
 def test_inside_a_callback_nothing_waits_for_a_topic() -> None:
     known = Known(max_block=3_600.0)
 
-    with io_thread(), pytest.raises(TopicUnavailable):
+    with io_thread(), pytest.raises(TopicUnavailableError):
         known.routes.find("t")
-    with io_thread(), pytest.raises(TopicUnavailable):
+    with io_thread(), pytest.raises(TopicUnavailableError):
         known.routes.await_partition("t", 1)
 
 
@@ -200,8 +200,8 @@ def test_the_partitioner_is_told_how_many_bytes_its_last_choice_got() -> None:
     route = known.routes.find("t")
     first = known.stay(route, bytes(1_000))
     assert known.partitioner.told == []
-    assert route.stay is not None
-    route.stay.append(None, bytes(2_000), (), 0, None)
+    assert route.sticky_batch is not None
+    route.sticky_batch.append(None, bytes(2_000), (), 0, None)
 
     second = known.stay(route, bytes(10))
 
@@ -217,9 +217,9 @@ def test_the_bytes_of_a_stay_are_told_once() -> None:
     known.tell([1, 1])
     route = known.routes.find("t")
     known.stay(route, bytes(1_000))
-    known.routes.next_stay("t", route)
+    known.routes.next_sticky_partition("t", route)
 
-    known.routes.next_stay("t", route)
+    known.routes.next_sticky_partition("t", route)
 
     assert [size for _topic, _partition, size in known.partitioner.told][1:] == [0]
 
@@ -230,7 +230,7 @@ def test_a_stay_that_goes_on_in_the_same_batch_keeps_its_count() -> None:
     route = known.routes.find("t")
     known.stay(route, bytes(1_000))
     known.stay(route, bytes(500))  # one partition only: the same batch
-    known.routes.next_stay("t", route)
+    known.routes.next_sticky_partition("t", route)
 
     sizes = [size for _topic, _partition, size in known.partitioner.told]
     assert 1_000 <= sizes[0] <= 1_100

@@ -17,7 +17,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.splitting import Splitter
-from ottla.errors import BufferExhausted, DeliveryFailed, NetworkError, OttlaError, ProducerClosed
+from ottla.errors import BufferExhaustedError, DeliveryError, NetworkError, OttlaError, ProducerClosedError
 from ottla.interfaces import TopicView
 from ottla.plugins.compressors.gzip import ottla_compressor
 from ottla.producer.delivery import Delivery
@@ -28,7 +28,7 @@ HANG_GUARD = 20.0
 PLENTY = 1_000_000
 CLUSTER = cluster_of(1, 1, 1, 1)
 LOST = NetworkError("lost")
-CLOSED = ProducerClosed("closed")
+CLOSED = ProducerClosedError("closed")
 SEALER = Sealer(None)
 
 
@@ -47,11 +47,11 @@ def look_again_in(queues: Queues) -> float:
 
 def put_back(queues: Queues, batch: ProducerBatch) -> None:
     batch.attempts += 1
-    queues.accumulator.put_back(batch, LOST, queues.clock())
+    queues.accumulator.requeue(batch, LOST, queues.clock())
 
 
 def acknowledge(queues: Queues, batch: ProducerBatch) -> None:
-    queues.accumulator.settle(batch, Acknowledged(base_offset=0))
+    queues.accumulator.complete(batch, Acknowledged(base_offset=0))
 
 
 def split(queues: Queues, batch: ProducerBatch, *, target: int = PLENTY) -> Sequence[ProducerBatch]:
@@ -59,13 +59,13 @@ def split(queues: Queues, batch: ProducerBatch, *, target: int = PLENTY) -> Sequ
     splitter = Splitter(target=target, columns=columns, records=SEALER.records)
     batch.attempts += 1
     parts, most = splitter.split(batch, queues.clock())
-    assert batch.hand_over(Forwarded.in_order(parts))
-    queues.accumulator.replace(batch, parts, most=most)
+    assert batch.forward_to(Forwarded.in_order(parts))
+    queues.accumulator.replace(batch, parts, max_bytes=most)
     return parts
 
 
 def topic_queues(queues: Queues) -> TopicQueues:
-    return queues.accumulator.intake.queues("t", TopicView(partitions=4, available=range(4), queued_bytes=()))
+    return queues.accumulator.appender.queues("t", TopicView(partitions=4, available=range(4), queued_bytes=()))
 
 
 def held(queues: Queues) -> int:
@@ -185,7 +185,7 @@ def test_who_waits_for_memory_when_it_closes_is_refused_and_leaves_nothing_behin
     before = held(queues)
 
     def refused() -> None:
-        with pytest.raises(ProducerClosed):
+        with pytest.raises(ProducerClosedError):
             queues.append(partition=1)
 
     waiting = Working(refused)
@@ -217,7 +217,7 @@ def test_whatever_was_queued_when_it_closed_ends_and_whatever_came_later_was_ref
                 continue
             try:
                 own.append(queues.append(partition=thread % 2))
-            except ProducerClosed:
+            except ProducerClosedError:
                 return
 
     working = Working(*(lambda thread=thread: work(thread) for thread in range(4)))
@@ -313,8 +313,8 @@ def test_a_new_leader_ends_the_backoff_of_a_throttled_partition_but_not_its_thro
     queues = Queues(linger=0.0)
     queues.append()
     [batch] = drain(queues)
-    batch.leave(1, queues.clock())
-    batch.come_back(queues.clock())
+    batch.mark_sent(1, queues.clock())
+    batch.mark_returned(queues.clock())
     put_back(queues, batch)
     batch.retry_at = 9.0
     batch.leader_epoch = -1
@@ -535,7 +535,7 @@ def test_aborting_settles_a_partitions_records_in_their_order_whatever_state_the
         queues.append(bytes(100), on_delivery=note(number))
     [in_flight] = drain(queues)
     [to_split] = drain(queues)
-    in_flight.leave(1, queues.clock())
+    in_flight.mark_sent(1, queues.clock())
     assert len(split(queues, to_split)) > 1
     assert queues.accumulator.incomplete > 3
 
@@ -615,7 +615,7 @@ class Story:
 
         try:
             delivery = self.queues.append(bytes(size), partition=partition, on_delivery=note)
-        except BufferExhausted:
+        except BufferExhaustedError:
             return
         self.sent[partition] += 1
         self.deliveries.append(delivery)
@@ -638,8 +638,8 @@ class Story:
 
     def fail(self, partition: int, _number: int) -> None:
         if (batch := self.come_back(partition)) is not None:
-            error = DeliveryFailed("refused", topic="t", partition=partition, attempts=1, possibly_persisted=False)
-            self.queues.accumulator.settle(batch, Failed(error=error))
+            error = DeliveryError("refused", topic="t", partition=partition, attempts=1, possibly_persisted=False)
+            self.queues.accumulator.complete(batch, Failed(error=error))
 
     def put_back(self, partition: int, _number: int) -> None:
         if (batch := self.come_back(partition)) is not None:

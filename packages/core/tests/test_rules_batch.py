@@ -13,7 +13,7 @@ from edited_broker import Edit, edited_machine, run_until
 from machine import Machine, columns
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.errors import BrokerError, DeliveryFailed, DeliveryTimeout, ErrorCode, OttlaError, ProducerClosed
+from ottla.errors import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, OttlaError, ProducerClosedError
 from ottla.interfaces import Facts, Header
 from ottla.producer.delivery import Delivery
 from ottla.protocol import BatchIndexAndErrorMessage
@@ -76,7 +76,7 @@ def test_named_records_fail_with_the_brokers_words_and_the_others_because_of_the
     for error, text in ((errors[0], texts[0]), (errors[3], texts[3])):
         assert error is errors[0]
         assert "INVALID_RECORD (87): some records are not valid" in text
-    assert all(isinstance(error, DeliveryFailed) and not error.possibly_persisted for error in errors)
+    assert all(isinstance(error, DeliveryError) and not error.possibly_persisted for error in errors)
     assert [error.__cause__.code for error in errors if error and isinstance(error.__cause__, BrokerError)] == [
         ErrorCode.INVALID_RECORD
     ] * 4
@@ -123,7 +123,7 @@ def test_of_many_threads_that_settle_a_batch_one_does_and_the_callbacks_run_once
             offset: int, batch: ProducerBatch = batch, start: threading.Barrier = start, ends: list[bool] = ends
         ) -> None:
             start.wait(HANG_GUARD)
-            ends.append(batch.settle(Acknowledged(base_offset=offset)))
+            ends.append(batch.complete_and_call_back(Acknowledged(base_offset=offset)))
 
         threads = [threading.Thread(target=end, args=(offset,)) for offset in range(4)]
         for thread in threads:
@@ -146,7 +146,7 @@ def test_an_answer_that_comes_after_the_end_changes_nothing_and_is_counted(code:
     machine = edited_machine({1: lambda answer: attrs.evolve(answer, error_code=code)})
 
     def abort(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
-        machine.accumulator.abort(ProducerClosed("closed in a callback"))
+        machine.accumulator.abort(ProducerClosedError("closed in a callback"))
 
     acknowledged = machine.send(b"a", partition=0, on_delivery=abort)
     deliveries = [machine.send(b"b", partition=1), machine.send(b"c", partition=1)]
@@ -172,7 +172,7 @@ def test_a_batch_that_was_aborted_in_flight_is_not_tried_again_when_its_connecti
     machine.cluster.brokers[1].codes.append(None)
     delivery = machine.send(b"a")
     run_until(machine, lambda: delivery._batch.in_flight)
-    machine.accumulator.abort(ProducerClosed("closed"))
+    machine.accumulator.abort(ProducerClosedError("closed"))
     error = delivery.exception()
     machine.network.cut(1)
 
@@ -214,7 +214,7 @@ def test_what_was_answered_or_never_sent_is_not_possibly_persisted_and_what_is_u
     assert (answered._batch.in_flight, under_way._batch.in_flight) == (False, True)
     never_sent = machine.send(b"never sent", partition=1)
 
-    machine.accumulator.abort(ProducerClosed("closed"))
+    machine.accumulator.abort(ProducerClosedError("closed"))
 
     perhaps = []
     for delivery in (answered, under_way, never_sent):
@@ -251,7 +251,7 @@ def test_an_error_tells_where_it_was_sent_how_often_for_how_long_and_why_in_vain
     machine.settle()
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert (error.topic, error.partition) == ("t", 1)
     told = re.search(
         r"1 record for topic 't', partition 1 was not delivered within delivery\.timeout\.ms: 5\.000 s after the "
@@ -292,7 +292,7 @@ def test_a_closed_batch_takes_nothing_more_and_keeps_what_it_has() -> None:
     called: list[object] = []
     assert batch.append(None, b"late", (), 0, lambda metadata, _error: called.append(metadata)) is None
     assert batch.count == 1
-    batch.settle(Acknowledged(base_offset=0))
+    batch.complete_and_call_back(Acknowledged(base_offset=0))
     assert called == []
 
 
@@ -322,11 +322,11 @@ def test_what_a_callback_was_told_counts_as_looked_at_and_only_that() -> None:
     batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
     batch.append(None, b"v", (), 0, lambda _metadata, _error: None)
     batch.append(None, b"v", (), 0, None)
-    error = DeliveryFailed("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+    error = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
 
-    batch.settle(Failed(error=error))
+    batch.complete_and_call_back(Failed(error=error))
 
-    assert batch.unseen() == 1
+    assert batch.unretrieved_errors() == 1
 
 
 # Columns of others
@@ -372,8 +372,8 @@ def test_columns_of_a_stranger_need_neither_a_lock_nor_callbacks() -> None:
     assert batch.append(None, b"d", (), None, tell("no room")) is None
     batch.close()
     assert batch.append(None, b"e", (), None, tell("too late")) is None
-    assert batch.settle(Acknowledged(base_offset=10))
+    assert batch.complete_and_call_back(Acknowledged(base_offset=10))
     batch.call_when_settled(1, tell("afterwards"))
 
     assert told == [("a", 10), ("added", 10), ("c", 12), ("afterwards", 11)]
-    assert not batch.settle(Acknowledged(base_offset=20))
+    assert not batch.complete_and_call_back(Acknowledged(base_offset=20))

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla import BufferExhausted, Delivery, InvalidRecord, OttlaError, PluginBroken, RecordMetadata
+from ottla import BufferExhaustedError, Delivery, InvalidPluginError, InvalidRecordError, OttlaError, RecordMetadata
 from ottla.accumulator.build import TO_SEAL
-from ottla.accumulator.key_partitioning import Dealer, run_memory
+from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
 from ottla.interfaces import Header, TopicView
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.objects import ObjectColumns
@@ -104,7 +104,7 @@ def test_a_partitioner_is_not_told_of_a_new_batch_where_the_caller_named_the_par
 @pytest.mark.parametrize("choice", [-1, 2, 99])
 def test_a_partition_that_does_not_exist_is_the_partitioners_fault(choice: int) -> None:
     with simulated(1, 1, plugins={"partitioner": Choosing(choice, 1)}) as world:
-        with pytest.raises(PluginBroken, match=rf"the partitioner \S*Choosing chose partition {choice} of 2"):
+        with pytest.raises(InvalidPluginError, match=rf"the partitioner \S*Choosing chose partition {choice} of 2"):
             world.producer.send("t", b"v")
         assert world.accumulator.incomplete == 0
 
@@ -136,7 +136,7 @@ class Raising(TellingNewBatches):
 def test_what_is_no_partition_is_the_fault_of_the_partitioner_which_is_named(choice: Any) -> None:
     with simulated(1, 1, plugins={"partitioner": Choosing(choice)}) as world:
         said = rf"^the partitioner \S*Choosing chose {type(choice).__name__} for topic 't'; a partition is an int$"
-        with pytest.raises(PluginBroken, match=said):
+        with pytest.raises(InvalidPluginError, match=said):
             world.producer.send("t", b"v")
         assert world.accumulator.incomplete == 0
 
@@ -187,7 +187,7 @@ def test_want_of_memory_in_a_partitioner_is_raised_by_send_as_it_is() -> None:
 def test_what_a_partitioner_raises_is_its_fault_with_the_cause(method: str) -> None:
     with simulated(1, 1, plugins={"partitioner": Raising(method)}) as world:
         said = rf"^the partitioner \S*Raising failed in {method} for topic 't': KeyError: 'x'$"
-        with pytest.raises(PluginBroken, match=said) as caught:
+        with pytest.raises(InvalidPluginError, match=said) as caught:
             world.producer.send("t", b"v", b"key")
         assert isinstance(caught.value.__cause__, KeyError)
         assert world.accumulator.incomplete == 0
@@ -196,11 +196,11 @@ def test_what_a_partitioner_raises_is_its_fault_with_the_cause(method: str) -> N
 def test_an_error_of_ours_that_a_partitioner_raises_is_what_send_raises() -> None:
     class Keyed(Choosing):
         def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
-            raise InvalidRecord(f"topic {topic!r} takes no records without a key")
+            raise InvalidRecordError(f"topic {topic!r} takes no records without a key")
 
     with (
         simulated(1, 1, plugins={"partitioner": Keyed()}) as world,
-        pytest.raises(InvalidRecord, match="takes no records without a key"),
+        pytest.raises(InvalidRecordError, match="takes no records without a key"),
     ):
         world.producer.send("t", b"v")
 
@@ -276,7 +276,7 @@ def test_a_run_asks_for_memory_seldom_and_gives_back_what_its_records_do_not_nee
     partitioner = Columnar(lambda keys: [0] * len(keys))
     with simulated(*[1] * partitions, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as world:
         world.producer.send("t", bytes(100), b"key")
-        run = world.producer._known_routes["t"].run
+        run = world.producer._known_routes["t"].unassigned
         first = run.open
         assert first is not None
         held = []
@@ -298,7 +298,7 @@ def test_a_run_asks_for_memory_seldom_and_gives_back_what_its_records_do_not_nee
 def test_a_run_is_as_large_as_its_partitions_are_many_but_leaves_memory_for_others(
     partitions: int, buffer_memory: int, most: int
 ) -> None:
-    assert run_memory(partitions, buffer_memory) == most
+    assert unassigned_memory(partitions, buffer_memory) == most
 
 
 @pytest.mark.rule("partitioner.run", "accumulator.many.share")
@@ -391,7 +391,7 @@ def test_a_partitioner_that_fails_for_a_run_fails_its_records_and_stops_nothing_
         for delivery in failed:
             error = delivery.exception()
             assert error is not None
-            assert isinstance(error.__cause__, PluginBroken)
+            assert isinstance(error.__cause__, InvalidPluginError)
             assert isinstance(error.__cause__.__cause__, ZeroDivisionError if fault == "raises" else NoneType)
             assert said[fault] in str(error)
         assert len(told) == 2
@@ -466,7 +466,7 @@ def test_whatever_is_sent_with_and_without_keys_and_partitions_arrives_in_order(
             value = b"%02d" % number + bytes(size)
             try:
                 delivery = send("t", value, name, headers=headers, partition=place, on_delivery=note)
-            except BufferExhausted:
+            except BufferExhaustedError:
                 world.settle()
                 delivery = send("t", value, name, headers=headers, partition=place, on_delivery=note)
             sent.append((number, delivery, name if place is None else None))
@@ -525,20 +525,20 @@ def test_what_is_sent_to_a_partition_while_the_run_before_it_is_dealt_comes_afte
     with simulated(1, linger_ms=100) as world:
         world.producer.send("t", b"0", partition=0)
         world.producer.send("t", b"1", b"key")
-        by_partition = Dealer._by_partition
+        by_partition = KeyPartitioner._by_partition
         threads: list[threading.Thread] = []
 
-        def meanwhile(dealer: Dealer, *arguments: Any) -> Any:
+        def meanwhile(key_partitioner: KeyPartitioner, *arguments: Any) -> Any:
             sending = threading.Thread(
                 target=world.producer.send, args=("t", b"2"), kwargs={"partition": 0}, daemon=True
             )
             threads.append(sending)
             sending.start()
             sending.join(0.1)  # all that it would take, if it need not wait
-            return by_partition(dealer, *arguments)
+            return by_partition(key_partitioner, *arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Dealer, "_by_partition", meanwhile)
+            patch.setattr(KeyPartitioner, "_by_partition", meanwhile)
             world.clock.advance(0.2)
             world.round(until=world.clock())
         [sending] = threads

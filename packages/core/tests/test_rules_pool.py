@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.concurrency.locks import Latch
-from ottla.errors import BufferExhausted, ProducerClosed
+from ottla.errors import BufferExhaustedError, ProducerClosedError
 
 CAPACITY = 100
 HANG_GUARD = 30.0
@@ -99,7 +99,7 @@ def test_the_error_says_how_long_was_waited() -> None:
     pool = BufferPool(CAPACITY, clock=iter((1.0, 3.5)).__next__)
     assert pool.try_reserve(100)
 
-    with pytest.raises(BufferExhausted, match=r"no memory for 20 bytes within max\.block\.ms: waited 2\.500 s"):
+    with pytest.raises(BufferExhaustedError, match=r"no memory for 20 bytes within max\.block\.ms: waited 2\.500 s"):
         pool.reserve(20, timeout=0)
 
 
@@ -122,7 +122,7 @@ def test_what_a_failed_waiter_had_collected_serves_the_next_in_line(monkeypatch:
     pool = make_pool(held=90)
     behind: list[Waiter] = []
 
-    with pytest.raises(BufferExhausted):
+    with pytest.raises(BufferExhaustedError):
         pool.reserve(20, timeout=0, on_wait=lambda: behind.append(Waiter(pool, 10)))
 
     behind[0].join()
@@ -148,11 +148,11 @@ def test_closing_takes_back_what_those_in_line_had_collected() -> None:
     pool = make_pool(held=90)
     waiters = [Waiter(pool, 20), Waiter(pool, 5)]
 
-    pool.close(ProducerClosed("closed"))
+    pool.close(ProducerClosedError("closed"))
     for waiter in waiters:
         waiter.join()
 
-    assert [type(waiter.error) for waiter in waiters] == [ProducerClosed, ProducerClosed]
+    assert [type(waiter.error) for waiter in waiters] == [ProducerClosedError, ProducerClosedError]
     assert (pool.free, pool.waiting) == (10, 0)
     pool.release(90)
     assert pool.free == CAPACITY
@@ -195,7 +195,7 @@ def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: lis
 
     def take_some(size: int) -> None:
         nonlocal free
-        taken = pool.reserve_some(least=size // 2, most=size)
+        taken = pool.reserve_some(min_bytes=size // 2, max_bytes=size)
         assert taken == (min(size, free) if free >= size // 2 and not line else 0)
         held.append(taken)
         free -= taken
@@ -211,7 +211,7 @@ def test_the_books_balance_whoever_takes_waits_gives_up_or_gives_back(steps: lis
         if size <= free and not line:
             take(size)
         else:
-            with pytest.raises(BufferExhausted):
+            with pytest.raises(BufferExhaustedError):
                 pool.reserve(size, timeout=0)
 
     def give_back(choice: int) -> None:

@@ -13,23 +13,23 @@ import pytest
 
 from ottla import (
     BrokerError,
-    BufferExhausted,
+    BufferExhaustedError,
     Delivery,
-    DeliveryFailed,
-    DeliveryTimeout,
+    DeliveryError,
+    DeliveryTimeoutError,
     ErrorCode,
-    FlushTimeout,
-    InvalidRecord,
+    FlushTimeoutError,
+    InvalidRecordError,
     OttlaError,
-    ProducerClosed,
-    ProducerFailed,
+    ProducerClosedError,
+    ProducerFailedError,
     RecordMetadata,
-    RecordTooLarge,
-    SerializationFailed,
-    TopicUnavailable,
+    RecordTooLargeError,
+    SerializationError,
+    TopicUnavailableError,
     UndeliveredError,
 )
-from ottla.errors import WrongCall
+from ottla.errors import IllegalStateError
 from ottla.interfaces import Header
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 
@@ -120,14 +120,14 @@ def test_serializers_are_told_the_topic_and_the_headers() -> None:
 
 
 REFUSALS: dict[str, tuple[type[OttlaError], Callable[[Simulated], object]]] = {
-    "type": (InvalidRecord, lambda world: world.producer.send("t", "text")),
-    "timestamp": (InvalidRecord, lambda world: world.producer.send("t", b"v", timestamp_ms=-1)),
-    "header": (InvalidRecord, lambda world: world.producer.send("t", b"v", headers=[("name", "text")])),  # type: ignore[list-item]  # the test's point
-    "header name": (InvalidRecord, lambda world: world.producer.send("t", b"v", headers=[("\ud800", b"")])),
-    "size": (RecordTooLarge, lambda world: world.producer.send("t", bytes(40_001))),
-    "topic": (TopicUnavailable, lambda world: world.producer.send("other", b"v")),
-    "partition": (TopicUnavailable, lambda world: world.producer.send("t", b"v", partition=7)),
-    "negative partition": (InvalidRecord, lambda world: world.producer.send("t", b"v", partition=-1)),
+    "type": (InvalidRecordError, lambda world: world.producer.send("t", "text")),
+    "timestamp": (InvalidRecordError, lambda world: world.producer.send("t", b"v", timestamp_ms=-1)),
+    "header": (InvalidRecordError, lambda world: world.producer.send("t", b"v", headers=[("name", "text")])),  # type: ignore[list-item]  # the test's point
+    "header name": (InvalidRecordError, lambda world: world.producer.send("t", b"v", headers=[("\ud800", b"")])),
+    "size": (RecordTooLargeError, lambda world: world.producer.send("t", bytes(40_001))),
+    "topic": (TopicUnavailableError, lambda world: world.producer.send("other", b"v")),
+    "partition": (TopicUnavailableError, lambda world: world.producer.send("t", b"v", partition=7)),
+    "negative partition": (InvalidRecordError, lambda world: world.producer.send("t", b"v", partition=-1)),
 }
 
 
@@ -172,11 +172,11 @@ def test_a_record_too_large_is_refused_with_the_setting_whether_its_topic_is_kno
 ) -> None:
     with simulated(1, config={"max.block.ms": 0, **limit}) as world:
         for topic in ("t", "unknown"):
-            with pytest.raises(RecordTooLarge, match=name):
+            with pytest.raises(RecordTooLargeError, match=name):
                 world.producer.send(topic, bytes(20_000))
 
         world.producer.send("t", bytes(9_000))
-        with pytest.raises(RecordTooLarge):
+        with pytest.raises(RecordTooLargeError):
             world.producer.send("t", bytes(20_000))  # also where a batch is open
         world.settle()
 
@@ -184,7 +184,7 @@ def test_a_record_too_large_is_refused_with_the_setting_whether_its_topic_is_kno
 @pytest.mark.rule("producer.send.refused.serializer", "producer.send.refused.silent")
 def test_a_serializer_that_fails_stops_its_record_only() -> None:
     with simulated(1, value_serializer=lambda data: b"%d" % (1 // data)) as world:
-        with pytest.raises(SerializationFailed) as caught:
+        with pytest.raises(SerializationError) as caught:
             world.producer.send("t", 0)
         delivery = world.producer.send("t", 1)
         world.settle()
@@ -197,7 +197,7 @@ def test_a_serializer_that_fails_stops_its_record_only() -> None:
 def test_without_memory_in_time_a_record_is_refused_and_goes_when_there_is_some() -> None:
     with simulated(1, buffer_memory=20_000, batch_size=100, max_block_ms=0) as world:
         sent = [world.producer.send("t", bytes(500)) for _ in range(10)]
-        with pytest.raises(BufferExhausted, match=r"no memory for \d+ bytes within max\.block\.ms"):
+        with pytest.raises(BufferExhaustedError, match=r"no memory for \d+ bytes within max\.block\.ms"):
             world.producer.send("t", bytes(15_000))
 
         world.settle()
@@ -294,7 +294,7 @@ def test_a_flush_that_runs_out_of_time_raises_the_report_and_drops_nothing() -> 
     with simulated(1) as world:
         delivery = world.producer.send("t", b"a")
 
-        with pytest.raises(FlushTimeout) as caught:
+        with pytest.raises(FlushTimeoutError) as caught:
             world.producer.flush(0)
 
         assert (caught.value.report.acknowledged, caught.value.report.pending) == (0, 1)
@@ -318,7 +318,7 @@ def test_a_callback_that_would_wait_for_itself_is_refused(call: str) -> None:
         world.producer.send("t", b"a", on_delivery=wait)
         world.settle()
 
-        assert [type(error) for error in raised] == [WrongCall]
+        assert [type(error) for error in raised] == [IllegalStateError]
         assert "callback" in str(raised[0])
 
 
@@ -335,7 +335,7 @@ def test_closing_sends_what_is_queued_through_errors_and_lost_connections() -> N
 
         assert str(report) == "10 acknowledged, 0 failed, 0 pending"
         assert all(delivery.exception() is None for delivery in deliveries)
-        with pytest.raises(ProducerClosed):
+        with pytest.raises(ProducerClosedError):
             world.producer.send("t", b"late")
         assert world.producer.close().topics == {}
 
@@ -368,7 +368,7 @@ def test_closing_with_no_time_waits_for_nothing() -> None:
             world.producer.close(0)
 
         assert world.clock() == started
-        assert isinstance(delivery.exception(), DeliveryFailed)
+        assert isinstance(delivery.exception(), DeliveryError)
 
 
 @pytest.mark.rule("producer.close.bounded")
@@ -392,7 +392,7 @@ def test_closing_in_a_callback_refuses_finishes_the_callback_and_forces() -> Non
 
         def close(_metadata: RecordMetadata | None, _error: OttlaError | None) -> None:
             world.producer.close()
-            with pytest.raises(ProducerClosed):
+            with pytest.raises(ProducerClosedError):
                 world.producer.send("t", b"refused")
             told.append("finished")
 
@@ -449,7 +449,7 @@ def test_a_failure_is_raised_by_flush_unless_somebody_looked(look: str) -> None:
             delivery.add_done_callback(lambda _delivery: None)
         world.settle()
         if look == "result":
-            with pytest.raises(DeliveryFailed):
+            with pytest.raises(DeliveryError):
                 delivery.result()
         elif look == "exception":
             delivery.exception()
@@ -458,7 +458,7 @@ def test_a_failure_is_raised_by_flush_unless_somebody_looked(look: str) -> None:
             with pytest.raises(UndeliveredError) as caught:
                 world.producer.flush(0)
             assert caught.value.report.failed == 1
-            assert isinstance(caught.value.__cause__, DeliveryFailed)
+            assert isinstance(caught.value.__cause__, DeliveryError)
         else:
             assert world.producer.flush(0).failed == 1
         assert world.producer.flush(0).failed == 0  # once
@@ -471,7 +471,7 @@ def test_reports_follow_each_other_without_gap_or_overlap() -> None:
         world.settle()
         world.cluster.brokers[1].silent = True
         world.producer.send("t", b"b", partition=1)
-        with pytest.raises(FlushTimeout) as caught:
+        with pytest.raises(FlushTimeoutError) as caught:
             world.producer.flush(0)
         first = caught.value.report
         world.cluster.brokers[1].silent = False
@@ -496,13 +496,13 @@ def test_a_callback_may_send_and_is_refused_at_once_where_it_would_have_to_wait(
             for topic in ("t", "unknown"):
                 try:
                     world.producer.send(topic, bytes(16_000))
-                except (BufferExhausted, TopicUnavailable) as error:
+                except (BufferExhaustedError, TopicUnavailableError) as error:
                     refused.append(type(error))
 
         world.producer.send("t", b"a", on_delivery=send_more)
         world.settle()
 
-        assert refused == [BufferExhausted, TopicUnavailable]
+        assert refused == [BufferExhaustedError, TopicUnavailableError]
         assert sent[0].result().offset == 1
 
 
@@ -532,7 +532,7 @@ def test_callbacks_run_in_the_order_of_each_partition_however_the_records_came_t
 class Unusable:
     """Has nothing of what it stands for."""
 
-    def go_on(self) -> None:
+    def begin_round(self) -> None:
         raise ZeroDivisionError("a fault of our own")
 
     def wake(self) -> None:
@@ -590,7 +590,7 @@ def test_where_every_round_fails_records_end_in_time_with_the_cause() -> None:
             world.rounds.run(world.clock(), float("inf"))
 
         error = delivery.exception()
-        assert isinstance(error, DeliveryTimeout)
+        assert isinstance(error, DeliveryTimeoutError)
         assert "a fault of our own" in str(error)
         assert told == [error]
         assert 30.0 <= world.clock() - sent_at <= 31.0
@@ -610,7 +610,7 @@ def test_when_the_thread_cannot_go_on_all_records_fail_with_the_cause() -> None:
         ]
         flushing = Calling(world, world.producer.flush)
         unusable: Any = Unusable()
-        world.thread._helm = unusable  # not even a round can begin
+        world.thread._io_handoff = unusable  # not even a round can begin
 
         world.thread.join(HANG_GUARD)
         flushing.thread.join(HANG_GUARD)
@@ -619,9 +619,9 @@ def test_when_the_thread_cannot_go_on_all_records_fail_with_the_cause() -> None:
         for delivery in deliveries:
             error = delivery.exception()
             assert error is not None
-            assert isinstance(error.__cause__, ProducerFailed)
+            assert isinstance(error.__cause__, ProducerFailedError)
             assert isinstance(error.__cause__.__cause__, ZeroDivisionError)
         assert len(told) == 2
-        with pytest.raises(ProducerFailed, match="a fault of our own"):
+        with pytest.raises(ProducerFailedError, match="a fault of our own"):
             world.producer.send("t", b"b")
         world.producer._life._io_thread.join = lambda timeout: True  # type: ignore[method-assign]  # it has ended

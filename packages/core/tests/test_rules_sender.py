@@ -17,13 +17,13 @@ from machine import Machine
 from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import (
     BrokerError,
-    DeliveryFailed,
-    DeliveryTimeout,
+    DeliveryError,
+    DeliveryTimeoutError,
     ErrorCode,
+    InvalidPluginError,
     OttlaError,
-    PluginBroken,
     ProtocolError,
-    UnsupportedVersion,
+    UnsupportedVersionError,
 )
 from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.compressors.gzip import ottla_compressor
@@ -163,7 +163,7 @@ def test_what_runs_out_of_time_fails_on_time_wherever_it_is(where: str) -> None:
 
     machine.settle()
 
-    assert isinstance(delivery.exception(), DeliveryTimeout)
+    assert isinstance(delivery.exception(), DeliveryTimeoutError)
     assert machine.clock() - started == pytest.approx(7.0)
 
 
@@ -256,9 +256,9 @@ def test_a_codec_that_returns_no_bytes_fails_its_batch_at_once_and_is_named(made
 
     assert machine.clock() == started
     said = rf"it could not be encoded: the compressor \S*Returning returned {type(made).__name__}, not bytes"
-    with pytest.raises(DeliveryFailed, match=said) as caught:
+    with pytest.raises(DeliveryError, match=said) as caught:
         delivery.result(0)
-    assert isinstance(caught.value.__cause__, PluginBroken)
+    assert isinstance(caught.value.__cause__, InvalidPluginError)
     assert machine.pool.free == machine.pool.capacity
 
 
@@ -401,7 +401,7 @@ def test_a_version_that_no_request_fits_fails_every_batch_of_it() -> None:
     for delivery in deliveries:
         error = delivery.exception()
         assert error is not None
-        assert isinstance(error.__cause__, UnsupportedVersion)
+        assert isinstance(error.__cause__, UnsupportedVersionError)
         assert not error.possibly_persisted
     assert machine.sender.idle
 
@@ -448,7 +448,7 @@ def test_an_answer_that_comes_when_the_time_is_up_brings_no_other_try() -> None:
 
     machine.settle()
 
-    assert isinstance(delivery.exception(), DeliveryTimeout)
+    assert isinstance(delivery.exception(), DeliveryTimeoutError)
     machine.run(10.0)
     assert produced(machine) == 1
 
@@ -623,7 +623,7 @@ def test_of_a_batch_that_was_split_only_the_parts_have_a_time_to_keep() -> None:
     machine.settle()
 
     assert machine.clock() - started == pytest.approx(6.0)
-    assert [type(error) for error in told] == [type(None), DeliveryTimeout]
+    assert [type(error) for error in told] == [type(None), DeliveryTimeoutError]
     report = machine.accumulator.report()[0]
     assert (report.acknowledged, report.failed, report.possibly_persisted) == (1, 1, 1)
     assert machine.pool.free == machine.pool.capacity

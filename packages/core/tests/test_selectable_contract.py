@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from both_networks import MORE_THAN_A_SOCKET_TAKES, Simulated, Sockets, Told, World
 
-from ottla.errors import ConnectionFailed, WrongProtocol
-from ottla_testkit.simulation import Wire
+from ottla.errors import ConnectionFailedError, ProtocolMismatchError
+from ottla_testkit.simulation import LinkConditions
 from real_selector import framed
 
 WORLDS: dict[str, Callable[[], World]] = {
     "sockets": Sockets,
-    "simulated": lambda: Simulated(Wire()),
-    "simulated-far-away": lambda: Simulated(Wire(round_trip=0.05, jitter=0.01)),
+    "simulated": lambda: Simulated(LinkConditions()),
+    "simulated-far-away": lambda: Simulated(LinkConditions(round_trip=0.05, jitter=0.01)),
 }
 
 
@@ -45,7 +45,7 @@ def test_a_refused_connection_is_reported_with_its_error(world: World) -> None:
     world.begin_refused(1)
     told = world.until(lambda told: told.disconnected)
 
-    assert isinstance(told.disconnected[1], ConnectionFailed)
+    assert isinstance(told.disconnected[1], ConnectionFailedError)
     assert "ECONNREFUSED" in str(told.disconnected[1])
     assert not told.connected
 
@@ -54,7 +54,7 @@ def test_an_id_is_free_again_once_its_end_was_reported(world: World) -> None:
     world.connect(1)
     with pytest.raises(AssertionError, match="a connection id exists once"):
         world.begin(1)
-    world.selectable.close(1, ConnectionFailed("enough"))
+    world.selectable.close(1, ConnectionFailedError("enough"))
     world.poll()
 
     world.begin(1)
@@ -114,7 +114,7 @@ def test_answers_are_received_while_a_request_waits_for_its_socket(world: World)
 
 def test_a_request_after_close_is_not_written(world: World) -> None:
     world.connect(1)
-    world.selectable.close(1, ConnectionFailed("enough"))
+    world.selectable.close(1, ConnectionFailedError("enough"))
 
     assert not world.send(1, b"late")
     assert list(world.poll().disconnected) == [1]
@@ -126,7 +126,7 @@ def test_a_request_to_a_peer_that_hung_up_may_be_written_all_the_same(world: Wor
 
     world.send(1, b"request")
 
-    assert isinstance(world.until(lambda told: told.disconnected).disconnected[1], ConnectionFailed)
+    assert isinstance(world.until(lambda told: told.disconnected).disconnected[1], ConnectionFailedError)
 
 
 # Reading
@@ -199,7 +199,7 @@ def test_an_answer_keeps_its_bytes_while_later_ones_arrive(world: World) -> None
 def test_a_size_that_no_answer_has_ends_the_connection(world: World) -> None:
     world.connect(1).send(b"\xff\xff\xff\xff")
 
-    assert isinstance(world.until(lambda told: told.disconnected).disconnected[1], WrongProtocol)
+    assert isinstance(world.until(lambda told: told.disconnected).disconnected[1], ProtocolMismatchError)
 
 
 # Endings
@@ -229,7 +229,7 @@ def test_an_answer_that_the_peer_did_not_finish_is_never_received(world: World) 
     told = world.until(lambda told: told.disconnected)
 
     assert told.received == []
-    assert isinstance(told.disconnected[1], ConnectionFailed)
+    assert isinstance(told.disconnected[1], ConnectionFailedError)
 
 
 @pytest.mark.rule("selector.close.reset")
@@ -241,7 +241,7 @@ def test_a_reset_in_the_middle_of_an_answer_ends_the_connection(world: World) ->
     told = world.until(lambda told: told.disconnected)
 
     assert told.received == []
-    assert isinstance(told.disconnected[1], ConnectionFailed)
+    assert isinstance(told.disconnected[1], ConnectionFailedError)
 
 
 def test_the_end_of_one_connection_leaves_the_others(world: World) -> None:
@@ -257,7 +257,7 @@ def test_the_end_of_one_connection_leaves_the_others(world: World) -> None:
 def test_close_is_reported_by_the_next_poll_which_receives_nothing_more(world: World) -> None:
     peer = world.connect(1)
     peer.send(framed(b"unread"))
-    reason = ConnectionFailed("enough")
+    reason = ConnectionFailedError("enough")
 
     world.selectable.close(1, reason)
 
@@ -266,7 +266,7 @@ def test_close_is_reported_by_the_next_poll_which_receives_nothing_more(world: W
 
 
 def test_closing_what_does_not_exist_is_not_reported(world: World) -> None:
-    world.selectable.close(7, ConnectionFailed("enough"))
+    world.selectable.close(7, ConnectionFailedError("enough"))
 
     assert world.poll(0.0).nothing
 
@@ -274,7 +274,7 @@ def test_closing_what_does_not_exist_is_not_reported(world: World) -> None:
 def test_what_was_written_before_close_still_arrives(world: World) -> None:
     world.connect(1)
     assert world.send(1, b"last")
-    world.selectable.close(1, ConnectionFailed("enough"))
+    world.selectable.close(1, ConnectionFailedError("enough"))
     world.poll()
 
     assert world.requests(1, 1) == [b"last"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ottla.errors import ConnectionFailed
+from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Interest, Target, TransportLayer
 from ottla.network.selectable import Address
 from ottla.network.selector import Selector
@@ -92,7 +92,7 @@ def test_what_had_arrived_before_the_peer_closed_is_still_read(selector: Selecto
     events.until(lambda: events.disconnected)
 
     assert events.received == [(1, b"last")]
-    assert isinstance(events.disconnected[1], ConnectionFailed)
+    assert isinstance(events.disconnected[1], ConnectionFailedError)
 
 
 @pytest.mark.rule("selector.connect.told")
@@ -115,7 +115,7 @@ def test_a_reset_ends_the_connection_with_its_cause(selector: Selector, listener
 
     events.until(lambda: events.disconnected)
 
-    assert isinstance(events.disconnected[1], ConnectionFailed)
+    assert isinstance(events.disconnected[1], ConnectionFailedError)
 
 
 @pytest.mark.rule("selector.close.wanted")
@@ -123,7 +123,7 @@ def test_a_closed_connection_is_told_of_by_the_next_poll_with_the_reason(
     selector: Selector, listener: socket.socket
 ) -> None:
     events, peer = connect(selector, listener)
-    reason = ConnectionFailed("it was told to")
+    reason = ConnectionFailedError("it was told to")
 
     selector.close(1, reason)
     events.until(lambda: events.disconnected)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from ottla.errors import ConnectionFailed, NameResolutionFailed, OttlaError, WrongProtocol
+from ottla.errors import ConnectionFailedError, NameResolutionError, OttlaError, ProtocolMismatchError
 from ottla.interfaces import Buffer, Target, TransportLayer
 from ottla.network.selector import Selector
 from ottla.network.selector.selector import _peer
@@ -99,7 +99,7 @@ def test_a_reset_at_any_byte_of_an_answer_gives_the_whole_answer_or_none(
         events = ended_after(answer[:cut], selector, listener, node=cut, end=reset)
 
         assert events.received == ([(cut, b"an answer")] if cut == len(answer) else [])
-        assert isinstance(events.disconnected[cut], ConnectionFailed)
+        assert isinstance(events.disconnected[cut], ConnectionFailedError)
 
 
 @pytest.mark.rule("selector.close.arrived", "selector.receive.whole")
@@ -123,7 +123,7 @@ def test_a_reset_while_a_send_is_unfinished_ends_the_connection(selector: Select
     events.until(lambda: events.disconnected)
 
     assert events.sent == []
-    assert isinstance(events.disconnected[1], ConnectionFailed)
+    assert isinstance(events.disconnected[1], ConnectionFailedError)
 
 
 @pytest.mark.rule("selector.send.closing")
@@ -131,7 +131,7 @@ def test_a_send_to_a_connection_that_is_being_closed_ends_as_a_disconnection(
     selector: Selector, listener: socket.socket
 ) -> None:
     events, peer = connect(selector, listener)
-    reason = ConnectionFailed("it was told to")
+    reason = ConnectionFailedError("it was told to")
 
     selector.close(1, reason)
     events.send(1, [b"request"])
@@ -149,7 +149,7 @@ def test_closing_at_our_wish_takes_effect_with_the_next_poll_and_does_not_wait(
 ) -> None:
     _events, peer = connect(selector, listener)
     peer.sendall(framed(b"too late"))
-    selector.close(1, ConnectionFailed("first"))
+    selector.close(1, ConnectionFailedError("first"))
     waits = Waits(selector)
     selector.poll(HANG_GUARD)
 
@@ -169,7 +169,7 @@ def test_a_connection_id_exists_once_one_that_is_being_closed_included(
     host, port = listener.getsockname()
     target = Target(socket.AF_INET, (host, port))
     _events, peer = connect(selector, listener)
-    selector.close(1, ConnectionFailed("the old one"))
+    selector.close(1, ConnectionFailedError("the old one"))
     with pytest.raises(AssertionError, match="exists once"):
         selector.connect(1, target, host, port)
     peer.close()
@@ -186,7 +186,7 @@ def test_closing_what_has_ended_does_not_reach_the_next_connection_of_that_id(
     events, peer = connect(selector, listener)
     peer.close()
     events.until(lambda: events.disconnected)
-    selector.close(1, ConnectionFailed("late"))
+    selector.close(1, ConnectionFailedError("late"))
 
     events, peer = connect(selector, listener)
     events.poll(0.0)
@@ -203,7 +203,7 @@ def test_a_size_that_no_answer_has_ends_the_connection(size: int, selector: Sele
     events.until(lambda: events.disconnected)
     peer.close()
 
-    assert isinstance(events.disconnected[1], WrongProtocol)
+    assert isinstance(events.disconnected[1], ProtocolMismatchError)
 
 
 def test_empty_answers_are_answers(selector: Selector, listener: socket.socket) -> None:
@@ -222,7 +222,7 @@ def ended(selector: Selector, target: Target) -> OttlaError:
     """What became of a connect that cannot succeed."""
     try:
         selector.connect(1, target, "kafka.example", 9092)
-    except ConnectionFailed as error:
+    except ConnectionFailedError as error:
         return error
     events = Events(selector)
     events.until(lambda: events.disconnected)
@@ -244,7 +244,7 @@ def ended(selector: Selector, target: Target) -> OttlaError:
 def test_a_target_that_no_socket_takes_is_a_failed_connection(target: Target, selector: Selector) -> None:
     error = ended(selector, target)
 
-    assert isinstance(error, ConnectionFailed)
+    assert isinstance(error, ConnectionFailedError)
     assert "could not connect to kafka.example:9092" in str(error)
 
 
@@ -257,7 +257,7 @@ def test_when_the_process_may_open_no_more_files_a_connect_fails_and_a_later_one
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
-        with pytest.raises(ConnectionFailed, match="Too many open files"):
+        with pytest.raises(ConnectionFailedError, match="Too many open files"):
             selector.connect(1, target, host, port)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -282,7 +282,7 @@ def test_a_transport_that_fails_to_close_leaks_no_socket(
     selector = make_selector(transport=Clinging())
     with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
-        selector.close(1, ConnectionFailed("it was told to"))
+        selector.close(1, ConnectionFailedError("it was told to"))
         events.poll()
 
     assert list(events.disconnected) == [1]
@@ -300,13 +300,13 @@ def test_a_transport_that_cannot_say_where_a_broker_is_fails_that_broker_only(
             if host == "nowhere":
                 return []
             if host == "refused":
-                raise NameResolutionFailed("the proxy says no")
+                raise NameResolutionError("the proxy says no")
             raise ZeroDivisionError("a fault in a plugin")
 
     selector = make_selector(transport=Lost())
     with contextlib.closing(Shutdown(selector)):
         for host, told in (("nowhere", "knows no address"), ("refused", "proxy says no"), ("any", "a fault")):
-            with pytest.raises(NameResolutionFailed, match=told):
+            with pytest.raises(NameResolutionError, match=told):
                 selector.resolve(host, 9092)
 
     assert caplog.text.count("Traceback") == 1

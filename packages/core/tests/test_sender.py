@@ -10,15 +10,15 @@ import zstandard
 from machine import Machine
 from ottla.errors import (
     BrokerError,
-    BrokersUnreachable,
-    DeliveryFailed,
-    DeliveryTimeout,
+    BrokersUnreachableError,
+    DeliveryError,
+    DeliveryTimeoutError,
     ErrorCode,
     NetworkError,
     OttlaError,
-    RequestTimeout,
-    TopicUnavailable,
-    UnsupportedVersion,
+    RequestTimeoutError,
+    TopicUnavailableError,
+    UnsupportedVersionError,
 )
 from ottla.network.cluster import Broker, Topic
 from ottla.plugins.compressors.zstd import Zstd
@@ -26,11 +26,15 @@ from ottla.producer.delivery import Delivery
 from ottla.protocol import PRODUCE
 from ottla.results import RecordMetadata
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
-from ottla.sender.error_actions import VERDICTS, Verdict
+from ottla.sender.error_actions import PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
-RETRIED = [code for code, verdict in VERDICTS.items() if verdict in (Verdict.RETRY, Verdict.REFRESH)]
-FAILED = [code for code, verdict in VERDICTS.items() if verdict is Verdict.FAIL]
+RETRIED = [
+    code
+    for code, verdict in PRODUCE_ERROR_ACTIONS.items()
+    if verdict in (ProduceErrorAction.RETRY, ProduceErrorAction.REFRESH)
+]
+FAILED = [code for code, verdict in PRODUCE_ERROR_ACTIONS.items() if verdict is ProduceErrorAction.FAIL]
 
 
 def machine_with_topic(*leaders: int, **settings: float) -> Machine:
@@ -130,7 +134,7 @@ def test_an_error_for_ever_ends_with_the_delivery_timeout_and_tells_the_history(
     machine.settle()
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert machine.clock() == pytest.approx(10.0, abs=0.01)
     assert "NOT_ENOUGH_REPLICAS" in str(error)
     assert f"{error.attempts} attempts, " in str(error)
@@ -149,7 +153,7 @@ def test_retries_end_when_there_are_none_left() -> None:
     error = delivery.exception()
     assert error is not None
     assert error.attempts == 3
-    assert not isinstance(error, DeliveryTimeout)
+    assert not isinstance(error, DeliveryTimeoutError)
 
 
 @pytest.mark.rule("sender.answer.refresh")
@@ -203,7 +207,7 @@ def test_a_broker_that_never_answers_is_given_up_as_possibly_persisted() -> None
     machine.settle()
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert error.possibly_persisted
     assert "the broker may hold them" in str(error)
     assert machine.clock() - started == pytest.approx(9.0, abs=0.1)
@@ -221,7 +225,7 @@ def test_a_record_in_flight_expires_too_and_its_late_answer_changes_nothing() ->
     error = delivery.exception()
     machine.run(120)
 
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert error.possibly_persisted
     assert delivery.exception() is error
     assert machine.pool.free == machine.pool.capacity
@@ -238,7 +242,7 @@ def test_a_cluster_that_is_never_reached_ends_with_the_delivery_timeout() -> Non
 
     machine.settle()
 
-    assert isinstance(delivery.exception(), DeliveryTimeout)
+    assert isinstance(delivery.exception(), DeliveryTimeoutError)
     assert machine.clock() - started == pytest.approx(20.0, abs=0.1)
 
 
@@ -308,7 +312,7 @@ def test_a_record_that_expires_because_of_a_quota_names_it(throttle_ms: int) -> 
     machine.settle()
 
     error = deliveries[-1].exception()
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert "never sent, 20." in str(error)
     seconds = str(error).partition("because of a quota, for ")[2].partition(" s by now")[0]
     assert float(seconds) == pytest.approx(20.0, abs=0.2)
@@ -394,7 +398,7 @@ def test_zstd_is_refused_where_the_broker_does_not_know_it() -> None:
 
     error = delivery.exception()
     assert error is not None
-    assert isinstance(error.__cause__, UnsupportedVersion)
+    assert isinstance(error.__cause__, UnsupportedVersionError)
     assert "zstd" in str(error)
     assert "compression.type" in str(error)
 
@@ -403,13 +407,13 @@ def test_what_an_older_format_cannot_hold_is_a_clear_error_and_fails_alone() -> 
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
     record = (None, b"a", (("name", b"content"),), 0, None)
-    delivery = Delivery(*machine.accumulator.intake.append("t", 0, record, 20))
+    delivery = Delivery(*machine.accumulator.appender.append("t", 0, record, 20))
 
     machine.settle()
 
     error = delivery.exception()
     assert error is not None
-    assert isinstance(error.__cause__, UnsupportedVersion)
+    assert isinstance(error.__cause__, UnsupportedVersionError)
     assert "headers" in str(error)
 
 
@@ -464,7 +468,7 @@ def test_a_failed_record_without_a_look_is_counted_and_with_one_is_not() -> None
     unseen = machine.send(b"a")
     seen = machine.send(b"b")
     machine.settle()
-    assert isinstance(seen.exception(), DeliveryFailed)
+    assert isinstance(seen.exception(), DeliveryError)
 
     report, count, first = machine.accumulator.report()
 
@@ -499,7 +503,7 @@ def test_the_last_error_of_a_timed_out_request_is_the_cause() -> None:
 
     error = delivery.exception()
     assert error is not None
-    assert isinstance(error.__cause__, RequestTimeout | NetworkError)
+    assert isinstance(error.__cause__, RequestTimeoutError | NetworkError)
 
 
 @pytest.mark.parametrize("hints", [True, False])
@@ -548,8 +552,8 @@ def test_an_address_that_is_never_reached_is_the_error_when_the_delivery_timeout
     machine.settle()
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
-    assert isinstance(error.__cause__, BrokersUnreachable)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert isinstance(error.__cause__, BrokersUnreachableError)
     assert "check the broker's advertised.listeners" in str(error)
     assert "broker 1 at broker-1:9092 was never reached" in str(error)
 
@@ -562,15 +566,15 @@ def test_why_a_leader_was_lost_is_the_error_while_bootstrap_servers_are_asked() 
     machine.run(119.0)
     machine.network.refusing.update(broker.host for broker in machine.metadata.cluster.brokers.values())
     machine.network.refusing.update(host for host, _port in machine.metadata.bootstrap_addresses)
-    machine.metadata.begin_again(machine.clock())
+    machine.metadata.rebootstrap(machine.clock())
     assert machine.metadata.cluster.bootstrap
 
     machine.clock.advance(1.0)
     machine.sender.expire(machine.clock())
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
-    assert isinstance(error.__cause__, BrokersUnreachable)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert isinstance(error.__cause__, BrokersUnreachableError)
     assert "ECONNREFUSED" in str(error)
     assert machine.clock() >= 120.0
 
@@ -644,8 +648,8 @@ def test_a_record_of_a_partition_that_is_gone_says_so(refused_before: bool) -> N
     machine.settle()
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
-    assert isinstance(error.__cause__, TopicUnavailable)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert isinstance(error.__cause__, TopicUnavailableError)
     assert "partition 1 of topic 't' does not exist any more" in str(error)
     assert "created anew with 1 partition, counted" in str(error)
 
@@ -663,7 +667,7 @@ def test_a_record_of_a_topic_that_was_deleted_says_so() -> None:
     machine.sender.expire(machine.clock() + 120.0)
 
     error = delivery.exception()
-    assert isinstance(error, DeliveryTimeout)
+    assert isinstance(error, DeliveryTimeoutError)
     assert "topic 't' cannot be used" in str(error)
     assert "it may have been deleted" in str(error)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import PluginMissing
+from ottla.errors import PluginNotFoundError
 from ottla.plugins.serializers.json import JsonSerializer, ottla_serializer
 
 plain = st.recursive(
@@ -69,5 +69,5 @@ def test_without_pyarrow_a_column_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.delitem(sys.modules, "ottla.plugins.serializers.json_columns", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    with pytest.raises(PluginMissing, match=r"pip install 'ottla\[arrow\]'"):
+    with pytest.raises(PluginNotFoundError, match=r"pip install 'ottla\[arrow\]'"):
         JsonSerializer().serialize_column("t", None)

@@ -16,10 +16,10 @@ import pytest
 from interrupted_anywhere import SOAK, Interruption, free
 from test_signals_anywhere import WAIT, is_whole, locks, world
 
-from ottla import AbortableError, OttlaError, Producer, ProducerClosed
+from ottla import AbortableTransactionError, OttlaError, Producer, ProducerClosedError
 from ottla.concurrency import signals
 from ottla.concurrency.locks import Latch, LoggingLock, SignalSafeLock
-from ottla.errors import WrongCall
+from ottla.errors import IllegalStateError
 from real_selector import make_selector
 from simulated_producer import simulated
 
@@ -197,7 +197,7 @@ def test_no_line_is_logged_under_a_lock_in_transactions(taking: Callable[[Produc
         world.producer.begin_transaction()
         world.producer.send("t", b"v")
         world.clock.advance(3_600)  # the record expires, and with it the transaction
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             world.producer.commit_transaction()
         world.producer.abort_transaction()
         world.producer.begin_transaction()
@@ -266,7 +266,7 @@ def test_ctrl_c_at_any_moment_leaves_a_producer_that_goes_on(encoder: str) -> No
 def end_open(producer: Producer) -> None:
     """As a program does that was interrupted: abort, or where a commit had begun, end that."""
     for end in (producer.abort_transaction, producer.commit_transaction):
-        with contextlib.suppress(WrongCall):  # for the other one, or for none: there is none open
+        with contextlib.suppress(IllegalStateError):  # for the other one, or for none: there is none open
             end(WAIT)
 
 
@@ -331,7 +331,7 @@ def test_a_handler_that_closes_at_any_moment_of_a_loop_accounts_for_all(encoder:
             signal.signal(signal.SIGALRM, lambda *_: reports.append(producer.close(WAIT)))  # noqa: B023
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.05))
             sent = 0
-            with contextlib.suppress(ProducerClosed):
+            with contextlib.suppress(ProducerClosedError):
                 while True:
                     producer.send("t", b"v", b"k%d" % (sent % 9))
                     sent += 1

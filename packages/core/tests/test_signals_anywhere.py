@@ -13,7 +13,7 @@ import pytest
 from broker_on_a_socket import SocketBroker
 from interrupted_anywhere import SOAK, Handler, Interruption, free
 
-from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosed, UndeliveredError
+from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosedError, UndeliveredError
 from ottla_testkit.simulation import SimulatedCluster
 
 pytestmark = pytest.mark.unmeasured  # each step of coverage's would be one more at which to interrupt
@@ -84,7 +84,7 @@ def locks(producer: Producer) -> list[Any]:
         backlog.lock,
         queueing.pool._lock,
         metadata._changed.raw,
-        queueing.accumulator._settlement._ledger._lock.raw,
+        queueing.accumulator._completion._counts._lock.raw,
     ]
     found += [producer._spent.flush._lock, producer._spent.metadata_wait._lock]
     if producer._transactions is not None:
@@ -201,7 +201,7 @@ def test_a_handler_may_close_at_any_step_and_loses_no_record(call: Callable[[Pro
             reports.append(producers[-1].close(WAIT))
 
         for where, came, raised in interruptions(lambda: call(producers[-1]), handle, stride=5 * STRIDE):
-            assert raised is None or isinstance(raised, ProducerClosed), where
+            assert raised is None or isinstance(raised, ProducerClosedError), where
             assert len(reports) == came, where
             assert all(report.failed == report.pending == 0 for report in reports), where
             producers[-1].close(WAIT)

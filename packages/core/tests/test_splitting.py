@@ -14,7 +14,7 @@ from ottla.accumulator.batch import NewRecord, ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.splitting import Splitter
-from ottla.errors import DeliveryFailed
+from ottla.errors import DeliveryError
 from ottla.interfaces import Compressor
 from ottla.plugins.compressors.gzip import ottla_compressor
 from ottla.producer.delivery import Delivery
@@ -38,8 +38,8 @@ def sealed_batch(rows: Sequence[NewRecord], compressor: Compressor | None = None
     batch.close()
     sealer = Sealer(compressor)
     batch.sealed = sealer.seal(batch, 1)
-    batch.leave(1, 1.0)
-    batch.come_back(1.5)
+    batch.mark_sent(1, 1.0)
+    batch.mark_returned(1.5)
     return batch, sealer
 
 
@@ -58,7 +58,7 @@ def test_all_records_are_in_the_parts_in_order_whatever_they_are(rows: list[NewR
     deliveries = [Delivery(batch, index) for index in range(batch.count)]
 
     parts, most = split(batch, sealer, target=target)
-    assert batch.hand_over(Forwarded.in_order(parts))
+    assert batch.forward_to(Forwarded.in_order(parts))
 
     contents = []
     base = 100
@@ -66,7 +66,7 @@ def test_all_records_are_in_the_parts_in_order_whatever_they_are(rows: list[NewR
         part.sealed = sealer.seal(part, 1)
         assert part.sealed.plain_size <= most or part.count == 1
         contents += [(r.key, r.value, r.headers, r.timestamp_ms) for r in sealer.records(part)]
-        part.settle(Acknowledged(base_offset=base))
+        part.complete_and_call_back(Acknowledged(base_offset=base))
         base += part.count
     assert contents == [row[:4] for row in rows]
     assert [delivery.result().offset for delivery in deliveries] == list(range(100, 100 + len(rows)))
@@ -106,7 +106,7 @@ def test_two_records_end_in_two_parts() -> None:
 
 def test_a_part_is_as_old_as_its_batch_and_may_leave_now() -> None:
     batch, sealer = sealed_batch(values_of(2))
-    batch.last_error = DeliveryFailed("too large", topic="t", partition=3, attempts=1, possibly_persisted=False)
+    batch.last_error = DeliveryError("too large", topic="t", partition=3, attempts=1, possibly_persisted=False)
 
     parts, _most = split(batch, sealer)
 
@@ -119,7 +119,7 @@ def test_a_part_is_as_old_as_its_batch_and_may_leave_now() -> None:
 @pytest.mark.rule("sender.split.attempt")
 def test_the_attempt_that_told_the_size_does_not_count() -> None:
     batch, sealer = sealed_batch(values_of(2))
-    batch.leave(1, 2.0)
+    batch.mark_sent(1, 2.0)
     assert batch.attempts == 2
 
     parts, _most = split(batch, sealer)
@@ -163,11 +163,11 @@ def test_who_waits_for_a_record_waits_on_for_its_part() -> None:
     ]
     for waiter in waiters:
         waiter.start()
-    batch.hand_over(Forwarded.in_order(parts))
+    batch.forward_to(Forwarded.in_order(parts))
     assert not any(delivery.done() for delivery in deliveries)
 
     for offset, part in enumerate(parts):
-        part.settle(Acknowledged(base_offset=offset))
+        part.complete_and_call_back(Acknowledged(base_offset=offset))
     for waiter in waiters:
         waiter.join(HANG_GUARD)
 
@@ -188,10 +188,10 @@ def test_callbacks_from_before_and_after_the_split_run_once_in_order() -> None:
     ]
     batch, sealer = sealed_batch(rows)
     parts, _most = split(batch, sealer)
-    batch.hand_over(Forwarded.in_order(parts))
+    batch.forward_to(Forwarded.in_order(parts))
     batch.call_when_settled(1, lambda metadata, _error: note("added 1", metadata))
     for offset, part in enumerate(parts):
-        part.settle(Acknowledged(base_offset=offset))
+        part.complete_and_call_back(Acknowledged(base_offset=offset))
     batch.call_when_settled(2, lambda metadata, _error: note("late 2", metadata))
 
     assert told == [("sent 0", 0), ("sent 1", 1), ("added 1", 1), ("sent 2", 2), ("late 2", 2)]
@@ -200,30 +200,33 @@ def test_callbacks_from_before_and_after_the_split_run_once_in_order() -> None:
 @pytest.mark.rule("batch.split.deliveries")
 def test_each_part_has_its_own_outcome() -> None:
     batch, parts, deliveries = split_in_two()
-    batch.hand_over(Forwarded.in_order(parts))
-    error = DeliveryFailed("expired", topic="t", partition=3, attempts=1, possibly_persisted=False)
-    parts[1].settle(Failed(error=error))
-    parts[3].settle(Acknowledged(base_offset=7))
+    batch.forward_to(Forwarded.in_order(parts))
+    error = DeliveryError("expired", topic="t", partition=3, attempts=1, possibly_persisted=False)
+    parts[1].complete_and_call_back(Failed(error=error))
+    parts[3].complete_and_call_back(Acknowledged(base_offset=7))
 
     assert [delivery.done() for delivery in deliveries] == [False, True, False, True]
     assert deliveries[1].exception() is error
     assert deliveries[3].result().offset == 7
-    assert (parts[1].unseen(), parts[3].unseen()) == (0, 1)  # the look counts where the record is
+    assert (parts[1].unretrieved_errors(), parts[3].unretrieved_errors()) == (
+        0,
+        1,
+    )  # the look counts where the record is
 
 
 @pytest.mark.rule("batch.split.deliveries")
 def test_a_part_that_is_split_again_passes_its_records_on() -> None:
     batch, sealer = sealed_batch(values_of(8))
     deliveries = [Delivery(batch, index) for index in range(8)]
-    batch.hand_over(Forwarded.in_order(split(batch, sealer, target=200)[0]))
+    batch.forward_to(Forwarded.in_order(split(batch, sealer, target=200)[0]))
     assert isinstance(batch.outcome, Forwarded)
     base = 0
     for part in batch.outcome.parts:
         part.sealed = sealer.seal(part, 1)
         finest, _most = split(part, sealer, target=1)
-        part.hand_over(Forwarded.in_order(finest))
+        part.forward_to(Forwarded.in_order(finest))
         for each in finest:
-            each.settle(Acknowledged(base_offset=base))
+            each.complete_and_call_back(Acknowledged(base_offset=base))
             base += 1
 
     assert [delivery.result().offset for delivery in deliveries] == list(range(8))
@@ -233,16 +236,16 @@ def test_a_part_that_is_split_again_passes_its_records_on() -> None:
 @pytest.mark.rule("batch.once")
 def test_a_batch_that_has_its_outcome_is_not_split() -> None:
     batch, parts, deliveries = split_in_two()
-    batch.settle(Acknowledged(base_offset=5))
+    batch.complete_and_call_back(Acknowledged(base_offset=5))
 
-    assert not batch.hand_over(Forwarded.in_order(parts))
+    assert not batch.forward_to(Forwarded.in_order(parts))
     assert deliveries[0].result().offset == 5
 
 
 @pytest.mark.rule("batch.once")
 def test_a_batch_that_was_split_takes_no_other_outcome() -> None:
     batch, parts, deliveries = split_in_two()
-    assert batch.hand_over(Forwarded.in_order(parts))
+    assert batch.forward_to(Forwarded.in_order(parts))
 
-    assert not batch.settle(Acknowledged(base_offset=5))
+    assert not batch.complete_and_call_back(Acknowledged(base_offset=5))
     assert not deliveries[0].done()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.interfaces import Header
 from ottla.recordbatch.arrow import cut_rows
 from ottla.recordbatch.objects import ObjectColumns, encode_headers
@@ -84,26 +84,26 @@ def test_a_batch_has_the_bytes_that_appending_row_by_row_makes(
 ) -> None:
     kind = pa.large_binary() if large else pa.binary()
 
-    [made] = cut(table_rows(rows, before=before, kind=kind), None, most=PLENTY)
+    [made] = cut(table_rows(rows, before=before, kind=kind), None, max_bytes=PLENTY)
 
     assert list(made.rows) == list(range(len(rows)))
     assert content(made) == content(sent_one_by_one(rows))
 
 
 @both
-@given(rows=rows, draw=st.data(), most=st.integers(1, 3_000))
+@given(rows=rows, draw=st.data(), max_bytes=st.integers(1, 3_000))
 def test_every_row_is_in_one_batch_of_its_partition_in_order_and_batches_keep_to_their_size(
-    cut: CutRows, rows: list[Row], draw: st.DataObject, most: int
+    cut: CutRows, rows: list[Row], draw: st.DataObject, max_bytes: int
 ) -> None:
     partitions = draw.draw(st.lists(st.integers(0, 5), min_size=len(rows), max_size=len(rows)))
 
-    cuts = list(cut(table_rows(rows), pa.array(partitions, pa.int32()), most=most))
+    cuts = list(cut(table_rows(rows), pa.array(partitions, pa.int32()), max_bytes=max_bytes))
 
     for partition in range(6):
         placed = [row for made in cuts if made.partition == partition for row in made.rows]
         assert placed == [row for row, wanted in enumerate(partitions) if wanted == partition]
     for made in cuts:
-        assert made.columns.size_estimate() <= most or len(made.rows) == 1
+        assert made.columns.size_estimate() <= max_bytes or len(made.rows) == 1
         assert content(made) == content(sent_one_by_one([rows[row] for row in made.rows]))
 
 
@@ -119,7 +119,7 @@ def test_batches_of_rows_that_are_all_of_one_size_have_their_own_offsets(cut: Cu
         timestamps=None if timestamps is None else pa.array([timestamps] * (first + second), pa.int64()),
     )
 
-    cuts = list(cut(made, pa.array([0] * first + [1] * second, pa.int32()), most=PLENTY))
+    cuts = list(cut(made, pa.array([0] * first + [1] * second, pa.int32()), max_bytes=PLENTY))
 
     assert [content(batch) for batch in cuts] == [
         content(sent_one_by_one([(key, value, [], NOW)] * count)) for count in (first, second)
@@ -128,7 +128,7 @@ def test_batches_of_rows_that_are_all_of_one_size_have_their_own_offsets(cut: Cu
 
 @both
 def test_columns_that_are_missing_are_null_and_times_are_now(cut: CutRows) -> None:
-    [made] = cut(TableRows(count=100, now_ms=NOW), None, most=PLENTY)
+    [made] = cut(TableRows(count=100, now_ms=NOW), None, max_bytes=PLENTY)
 
     assert content(made) == content(sent_one_by_one([(None, None, [], NOW)] * 100))
 
@@ -137,12 +137,12 @@ def test_columns_that_are_missing_are_null_and_times_are_now(cut: CutRows) -> No
 def test_no_rows_make_no_batch(cut: CutRows) -> None:
     nothing = pa.array([], pa.binary())
 
-    assert list(cut(TableRows(count=0, now_ms=NOW, values=nothing), pa.array([], pa.int32()), most=1)) == []
+    assert list(cut(TableRows(count=0, now_ms=NOW, values=nothing), pa.array([], pa.int32()), max_bytes=1)) == []
 
 
 @both
 def test_finished_columns_take_nothing_more(cut: CutRows) -> None:
-    [made] = cut(TableRows(count=2, now_ms=NOW), None, most=PLENTY)
+    [made] = cut(TableRows(count=2, now_ms=NOW), None, max_bytes=PLENTY)
 
     made.columns.allow(PLENTY)
 
@@ -154,16 +154,16 @@ def test_finished_columns_take_nothing_more(cut: CutRows) -> None:
 def test_a_broker_of_old_gets_its_own_format(cut: CutRows, magic: int) -> None:
     rows: list[Row] = [(b"k", b"v%d" % number, [], NOW + number) for number in range(20)]
 
-    [made] = cut(table_rows(rows), None, most=PLENTY)
+    [made] = cut(table_rows(rows), None, max_bytes=PLENTY)
 
     assert content(made, magic)[:4] == content(sent_one_by_one(rows), magic)[:4]
 
 
 @both
 def test_headers_are_refused_by_a_format_without_them(cut: CutRows) -> None:
-    [made] = cut(table_rows([(None, b"v", [("h", b"")], NOW)]), None, most=PLENTY)
+    [made] = cut(table_rows([(None, b"v", [("h", b"")], NOW)]), None, max_bytes=PLENTY)
 
-    with pytest.raises(UnsupportedVersion, match="header"):
+    with pytest.raises(UnsupportedVersionError, match="header"):
         made.columns.encode(1)
 
 

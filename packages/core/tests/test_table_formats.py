@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ottla.config import ConfigDraft
-from ottla.errors import ConfigError, InvalidRecord, PluginBroken, PluginMissing, SerializationFailed
+from ottla.errors import ConfigError, InvalidPluginError, InvalidRecordError, PluginNotFoundError, SerializationError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, Header
 from ottla.plugins.registry import Registry
@@ -120,18 +120,18 @@ def test_a_stream_of_many_batches_keeps_its_order() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ({"value_format": "bracketed"}, SerializationFailed, r"value_format='bracketed': column 'value' .*no structs"),
+        ({"value_format": "bracketed"}, SerializationError, r"value_format='bracketed': column 'value' .*no structs"),
         (
             {"value_format": "json", "value": "nothing"},
-            InvalidRecord,
+            InvalidRecordError,
             "'nothing' is there nowhere; the table has ",
         ),
-        ({"value_format": "json", "value": ["text", "text"]}, InvalidRecord, "'text' is there more than once"),
-        ({"value_format": "json", "value": []}, InvalidRecord, "one column at least"),
-        ({"value_format": "json", "value": None}, InvalidRecord, "name the columns that the value is made of"),
-        ({"value_format": 7}, InvalidRecord, "value_format=7: the name of a serializer plugin"),
-        ({"value": ["text"]}, InvalidRecord, "a column's name is a str"),
-        ({}, InvalidRecord, "column 'value' is struct.*or set value_format"),
+        ({"value_format": "json", "value": ["text", "text"]}, InvalidRecordError, "'text' is there more than once"),
+        ({"value_format": "json", "value": []}, InvalidRecordError, "one column at least"),
+        ({"value_format": "json", "value": None}, InvalidRecordError, "name the columns that the value is made of"),
+        ({"value_format": 7}, InvalidRecordError, "value_format=7: the name of a serializer plugin"),
+        ({"value": ["text"]}, InvalidRecordError, "a column's name is a str"),
+        ({}, InvalidRecordError, "column 'value' is struct.*or set value_format"),
     ],
 )
 def test_what_cannot_be_made_is_told_before_any_row_is_queued(
@@ -148,7 +148,7 @@ def test_a_cell_that_cannot_be_serialized_ends_the_table_and_what_came_before_is
     good = pa.record_batch({"value": ["x" * 500] * 2_000})
     reader = pa.RecordBatchReader.from_batches(good.schema, [good, pa.record_batch({"value": ["bad"]})])
     with in_formats() as world:
-        with pytest.raises(SerializationFailed, match="a cell is bad") as raised:
+        with pytest.raises(SerializationError, match="a cell is bad") as raised:
             world.producer.send_table("t", reader, value_format="bracketed")
 
         assert len(values(world)) == 2_000
@@ -164,7 +164,7 @@ def test_a_serializer_that_makes_no_column_of_bytes_is_named(wrong: Any) -> None
 
     with (
         simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as world,
-        pytest.raises(PluginBroken, match=r"value_format='acme': serialize_column returned .*bytes or texts"),
+        pytest.raises(InvalidPluginError, match=r"value_format='acme': serialize_column returned .*bytes or texts"),
     ):
         world.producer.send_table("t", TABLE, value="text", value_format="acme")
 
@@ -176,7 +176,7 @@ def test_a_serializer_without_the_ability_is_refused_and_told_what_helps() -> No
 
     formats = ValueFormats(make=lambda _name: OneByOne())
 
-    with pytest.raises(InvalidRecord, match=r"value_format='acme'.*no serialize_column; send the rows by `send`"):
+    with pytest.raises(InvalidRecordError, match=r"value_format='acme'.*no serialize_column; send the rows by `send`"):
         formats.of("acme")
 
 
@@ -219,5 +219,5 @@ def test_a_wrong_key_of_a_format_is_told_when_it_is_asked_for(strangers: Registr
 
 
 def test_a_format_that_nobody_has_is_missing(strangers: Registry) -> None:
-    with pytest.raises(PluginMissing, match="no serializer is named 'avro'"):
+    with pytest.raises(PluginNotFoundError, match="no serializer is named 'avro'"):
         formats(strangers).of("avro")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ottla.errors import WrongCall
+from ottla.errors import IllegalStateError
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import simulated
 
@@ -25,7 +25,7 @@ def test_rows_become_visible_with_the_transaction(encoder: str) -> None:
         producer = world.producer
         table = pa.table({"value": [b"a", b"b"], "key": [b"1", b"1"]})
         producer.init_transactions()
-        with pytest.raises(WrongCall):
+        with pytest.raises(IllegalStateError):
             producer.send_table("t", table)
 
         with producer.transaction():

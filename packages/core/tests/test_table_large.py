@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from ottla.errors import RecordTooLarge, TableUndelivered
+from ottla.errors import RecordTooLargeError, TableDeliveryError
 from simulated_producer import simulated
 
 GIB: Final = 2**30
@@ -42,8 +42,8 @@ def test_rows_around_one_that_is_larger_than_any_record_are_sent(
         assert [len(value or b"") for value in world.log()] == [size for size in sizes if size < GIB]
         [(row, error)] = delivery.failed_rows().items()
         assert sizes[row] > GIB
-        assert isinstance(error.__cause__, RecordTooLarge)
-        assert isinstance(delivery.exception(0), TableUndelivered)
+        assert isinstance(error.__cause__, RecordTooLargeError)
+        assert isinstance(delivery.exception(0), TableDeliveryError)
 
 
 @encoders
@@ -53,4 +53,4 @@ def test_a_row_that_no_request_holds_is_refused(encoder: str, size: int) -> None
     with simulated(1, config={**MOST, "record.encoder": encoder}) as world:
         delivery = world.producer.send_table("t", table)
 
-        assert isinstance(delivery.failed_rows()[0].__cause__, RecordTooLarge)
+        assert isinstance(delivery.failed_rows()[0].__cause__, RecordTooLargeError)

@@ -13,9 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla import DeliveryFailed, ErrorCode, InvalidRecord, RecordTooLarge, TableUndelivered, TopicUnavailable
+from ottla import (
+    DeliveryError,
+    ErrorCode,
+    InvalidRecordError,
+    RecordTooLargeError,
+    TableDeliveryError,
+    TopicUnavailableError,
+)
 from ottla.config import ConfigDraft
-from ottla.errors import WrongCall
+from ottla.errors import IllegalStateError
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose
 from ottla.protocol import PRODUCE
@@ -33,8 +40,8 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def sealer(partitions: Mapping[str, int] | None = None, **more: Any) -> TableSealer:
-    options = {name.replace("_", "."): value for name, value in more.items() if name != "most"}
-    bounds = {"most": more["most"]} if "most" in more else {}
+    options = {name.replace("_", "."): value for name, value in more.items() if name != "max_bytes"}
+    bounds = {"max_bytes": more["max_bytes"]} if "max_bytes" in more else {}
     return TableSealer({**SEED, **options}, partitions or {"t": 3}, **bounds)
 
 
@@ -66,12 +73,12 @@ part = st.none() | st.binary(max_size=9)
 @settings(deadline=None, max_examples=40)
 @given(
     rows=st.lists(st.tuples(part, part, st.none() | st.integers(0, 2), st.integers(0, NOW)), min_size=1, max_size=60),
-    most=st.integers(1, 2_000),
+    max_bytes=st.integers(1, 2_000),
     codec=st.sampled_from(CODECS),
     encoder=st.sampled_from(ENCODERS),
 )
 def test_what_arrives_is_what_the_producer_would_have_made_of_the_table(
-    rows: list[tuple[bytes | None, bytes | None, int | None, int]], most: int, codec: str, encoder: str
+    rows: list[tuple[bytes | None, bytes | None, int | None, int]], max_bytes: int, codec: str, encoder: str
 ) -> None:
     keys, contents, partitions, times = zip(*rows, strict=True)
     table = pa.table(
@@ -83,7 +90,7 @@ def test_what_arrives_is_what_the_producer_would_have_made_of_the_table(
         }
     )
     columns = {"partition": "to", "timestamp": "at"}
-    made = sealer(record_encoder=encoder, compression_type=codec, most=most).seal("t", table, **columns)
+    made = sealer(record_encoder=encoder, compression_type=codec, max_bytes=max_bytes).seal("t", table, **columns)
     with simulated(1, 2, 1, compression_type=codec) as ours, simulated(1, 2, 1) as theirs:
         deliveries = [ours.producer.send_sealed(batch) for batch in made.batches]
         theirs.producer.send_table("t", table, **columns)
@@ -93,7 +100,7 @@ def test_what_arrives_is_what_the_producer_would_have_made_of_the_table(
         assert parts(ours) == parts(theirs)
         assert sum(delivery.result(0).acknowledged for delivery in deliveries) == len(rows)
     assert made.refused == {}
-    assert all(batch.section.count == 1 or batch.section.plain_size <= most for batch in made.batches)
+    assert all(batch.section.count == 1 or batch.section.plain_size <= max_bytes for batch in made.batches)
 
 
 def test_the_delivery_tells_where_each_record_is_and_not_what_only_its_maker_knew() -> None:
@@ -138,7 +145,7 @@ def test_it_is_part_of_the_transaction_that_is_open_and_goes_nowhere_without_one
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b"]})).batches
     with simulated(config={"transactional.id": "mine"}, cluster=cluster) as world:
         world.producer.init_transactions()
-        with pytest.raises(WrongCall):
+        with pytest.raises(IllegalStateError):
             world.producer.send_sealed(batch)
         with world.producer.transaction():
             world.producer.send_sealed(batch)
@@ -167,7 +174,7 @@ def test_what_a_broker_refuses_fails_with_all_of_its_records() -> None:
         world.settle()
 
         assert list(delivery.failed_rows()) == [0, 1]
-        with pytest.raises(TableUndelivered):
+        with pytest.raises(TableDeliveryError):
             delivery.result(0)
 
 
@@ -179,7 +186,10 @@ def test_rows_that_can_be_no_records_are_told_and_the_others_sealed() -> None:
     made = sealer(max_request_size=2_000).seal("t", table, partition="to")
 
     assert [batch.section.count for batch in made.batches] == [1]
-    assert {row: type(error.__cause__) for row, error in made.refused.items()} == {1: RecordTooLarge, 2: InvalidRecord}
+    assert {row: type(error.__cause__) for row, error in made.refused.items()} == {
+        1: RecordTooLargeError,
+        2: InvalidRecordError,
+    }
     assert "partition 9 of topic 't', which has 3" in str(made.refused[2].__cause__)
 
 
@@ -217,11 +227,11 @@ def test_a_codec_that_fails_is_told_of_all_rows_of_its_batch(monkeypatch: pytest
 
     assert not made.batches
     assert {row: str(error.__cause__) for row, error in made.refused.items()} == {0: "no", 1: "no"}
-    assert all(isinstance(error, DeliveryFailed) for error in made.refused.values())
+    assert all(isinstance(error, DeliveryError) for error in made.refused.values())
 
 
 def test_a_topic_that_was_not_told_has_no_batches() -> None:
-    with pytest.raises(TopicUnavailable, match="topic 'u' is none of those that were told: t"):
+    with pytest.raises(TopicUnavailableError, match="topic 'u' is none of those that were told: t"):
         sealer().seal("u", pa.table({"value": [b"a"]}))
 
 
@@ -231,7 +241,7 @@ def test_what_is_left_of_a_table_that_fails_is_not_among_the_batches_of_the_next
         raise OSError("gone")
 
     schema = pa.schema([("value", pa.binary())])
-    made = sealer(most=50)
+    made = sealer(max_bytes=50)
     with pytest.raises(Exception, match="gone"):
         made.seal("t", pa.RecordBatchReader.from_batches(schema, broken()))
     [batch] = made.seal("t", pa.table({"value": [b"new"]})).batches
@@ -243,7 +253,9 @@ def test_a_batch_that_no_request_can_carry_is_refused_with_the_remedy() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [bytes(5_000)]})).batches
     with (
         simulated(1, max_request_size=2_000) as world,
-        pytest.raises(RecordTooLarge, match=r"above max.request.size: 2000; seal with the settings of the producer"),
+        pytest.raises(
+            RecordTooLargeError, match=r"above max.request.size: 2000; seal with the settings of the producer"
+        ),
     ):
         world.producer.send_sealed(batch)
 
@@ -262,7 +274,7 @@ def test_the_largest_record_goes_through_although_its_codec_makes_it_larger() ->
 
 def test_a_partition_that_the_topic_lacks_is_waited_for_and_then_refused() -> None:
     [batch] = sealer({"t": 9}).seal("t", pa.table({"value": [b"a"], "to": [8]}), partition="to").batches
-    with simulated(1, max_block_ms=0) as world, pytest.raises(TopicUnavailable):
+    with simulated(1, max_block_ms=0) as world, pytest.raises(TopicUnavailableError):
         world.producer.send_sealed(batch)
 
 
@@ -271,9 +283,9 @@ def test_a_batch_of_no_partition_or_of_another_codec_is_refused() -> None:
     [packed] = sealer({"t": 1}, compression_type="lz4").seal("t", table).batches
     [plain] = sealer({"t": 1}).seal("t", table).batches
     with simulated(1, compression_type="zstd") as world:
-        with pytest.raises(InvalidRecord, match=r"compressed with codec 3, and compression.type is codec 4"):
+        with pytest.raises(InvalidRecordError, match=r"compressed with codec 3, and compression.type is codec 4"):
             world.producer.send_sealed(packed)
-        with pytest.raises(InvalidRecord, match="is for partition -1"):
+        with pytest.raises(InvalidRecordError, match="is for partition -1"):
             world.producer.send_sealed(attrs.evolve(plain, partition=-1))
         delivery = world.producer.send_sealed(plain)
         world.settle()
@@ -287,7 +299,7 @@ def test_a_batch_of_no_partition_or_of_another_codec_is_refused() -> None:
         ({"batch_size": 500, "batch_growth_enable": "false"}, 500 - 61),
         ({"max_request_size": 700}, 700 - 61),
         ({"buffer_memory": 2_000, "max_request_size": 2_000}, 500),
-        ({"most": 300}, 300),
+        ({"max_bytes": 300}, 300),
     ],
 )
 def test_batches_are_as_large_as_the_settings_allow(options: Mapping[str, Any], largest: int) -> None:
@@ -299,7 +311,7 @@ def test_batches_are_as_large_as_the_settings_allow(options: Mapping[str, Any], 
 
 
 def test_batches_without_a_key_go_to_all_partitions() -> None:
-    made = sealer(most=1_000).seal("t", pa.table({"value": [bytes(200)] * 2_000}))
+    made = sealer(max_bytes=1_000).seal("t", pa.table({"value": [bytes(200)] * 2_000}))
 
     assert {batch.partition for batch in made.batches} == {0, 1, 2}
 
@@ -311,7 +323,7 @@ def test_topics_without_partitions_are_refused() -> None:
 
 def test_interceptors_would_see_none_of_the_rows_and_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed, "choose", choosing({"interceptors": {"one": object()}}))
-    with pytest.raises(WrongCall, match=r"leave interceptor\.classes out"):
+    with pytest.raises(IllegalStateError, match=r"leave interceptor\.classes out"):
         sealer()
 
 
@@ -319,7 +331,7 @@ def test_it_goes_past_no_interceptors() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a"]})).batches
     with (
         simulated(1, plugins={"interceptors": {"one": object()}}) as world,
-        pytest.raises(WrongCall, match="rows of a table would go past"),
+        pytest.raises(IllegalStateError, match="rows of a table would go past"),
     ):
         world.producer.send_sealed(batch)
 

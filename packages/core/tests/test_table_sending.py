@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ottla import (
-    BufferExhausted,
-    DeliveryFailed,
-    DeliveryTimeout,
+    BufferExhaustedError,
+    DeliveryError,
+    DeliveryTimeoutError,
     ErrorCode,
-    InvalidRecord,
-    PluginBroken,
-    ProducerClosed,
-    RecordTooLarge,
-    TableUndelivered,
-    TableUnreadable,
-    TopicUnavailable,
+    InvalidPluginError,
+    InvalidRecordError,
+    ProducerClosedError,
+    RecordTooLargeError,
+    TableDeliveryError,
+    TableReadError,
+    TopicUnavailableError,
     UndeliveredError,
 )
 from ottla.interfaces import TopicView
@@ -161,7 +161,7 @@ def test_a_partitioner_without_an_eye_for_columns_is_asked_for_each_row(encoder:
 
 def test_a_partition_that_a_partitioner_makes_up_is_told_before_a_row_is_queued(encoder: str) -> None:
     with simulated(1, plugins={"partitioner": Backwards(more=7)}, record_encoder=encoder) as world:
-        with pytest.raises(PluginBroken, match=r"the partitioner \S*Backwards chose partition 7 of 1 for"):
+        with pytest.raises(InvalidPluginError, match=r"the partitioner \S*Backwards chose partition 7 of 1 for"):
             world.producer.send_table("t", numbered(2))
 
         assert world.pool.free == world.pool.capacity
@@ -184,7 +184,7 @@ def test_the_fault_of_a_partitioner_that_looks_at_columns_is_told_as_its_own(
             return column(keys)
 
     with simulated(1, 1, plugins={"partitioner": Columnar()}) as world:
-        with pytest.raises(PluginBroken, match=rf"^the partitioner \S*Columnar {re.escape(said)}"):
+        with pytest.raises(InvalidPluginError, match=rf"^the partitioner \S*Columnar {re.escape(said)}"):
             world.producer.send_table("t", numbered(2, key=[b"a", b"b"]))
 
         assert world.pool.free == world.pool.capacity
@@ -365,7 +365,7 @@ def test_a_table_that_cannot_be_sent_is_refused_before_a_row_is_queued(
     table: Any, options: dict[str, Any], words: str
 ) -> None:
     with simulated(1) as world:
-        with pytest.raises(InvalidRecord, match=words):
+        with pytest.raises(InvalidRecordError, match=words):
             world.producer.send_table("t", table, **options)
 
         assert world.accumulator.incomplete == 0
@@ -374,7 +374,7 @@ def test_a_table_that_cannot_be_sent_is_refused_before_a_row_is_queued(
 def test_a_topic_that_nobody_knows_is_told_before_the_stream_is_touched() -> None:
     with simulated(1, max_block_ms=0) as world:
         stream = numbered(3).to_reader()
-        with pytest.raises(TopicUnavailable):
+        with pytest.raises(TopicUnavailableError):
             world.producer.send_table("unknown", stream)
 
         assert stream.read_all().num_rows == 3
@@ -402,9 +402,9 @@ def test_a_row_that_can_be_no_record_fails_alone_and_the_others_go(encoder: str)
         assert list(failed) == [1, 2, 3, 4, 5]
         reasons = ["partition 7 of topic 't', which has 1", "above max.request.size", "partition -1", "time", "no name"]
         assert [words for words, error in zip(reasons, failed.values(), strict=True) if words not in str(error)] == []
-        assert isinstance(failed[2].__cause__, RecordTooLarge)
+        assert isinstance(failed[2].__cause__, RecordTooLargeError)
         assert all(not error.possibly_persisted for error in failed.values())
-        with pytest.raises(DeliveryFailed, match=r"row 3 .* partition -1"):
+        with pytest.raises(DeliveryError, match=r"row 3 .* partition -1"):
             delivery.metadata(3)
         metadata = delivery.metadata(0)
         assert metadata is not None
@@ -432,7 +432,7 @@ def test_failures_that_nobody_looks_at_are_raised_by_flush_and_those_that_somebo
 
         delivery = world.producer.send_table("t", table, partition="to")
         world.settle()
-        assert isinstance(delivery.exception(0), TableUndelivered)
+        assert isinstance(delivery.exception(0), TableDeliveryError)
         report = world.producer.flush(0)
         assert (report.acknowledged, report.failed) == (2, 1)
 
@@ -442,7 +442,7 @@ def test_a_result_with_failures_is_raised_with_its_counts(encoder: str) -> None:
         delivery = world.producer.send_table("t", numbered(3, to=[0, 5, 0]), partition="to")
         world.settle()
 
-        with pytest.raises(TableUndelivered, match="1 of 3 rows") as caught:
+        with pytest.raises(TableDeliveryError, match="1 of 3 rows") as caught:
             delivery.result(0)
         result = caught.value.result
         assert (result.rows, result.acknowledged, result.failed) == (3, 2, 1)
@@ -463,7 +463,7 @@ def test_a_stream_that_fails_leaves_what_it_gave_before_and_says_how_much(size: 
     schema = pa.schema([("value", pa.binary())])
     with simulated(1) as world:
         stream = pa.RecordBatchReader.from_batches(schema, broken_after(3, schema, size))
-        with pytest.raises(TableUnreadable, match="the disk is gone") as caught:
+        with pytest.raises(TableReadError, match="the disk is gone") as caught:
             world.producer.send_table("t", stream)
         world.settle()
 
@@ -475,7 +475,7 @@ def test_a_stream_that_fails_leaves_what_it_gave_before_and_says_how_much(size: 
 def test_without_memory_in_the_middle_the_rows_that_were_left_are_told(encoder: str) -> None:
     with simulated(1, record_encoder=encoder, buffer_memory=200_000, max_block_ms=0, batch_size=1_000) as world:
         table = pa.table({"value": [b"%4d" % number + bytes(996) for number in range(1_000)]})
-        with pytest.raises(BufferExhausted) as caught:
+        with pytest.raises(BufferExhaustedError) as caught:
             world.producer.send_table("t", table)
         world.settle()
 
@@ -507,7 +507,7 @@ def test_a_table_waits_for_memory_and_never_holds_more_than_there_is(encoder: st
 def test_a_closed_producer_takes_no_table() -> None:
     with simulated(1) as world:
         world.producer.close()
-        with pytest.raises(ProducerClosed):
+        with pytest.raises(ProducerClosedError):
             world.producer.send_table("t", numbered(3))
 
 
@@ -572,7 +572,7 @@ def test_rows_that_expire_say_so(encoder: str) -> None:
         world.settle()
 
         assert list(delivery.failed_rows()) == list(range(10))
-        assert all(isinstance(error, DeliveryTimeout) for error in delivery.failed_rows().values())
+        assert all(isinstance(error, DeliveryTimeoutError) for error in delivery.failed_rows().values())
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
@@ -585,7 +585,7 @@ def test_offsets_that_point_outside_their_data_are_refused(
     lying = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(struct.pack("<3i", *offsets)), data])
     table = pa.RecordBatch.from_arrays([lying, pa.array([b"x", b"y"])], [column, "value" if column == "key" else "key"])
 
-    with simulated(1, config={"record.encoder": encoder}) as world, pytest.raises(TableUnreadable):
+    with simulated(1, config={"record.encoder": encoder}) as world, pytest.raises(TableReadError):
         world.producer.send_table("t", table)
 
 
@@ -612,14 +612,14 @@ LYING_LISTS = {
 @pytest.mark.parametrize("form", LYING)
 def test_columns_of_every_form_that_point_outside_their_data_are_refused(encoder: str, form: str) -> None:
     table = pa.RecordBatch.from_arrays([LYING[form]], ["value"])
-    with simulated(1, record_encoder=encoder) as world, pytest.raises(TableUnreadable):
+    with simulated(1, record_encoder=encoder) as world, pytest.raises(TableReadError):
         world.producer.send_table("t", table)
 
 
 @pytest.mark.parametrize("form", LYING_LISTS)
 def test_headers_that_point_outside_their_data_or_have_no_text_for_a_name_are_refused(encoder: str, form: str) -> None:
     table = pa.RecordBatch.from_arrays([pa.array([b"a", b"b"]), LYING_LISTS[form]], ["value", "h"])
-    with simulated(1, record_encoder=encoder) as world, pytest.raises(TableUnreadable):
+    with simulated(1, record_encoder=encoder) as world, pytest.raises(TableReadError):
         world.producer.send_table("t", table, headers="h")
 
 

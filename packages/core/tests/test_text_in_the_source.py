@@ -21,15 +21,15 @@ import ottla.errors
 PACKAGES: Final = ("ottla", "ottla_transport_plaintext", "ottla_transport_ssl")
 
 MEETING_OTHERS: Final = {
-    "AuthenticationFailed",
+    "AuthenticationError",
     "BrokerError",
-    "ConnectionFailed",
-    "NameResolutionFailed",
+    "ConnectionFailedError",
+    "NameResolutionError",
     "NetworkError",
-    "ProducerFailed",
+    "ProducerFailedError",
     "ProtocolError",
-    "SecurityRefused",
-    "TlsFailed",
+    "SecurityError",
+    "TlsHandshakeError",
     "TransactionError",
 }
 """A module that names one of these errors talks to other parties, or handles what comes of it."""

@@ -8,19 +8,19 @@ from collections.abc import Callable
 import pytest
 
 from ottla.errors import (
-    AbortableError,
+    AbortableTransactionError,
     ErrorCode,
-    InvalidRecord,
+    FatalTransactionError,
+    IllegalStateError,
+    InvalidRecordError,
     OttlaError,
-    ProducerClosed,
-    ProducerFenced,
-    TransactionAborted,
+    ProducerClosedError,
+    ProducerFencedError,
+    TransactionAbortedError,
     TransactionError,
-    TransactionFailed,
-    TransactionTimeout,
+    TransactionTimeoutError,
     UndeliveredError,
-    UnsupportedVersion,
-    WrongCall,
+    UnsupportedVersionError,
 )
 from ottla.producer import Producer
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -29,7 +29,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import RULINGS, ErrandKind, Ruling
+from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, CoordinatorRequestKind, TransactionErrorAction
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.transactions.prepared import PreparedTransaction
@@ -154,7 +154,7 @@ def test_an_abort_drops_what_waits_and_does_not_wait_for_it() -> None:
         report = producer.abort_transaction()
 
         assert world.clock() - before < 5
-        assert isinstance(delivery.exception(), TransactionAborted)
+        assert isinstance(delivery.exception(), TransactionAbortedError)
         assert report.failed == 1
         assert world.log() == []
         producer.close()  # the abort has answered for it
@@ -271,7 +271,7 @@ def test_a_call_at_the_wrong_moment_says_where_the_producer_stands_and_what_to_c
         if call in ALLOWED[state]:
             CALLS[call](world.producer)
             return
-        with pytest.raises(WrongCall) as caught:
+        with pytest.raises(IllegalStateError) as caught:
             CALLS[call](world.producer)
 
         told = str(caught.value)
@@ -288,7 +288,10 @@ def test_every_state_has_its_moves_and_its_advice() -> None:
 
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "send"])
 def test_without_an_id_there_are_no_transactions(call: str) -> None:
-    with simulated(1) as world, pytest.raises(WrongCall, match=rf"{call} needs a producer with a transactional\.id"):
+    with (
+        simulated(1) as world,
+        pytest.raises(IllegalStateError, match=rf"{call} needs a producer with a transactional\.id"),
+    ):
         CALLS[call](world.producer)
 
 
@@ -297,7 +300,7 @@ def test_after_close_every_call_is_refused() -> None:
         begun(world)
         world.producer.close()
         for call in CALLS.values():
-            with pytest.raises(ProducerClosed):
+            with pytest.raises(ProducerClosedError):
                 call(world.producer)
 
 
@@ -316,7 +319,7 @@ def test_a_call_that_would_wait_for_itself_is_refused(call: str) -> None:
         producer.send("t", b"v", on_delivery=on_delivery)
         world.settle()
 
-        assert [type(error) for error in raised] == [WrongCall]
+        assert [type(error) for error in raised] == [IllegalStateError]
         producer.commit_transaction()
 
 
@@ -324,9 +327,14 @@ def test_a_call_that_would_wait_for_itself_is_refused(call: str) -> None:
 
 
 def test_every_code_has_a_ruling_for_every_request() -> None:
-    assert {kind: set(table) for kind, table in RULINGS.items()} == {kind: set(ErrorCode) for kind in ErrandKind}
-    assert all(table[ErrorCode.NONE] is Ruling.DONE for table in RULINGS.values())
-    assert all(table[ErrorCode.CONCURRENT_TRANSACTIONS] is Ruling.RETRY for table in RULINGS.values())
+    assert {kind: set(table) for kind, table in TRANSACTION_ERROR_ACTIONS.items()} == {
+        kind: set(ErrorCode) for kind in CoordinatorRequestKind
+    }
+    assert all(table[ErrorCode.NONE] is TransactionErrorAction.DONE for table in TRANSACTION_ERROR_ACTIONS.values())
+    assert all(
+        table[ErrorCode.CONCURRENT_TRANSACTIONS] is TransactionErrorAction.RETRY
+        for table in TRANSACTION_ERROR_ACTIONS.values()
+    )
 
 
 @VERSIONS
@@ -337,9 +345,9 @@ def test_a_record_that_is_given_up_leaves_only_the_abort(version: int) -> None:
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         refused = producer.send("t", b"v", partition=0)
         world.run_until(lambda: manager(world).state is State.ABORTABLE_ERROR)
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             producer.send("t", b"v", partition=0)
-        with pytest.raises(AbortableError, match="call abort_transaction") as caught:
+        with pytest.raises(AbortableTransactionError, match="call abort_transaction") as caught:
             producer.commit_transaction()
         assert "INVALID_RECORD" in str(caught.value)
         assert refused.exception() is caught.value.__cause__
@@ -355,7 +363,7 @@ def test_a_commit_under_way_learns_of_a_record_that_is_given_up() -> None:
         producer = begun(world)
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         producer.send("t", b"v", partition=0)
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         assert world.cluster.transactions.ends == []
         producer.abort_transaction()
@@ -368,7 +376,7 @@ def test_what_a_commit_raised_is_not_told_again_by_closing() -> None:
         producer = begun(world)
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         producer.send("t", b"v", partition=0)
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.close()
 
@@ -386,7 +394,7 @@ def test_an_expired_record_spoils_its_transaction_and_the_next_one_has_an_epoch_
         producer.send("t", b"lost", partition=0)
         world.pass_time(2.5)
         world.cluster.brokers[1].silent = False
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.abort_transaction()
         with producer.transaction():
@@ -407,10 +415,10 @@ def test_a_fenced_producer_can_do_nothing_more(version: int) -> None:
         producer.send("t", b"v", partition=0)
         world.settle()
         fence(world)
-        with pytest.raises(ProducerFenced, match=r"'x'.*close this producer"):
+        with pytest.raises(ProducerFencedError, match=r"'x'.*close this producer"):
             producer.commit_transaction()
         for call in CALLS.values():
-            with pytest.raises(ProducerFenced):
+            with pytest.raises(ProducerFencedError):
                 call(producer)
 
         assert committed(world) == []
@@ -425,9 +433,9 @@ def test_writing_tells_a_fenced_producer_of_the_new_generation_to_abort_and_the_
         delivery = producer.send("t", b"v", partition=0)
         world.settle()
         assert "INVALID_PRODUCER_EPOCH" in str(delivery.exception())
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(ProducerFencedError):
             producer.abort_transaction()
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(ProducerFencedError):
             producer.send("t", b"v")
 
 
@@ -436,7 +444,7 @@ def test_an_id_that_is_refused_may_be_asked_for_again() -> None:
         refuse(world, "InitProducerId", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         with pytest.raises(TransactionError, match="call init_transactions again") as caught:
             world.producer.init_transactions()
-        assert not isinstance(caught.value, TransactionFailed)
+        assert not isinstance(caught.value, FatalTransactionError)
         refuse(world, "InitProducerId")
         world.producer.init_transactions()
 
@@ -463,7 +471,7 @@ def test_after_a_time_out_the_same_call_waits_for_the_same_outcome(
             world.settle()
         for broker in world.cluster.brokers.values():
             broker.silent = True
-        with pytest.raises(TransactionTimeout, match=rf"{call} was not done within .*; call it again to wait"):
+        with pytest.raises(TransactionTimeoutError, match=rf"{call} was not done within .*; call it again to wait"):
             CALLS[call](producer)
         for broker in world.cluster.brokers.values():
             broker.silent = False
@@ -475,7 +483,7 @@ def test_after_a_time_out_the_same_call_waits_for_the_same_outcome(
             try:
                 CALLS[call](producer)
                 break
-            except TransactionTimeout:
+            except TransactionTimeoutError:
                 continue
 
         assert manager(world).state in (State.READY, State.PREPARED, State.IN_TRANSACTION)
@@ -487,11 +495,11 @@ def test_an_outcome_that_nobody_asked_for_again_is_not_passed_over() -> None:
         producer.send("t", b"v", partition=0)
         world.settle()
         world.network.holding = True
-        with pytest.raises(TransactionTimeout):
+        with pytest.raises(TransactionTimeoutError):
             producer.commit_transaction()
         world.network.holding = False
         world.pass_time(1.0)
-        with pytest.raises(WrongCall, match="commit_transaction ran out of time; call it again first"):
+        with pytest.raises(IllegalStateError, match="commit_transaction ran out of time; call it again first"):
             producer.begin_transaction()
         producer.commit_transaction()
         producer.begin_transaction()
@@ -529,7 +537,7 @@ def test_brokers_without_transactions_are_told_apart() -> None:
     with simulated(cluster=cluster, transactional_id="x") as world:
         with pytest.raises(TransactionError, match=r"transactions need brokers of 0\.11 or later") as caught:
             world.producer.init_transactions()
-        assert isinstance(caught.value.__cause__, UnsupportedVersion)
+        assert isinstance(caught.value.__cause__, UnsupportedVersionError)
 
 
 def test_two_phases_on_brokers_without_them_are_refused_with_the_reason() -> None:
@@ -569,7 +577,7 @@ def test_a_block_whose_commit_fails_is_aborted_and_its_error_raised() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         world.producer.init_transactions()
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        with pytest.raises(AbortableError), world.producer.transaction() as producer:
+        with pytest.raises(AbortableTransactionError), world.producer.transaction() as producer:
             producer.send("t", b"no", partition=0)
 
         assert manager(world).state is State.READY
@@ -617,12 +625,12 @@ def test_closing_leaves_a_prepared_transaction_as_it_is() -> None:
 
 def test_closing_finishes_a_commit_under_way() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=0) as world:
-        with pytest.raises(TransactionTimeout):
+        with pytest.raises(TransactionTimeoutError):
             world.producer.init_transactions()
         world.pass_time(1.0)
         producer = begun(world)
         producer.send("t", b"v", partition=0)
-        with pytest.raises(TransactionTimeout):
+        with pytest.raises(TransactionTimeoutError):
             producer.commit_transaction()
         producer.close()
 
@@ -641,7 +649,7 @@ def test_a_prepared_transaction_travels_as_bytes() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b"1" * 5000, b'{"form": 1, "epoch": "1"}'])
 def test_bytes_of_something_else_are_refused(data: bytes) -> None:
-    with pytest.raises(InvalidRecord, match="no prepared transaction"):
+    with pytest.raises(InvalidRecordError, match="no prepared transaction"):
         PreparedTransaction.from_bytes(data)
 
 
@@ -650,7 +658,7 @@ def test_nothing_is_prepared_when_a_record_was_given_up() -> None:
         producer = begun(world)
         world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         producer.send("t", b"v", partition=0)
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             producer.prepare_transaction()
         producer.abort_transaction()
 
@@ -716,7 +724,7 @@ def test_offsets_that_are_none_are_refused_and_the_transaction_goes_on(
 ) -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         producer = begun(world)
-        with pytest.raises(InvalidRecord):
+        with pytest.raises(InvalidRecordError):
             producer.send_offsets_to_transaction(offsets, group)
 
         assert manager(world).state is State.IN_TRANSACTION
@@ -726,7 +734,7 @@ def test_a_consumer_that_lost_its_partitions_is_refused() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as world:
         producer = begun(world)
         refuse(world, "TxnOffsetCommit", ErrorCode.ILLEGAL_GENERATION)
-        with pytest.raises(AbortableError, match="ILLEGAL_GENERATION"):
+        with pytest.raises(AbortableTransactionError, match="ILLEGAL_GENERATION"):
             producer.send_offsets_to_transaction({("in", 0): 1}, ConsumerGroupMetadata("g", 1, "m"))
         producer.abort_transaction()
 
@@ -755,7 +763,7 @@ def test_on_old_brokers_what_was_refused_for_good_is_aborted_and_the_next_transa
         deliveries = [producer.send("t", value, partition=0) for value in (b"refused", b"behind")]
         world.run_until(lambda: all(delivery._batch.in_flight for delivery in deliveries), time_passes=False)
         world.network.holding = False
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.abort_transaction()
         with producer.transaction():
@@ -777,12 +785,12 @@ def test_on_old_brokers_what_may_be_written_yet_leaves_a_producer_that_can_only_
         producer.send("t", b"lost", partition=0)
         world.pass_time(2.5)
         world.cluster.brokers[1].silent = False
-        with pytest.raises(AbortableError):
+        with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.abort_transaction()
         producer.begin_transaction()
         producer.send("t", b"next", partition=0)
-        with pytest.raises(TransactionFailed, match=r"another epoch now, which brokers before 2\.5"):
+        with pytest.raises(FatalTransactionError, match=r"another epoch now, which brokers before 2\.5"):
             producer.commit_transaction()
 
 
@@ -809,7 +817,7 @@ def test_an_answer_that_comes_when_its_transaction_has_failed_already_spoils_not
         world.network.held = set()
         world.round(until=world.clock())
         if ended == "commit_transaction":
-            with pytest.raises(AbortableError):
+            with pytest.raises(AbortableTransactionError):
                 producer.commit_transaction()
         producer.abort_transaction()
         with producer.transaction():
@@ -822,7 +830,7 @@ def test_an_answer_that_comes_when_its_transaction_has_failed_already_spoils_not
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE])
 def test_an_answer_that_comes_while_aborting_is_no_further_failure(code: ErrorCode) -> None:
     with simulated(cluster=cluster_of(1), transactional_id="x", max_block_ms=0) as world:
-        with pytest.raises(TransactionTimeout):
+        with pytest.raises(TransactionTimeoutError):
             world.producer.init_transactions()
         world.pass_time(1.0)
         producer = begun(world)
@@ -830,7 +838,7 @@ def test_an_answer_that_comes_while_aborting_is_no_further_failure(code: ErrorCo
         world.network.holding = True
         producer.send("t", b"v", partition=0)
         world.run_until(lambda: "AddPartitionsToTxn" in requests(world), time_passes=False)
-        with pytest.raises(TransactionTimeout):
+        with pytest.raises(TransactionTimeoutError):
             producer.abort_transaction()
         world.network.holding = False
         world.pass_time(1.0)
@@ -854,7 +862,7 @@ def test_an_answer_that_comes_after_the_end_of_all_changes_nothing(caplog: pytes
         world.run_until(lambda: manager(world).state is State.FATAL_ERROR, time_passes=False)
         world.network.held = set()
         world.pass_time(1.0)
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(ProducerFencedError):
             producer.commit_transaction()
     assert not [line for line in caplog.messages if "completing" in line]
 
@@ -873,13 +881,15 @@ def test_of_several_partitions_the_one_that_is_the_reason_decides(codes: tuple[E
     with simulated(cluster=cluster_of(1), transactional_id="x") as world:
         begun(world)
         partitions = [("t", 0), ("t", 1)]
-        errand = add_partitions("x", ProducerId(id=1, epoch=0), partitions)
+        request = add_partitions("x", ProducerId(id=1, epoch=0), partitions)
         results = [
             AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
             for number, code in enumerate(codes)
         ]
         topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=results)
-        manager(world).answer(errand, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]), world.clock())
+        manager(world).on_response(
+            request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]), world.clock()
+        )
 
         assert manager(world).state is after
         if after is State.ABORTABLE_ERROR and ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes:

@@ -6,7 +6,14 @@ from collections import deque
 
 import pytest
 
-from ottla.errors import AbortableError, ErrorCode, ProducerFenced, TransactionAborted, TransactionTimeout, WrongCall
+from ottla.errors import (
+    AbortableTransactionError,
+    ErrorCode,
+    IllegalStateError,
+    ProducerFencedError,
+    TransactionAbortedError,
+    TransactionTimeoutError,
+)
 from ottla.transactions import SharedTransaction
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
@@ -114,9 +121,9 @@ def test_a_transaction_that_is_over_takes_nothing_more(version: int) -> None:
         world.producer.join_transaction(opened(cluster))
         opened(cluster)  # somebody else has the id now
         late = world.producer.send("t", b"late", partition=0)
-        with pytest.raises((ProducerFenced, AbortableError)):
+        with pytest.raises((ProducerFencedError, AbortableTransactionError)):
             world.producer.leave_transaction()
-        with pytest.raises((ProducerFenced, AbortableError)):
+        with pytest.raises((ProducerFencedError, AbortableTransactionError)):
             world.producer.send("t", b"later", partition=0)
         world.run_until(late.done)
         assert late.exception() is not None
@@ -130,9 +137,9 @@ def test_a_record_that_is_given_up_tells_that_the_transaction_must_be_aborted() 
         world.producer.join_transaction(opened(cluster))
         cluster.brokers[1].codes = deque([ErrorCode.INVALID_RECORD])
         refused = world.producer.send("t", b"v", partition=0)
-        with pytest.raises(AbortableError, match="have whoever opened it abort it, and close this producer"):
+        with pytest.raises(AbortableTransactionError, match="have whoever opened it abort it, and close this producer"):
             world.producer.leave_transaction()
-        with pytest.raises(AbortableError, match="have whoever opened it abort it"):
+        with pytest.raises(AbortableTransactionError, match="have whoever opened it abort it"):
             world.producer.join_transaction(opened(cluster))
 
         world.run_until(refused.done)
@@ -148,7 +155,7 @@ def test_leaving_can_be_waited_for_once_more() -> None:
         world.know("t")
         cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
         world.producer.send("t", b"v", partition=0)
-        with pytest.raises(TransactionTimeout, match="leaving a transaction that somebody else ends"):
+        with pytest.raises(TransactionTimeoutError, match="leaving a transaction that somebody else ends"):
             world.producer.leave_transaction(timeout=0.05)
 
         assert world.producer.leave_transaction().acknowledged == 1
@@ -158,22 +165,22 @@ def test_calls_out_of_turn_are_refused() -> None:
     cluster = cluster_of()
     with simulated(cluster=cluster, transactional_id="x") as world:
         producer = world.producer
-        with pytest.raises(WrongCall, match=r"'x' is not initialized"):
+        with pytest.raises(IllegalStateError, match=r"'x' is not initialized"):
             producer.leave_transaction()
-        with pytest.raises(WrongCall, match=r"of transactional.id 'y', and the producer of 'x'"):
+        with pytest.raises(IllegalStateError, match=r"of transactional.id 'y', and the producer of 'x'"):
             producer.join_transaction(opened(cluster, "y"))
         producer.join_transaction(opened(cluster))
         for call in (producer.commit_transaction, producer.abort_transaction, producer.prepare_transaction):
-            with pytest.raises(WrongCall, match="whoever opened the transaction ends it"):
+            with pytest.raises(IllegalStateError, match="whoever opened the transaction ends it"):
                 call()
-        with pytest.raises(WrongCall, match="somebody else ends"):
+        with pytest.raises(IllegalStateError, match="somebody else ends"):
             producer.join_transaction(opened(cluster))
         producer.leave_transaction()
-        with pytest.raises(WrongCall, match="not initialized"):
+        with pytest.raises(IllegalStateError, match="not initialized"):
             producer.send("t", b"v")
     with (
         simulated(cluster=cluster) as world,
-        pytest.raises(WrongCall, match=r"join_transaction needs a producer with a transactional\.id"),
+        pytest.raises(IllegalStateError, match=r"join_transaction needs a producer with a transactional\.id"),
     ):
         world.producer.join_transaction(opened(cluster))
 
@@ -182,7 +189,7 @@ def test_a_producer_that_has_the_id_itself_joins_nothing() -> None:
     cluster = cluster_of()
     with simulated(cluster=cluster, transactional_id="x") as world:
         world.producer.init_transactions()
-        with pytest.raises(WrongCall, match="call begin_transaction"):
+        with pytest.raises(IllegalStateError, match="call begin_transaction"):
             world.producer.join_transaction(opened(cluster))
 
 
@@ -197,5 +204,5 @@ def test_who_joined_may_take_the_id_over_afterwards() -> None:
         with world.producer.transaction():
             delivery = world.producer.send("t", b"yes", partition=0)
 
-        assert not isinstance(delivery.exception(), TransactionAborted)
+        assert not isinstance(delivery.exception(), TransactionAbortedError)
     assert committed(cluster) == [b"yes"]

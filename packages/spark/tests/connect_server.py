@@ -26,7 +26,7 @@ SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 def connect_server(folder: Path) -> Iterator[str]:
     """What a client names as its remote, while the server runs; it prints into `server.log` in *folder*.
 
-    Raises `KafkaUnavailable` without Java (the same Java runs brokers), else `ClusterError`.
+    Raises `KafkaUnavailableError` without Java (the same Java runs brokers), else `ClusterError`.
     """
     java_command()
     (port,) = free_ports(1)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Sequence
 
 import attrs
 
-from ottla.errors import TransactionTimeout
+from ottla.errors import TransactionTimeoutError
 from ottla.transactions import Outcome, PreparedTransaction
-from ottla_spark.exactly_once.driver.cluster import Fate, Open, Standing
+from ottla_spark.exactly_once.driver.cluster import Fate, Open, TransactionStatus
 from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
 from ottla_spark.exactly_once.driver.plan import Plan, plan
-from ottla_spark.exactly_once.errors import DataLoss, LeaseLost
+from ottla_spark.exactly_once.errors import DataLossError, LeaseLostError
 from ottla_spark.exactly_once.ledger.entry import Entry, Ledger, Status, Step, next_step
 from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
 from ottla_spark.exactly_once.transactional_ids import IdPool, is_task_id
@@ -98,15 +98,15 @@ class World:
             return Outcome.ALREADY_ABORTED
         return Outcome.FENCED
 
-    def standing(self, prepared: PreparedTransaction) -> Standing:
+    def standing(self, prepared: PreparedTransaction) -> TransactionStatus:
         """As DescribeTransactions has it, and EndTxn where that says too little."""
         found = self.ids.get(prepared.transactional_id)
         if found is not None and found.rows is not None and found.epoch == prepared.epoch:
-            return Standing(fate=Fate.OPEN, left=1 - (self.now - found.began) / TIMEOUT)
+            return TransactionStatus(fate=Fate.OPEN, remaining=1 - (self.now - found.began) / TIMEOUT)
         outcome = self.end(prepared, commit=True)
         if outcome is Outcome.UNKNOWN:
-            return Standing(fate=Fate.UNTOLD)
-        return Standing(fate=Fate.COMMITTED if outcome.committed else Fate.ABORTED)
+            return TransactionStatus(fate=Fate.UNTOLD)
+        return TransactionStatus(fate=Fate.COMMITTED if outcome.committed else Fate.ABORTED)
 
     def pass_time(self, seconds: float) -> None:
         """What is open for too long is aborted, and its writer fenced."""
@@ -209,12 +209,12 @@ class Actor:
         if fault is Fault.KILLED_BEFORE:
             raise Killed(what)
         if fault is Fault.REQUEST_LOST:
-            raise TransactionTimeout(f"{what}: request lost")
+            raise TransactionTimeoutError(f"{what}: request lost")
         deed()
         if fault is Fault.KILLED_AFTER:
             raise Killed(what)
         if fault is Fault.ANSWER_LOST:
-            raise TransactionTimeout(f"{what}: answer lost")
+            raise TransactionTimeoutError(f"{what}: answer lost")
 
     def _run(self, work: Callable[[Actor], None]) -> None:
         try:
@@ -263,14 +263,14 @@ class SteppedCluster:
         def produce() -> None:
             found = world.ids[name]
             if (found.producer_id, found.epoch) != (lease.producer_id, lease.epoch):
-                raise LeaseLost("the ledger was taken over")
+                raise LeaseLostError("the ledger was taken over")
             world.begin(name, [])
             world.waiting = entry
 
         def end() -> None:
             mine = Open(transactional_id=name, producer_id=lease.producer_id, epoch=lease.epoch)
             if not world.end(mine, commit=True).committed:
-                raise LeaseLost("the ledger was taken over")
+                raise LeaseLostError("the ledger was taken over")
 
         self.actor.step("produce", produce)
         self.actor.step("end the entry", end)
@@ -278,8 +278,8 @@ class SteppedCluster:
             return attrs.evolve(lease, sequence=lease.sequence + 1)
         return attrs.evolve(lease, epoch=lease.epoch + 1)
 
-    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
-        found: list[Standing] = []
+    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
+        found: list[TransactionStatus] = []
         self.actor.step("describe", lambda: found.extend(map(self.world.standing, transactions)))
         return found
 
@@ -356,12 +356,12 @@ def run(actor: Actor, *, at: int = -1, fault: Fault = Fault.NONE) -> int:
     return steps
 
 
-def run_until_done(spark: Spark, *, within: int = 8) -> DataLoss | None:
-    """Start the query again until it has nothing left to write; DataLoss when it says so."""
+def run_until_done(spark: Spark, *, within: int = 8) -> DataLossError | None:
+    """Start the query again until it has nothing left to write; DataLossError when it says so."""
     for _ in range(within):
         actor = spark.driver()
         run(actor)
-        if isinstance(actor.error, DataLoss):
+        if isinstance(actor.error, DataLossError):
             return actor.error
         if actor.error is None:
             return None

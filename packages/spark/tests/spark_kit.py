@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla_spark.worker import producer_cache
-from ottla_spark.worker.producer_cache import Shelf
+from ottla_spark.worker.producer_cache import ProducerCache
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 WITHIN = 60.0  # seconds
@@ -65,7 +65,7 @@ def local_spark(folder: Path, **settings: str) -> Iterator[SparkSession]:
 @contextmanager
 def without_producers() -> Iterator[None]:
     """Begin without producers that are kept for other tasks, and close those that are left at the end."""
-    kept: dict[int, Shelf] = {}
+    kept: dict[int, ProducerCache] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_cache, "_shelves", kept)
         yield

@@ -17,10 +17,10 @@ from functools import partial
 import attrs
 import pytest
 
-from ottla.errors import OttlaError, ProducerFenced, TransactionError, TransactionTimeout
+from ottla.errors import OttlaError, ProducerFencedError, TransactionError, TransactionTimeoutError
 from ottla.transactions import Ended, Outcome, SharedTransaction
-from ottla_spark.atomic.driver import BatchWritten, Course
-from ottla_spark.atomic.errors import BatchFailed, BatchRefused
+from ottla_spark.atomic.driver import BatchDriver, BatchWritten
+from ottla_spark.atomic.errors import BatchFailedError, BatchRefusedError
 from ottla_spark.atomic.marker import Marker
 
 QUERY = "query-1"
@@ -59,14 +59,14 @@ class Brokers:
 
     def open(self, after: SharedTransaction | None) -> SharedTransaction:
         if after is not None and after.epoch != self.epoch:
-            raise ProducerFenced("another owner has it")
+            raise ProducerFencedError("another owner has it")
         self._finish(commit=False)
         self.epoch += 1
         return self._shared()
 
     def take(self, shared: SharedTransaction, row: str) -> None:
         if shared.epoch != self.epoch:
-            raise ProducerFenced("a record of an old epoch")
+            raise ProducerFencedError("a record of an old epoch")
         if shared.epoch in self.ended:
             self.hanging.append(row)
             return
@@ -74,7 +74,7 @@ class Brokers:
 
     def mark(self, shared: SharedTransaction, marker: Marker) -> None:
         if shared.epoch != self.epoch:
-            raise ProducerFenced("an offset of an old epoch")
+            raise ProducerFencedError("an offset of an old epoch")
         self.rows = self.rows or []
         self.marker = marker
 
@@ -85,7 +85,7 @@ class Brokers:
         if shared.epoch in self.ended:
             return Ended(outcome=Outcome.ALREADY_ABORTED if commit else Outcome.ALREADY_COMMITTED, following=None)
         if shared.epoch != self.epoch:
-            raise ProducerFenced("an end of an old epoch")
+            raise ProducerFencedError("an end of an old epoch")
         self.ended[shared.epoch] = commit
         self._finish(commit=commit)
         if self.level >= 2:
@@ -122,7 +122,7 @@ class Faults:
     def around(self, step: str) -> Iterator[None]:
         """Yields where the step has its effect."""
         for write in self.late:
-            with contextlib.suppress(ProducerFenced):
+            with contextlib.suppress(ProducerFencedError):
                 write()
         if self.steps[-LATE_FOR:].count("row") == len(self.steps[-LATE_FOR:]):
             self.late.clear()
@@ -133,14 +133,14 @@ class Faults:
         if fault == "died before":
             raise DriverDied
         if fault == "never asked":
-            raise TransactionTimeout(f"{step} came to nothing")
+            raise TransactionTimeoutError(f"{step} came to nothing")
         if fault == "refused":
             raise TransactionError(f"{step} was refused")
         yield
         if fault == "died after":
             raise DriverDied
         if fault == "answer lost":
-            raise TransactionTimeout(f"no answer to {step}")
+            raise TransactionTimeoutError(f"no answer to {step}")
 
 
 @attrs.frozen
@@ -198,8 +198,8 @@ class RowsWithFaults:
         for _ in self.faults.around("drain"):
             self.computed[self.batch] += 1
 
-    def worth_another_try(self, error: Exception) -> bool:
-        return not isinstance(error, TransactionTimeout)
+    def is_retriable(self, error: Exception) -> bool:
+        return not isinstance(error, TransactionTimeoutError)
 
 
 class Spark:
@@ -215,17 +215,17 @@ class Spark:
     def run(self, batches: int, *, attempts: int = 3) -> None:
         """Drivers, one after the other, until all batches are in the log."""
         while self.log < batches - 1:
-            course = Course(OwnerWithFaults(self.brokers, self.faults), query=QUERY, attempts=attempts)
+            course = BatchDriver(OwnerWithFaults(self.brokers, self.faults), query=QUERY, attempts=attempts)
             try:
                 while self.log < batches - 1:
                     self.batch(course)
-            except BatchRefused:
+            except BatchRefusedError:
                 raise  # nothing is missing here
             except (DriverDied, OttlaError, TaskDied):
                 self.restarts += 1
                 assert self.restarts < 100, "it does not come to an end"
 
-    def batch(self, course: Course) -> BatchWritten:
+    def batch(self, course: BatchDriver) -> BatchWritten:
         number = self.log + 1
         written = course.write(number, RowsWithFaults(number, self.brokers, self.faults, self.computed))
         self.log = max(self.log, number)
@@ -246,7 +246,7 @@ def with_a_second_driver(level: int, planned: dict[int, str], *, batches: int, a
 
     def another() -> None:
         second.log, second.computed = spark.log, spark.computed
-        second.batch(Course(OwnerWithFaults(brokers, second.faults), query=QUERY, attempts=attempts))
+        second.batch(BatchDriver(OwnerWithFaults(brokers, second.faults), query=QUERY, attempts=attempts))
 
     faults.meanwhile = another
     spark.run(batches, attempts=attempts)
@@ -306,7 +306,7 @@ def test_a_failed_task_is_aborted_and_the_batch_run_again_in_place(level: int) -
     first_row = steps_without_faults(level).index("row")
     faults = Faults(planned={first_row + 2: "task died"})
     spark = Spark(Brokers(level=level), faults)
-    course = Course(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=2)
+    course = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=2)
 
     assert spark.batch(course) == BatchWritten(batch=0, records=ROWS, attempts=2)
     assert_exact(spark, 1)
@@ -315,7 +315,7 @@ def test_a_failed_task_is_aborted_and_the_batch_run_again_in_place(level: int) -
 def test_a_lost_answer_to_the_commit_is_found_in_the_marker_and_nothing_runs_twice() -> None:
     faults = Faults(planned={steps_without_faults(2).index("commit"): "answer lost"})
     spark = Spark(Brokers(level=2), faults)
-    course = Course(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=1)
+    course = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=1)
 
     assert spark.batch(course) == BatchWritten(batch=0, records=ROWS, attempts=1)
     assert spark.computed == {0: 1}
@@ -325,7 +325,7 @@ def test_what_is_in_kafka_already_is_computed_and_not_written() -> None:
     spark = Spark(Brokers(level=2), Faults())
     spark.run(1)
     spark.log = -1  # as if the driver had died before Spark's own commit
-    course = Course(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=1)
+    course = BatchDriver(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=1)
 
     assert spark.batch(course) == BatchWritten(batch=0, records=None, attempts=0)
     assert spark.computed == {0: 2}
@@ -335,14 +335,14 @@ def test_what_is_in_kafka_already_is_computed_and_not_written() -> None:
 @LEVELS
 def test_a_driver_that_was_replaced_writes_nothing_more_and_does_not_win_the_id_back(level: int) -> None:
     spark = Spark(Brokers(level=level), Faults())
-    old = Course(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=3)
+    old = BatchDriver(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=3)
     spark.batch(old)
-    new = Course(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=3)
+    new = BatchDriver(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=3)
     rows = RowsWithFaults(1, spark.brokers, spark.faults, spark.computed)
     new.write(1, rows)
     epoch = spark.brokers.epoch
     for _ in range(2):
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(ProducerFencedError):
             old.write(1, rows)
 
     assert spark.brokers.epoch == epoch
@@ -355,7 +355,7 @@ def test_a_batch_that_took_too_long_is_run_again() -> None:
     brokers = Brokers(level=2)
     faults = Faults(planned={steps_without_faults(2).index("commit"): "meanwhile"}, meanwhile=brokers.time_out)
     spark = Spark(brokers, faults)
-    written = spark.batch(Course(OwnerWithFaults(brokers, faults), query=QUERY, attempts=2))
+    written = spark.batch(BatchDriver(OwnerWithFaults(brokers, faults), query=QUERY, attempts=2))
 
     assert written.attempts == 2
     assert_exact(spark, 1)
@@ -366,8 +366,8 @@ def test_a_batch_that_never_comes_through_says_so_and_leaves_nothing_open() -> N
     first_row = steps_without_faults(2).index("row")
     faults = Faults(planned={first_row: "task died", first_row + 2: "task died"})
     spark = Spark(brokers, faults)
-    with pytest.raises(BatchFailed, match="batch 0 was tried 2 times, and nothing of it is visible") as caught:
-        spark.batch(Course(OwnerWithFaults(brokers, faults), query=QUERY, attempts=2))
+    with pytest.raises(BatchFailedError, match="batch 0 was tried 2 times, and nothing of it is visible") as caught:
+        spark.batch(BatchDriver(OwnerWithFaults(brokers, faults), query=QUERY, attempts=2))
 
     assert isinstance(caught.value.__cause__, TaskDied)
     assert (brokers.rows, brokers.committed) == (None, [])

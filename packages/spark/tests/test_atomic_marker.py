@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 from ottla.transactions import OffsetAndMetadata
-from ottla_spark.atomic.errors import BatchRefused
+from ottla_spark.atomic.errors import BatchRefusedError
 from ottla_spark.atomic.marker import Due, Marker, due
 
 
@@ -32,7 +32,7 @@ def test_a_marker_is_read_back_as_it_was_written(batch: int) -> None:
     ],
 )
 def test_the_offset_of_somebody_else_is_no_marker(found: OffsetAndMetadata) -> None:
-    with pytest.raises(InvalidRecord, match="offset 5"):
+    with pytest.raises(InvalidRecordError, match="offset 5"):
         Marker.from_offset(found)
 
 
@@ -68,11 +68,11 @@ def test_a_batch_is_due_when_the_one_before_is_the_last(
 )
 def test_what_cannot_be_told_is_refused(found: int | None, asked: int, begins_with: int | None, says: str) -> None:
     last = None if found is None else marker(found)
-    with pytest.raises(BatchRefused, match=says):
+    with pytest.raises(BatchRefusedError, match=says):
         due(last, marker(asked), begins_with=begins_with, where="here")
 
 
 @pytest.mark.parametrize("batch", [0, 1, 5])
 def test_the_marker_of_another_query_is_refused_whatever_its_batch(batch: int) -> None:
-    with pytest.raises(BatchRefused, match=r"query other .* and this is query q"):
+    with pytest.raises(BatchRefusedError, match=r"query other .* and this is query q"):
         due(marker(batch, "other"), marker(1), begins_with=1, where="here")

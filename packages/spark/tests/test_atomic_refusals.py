@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import TransactionTimeout
-from ottla_spark.atomic import BatchRefused, atomically
+from ottla.errors import TransactionTimeoutError
+from ottla_spark.atomic import BatchRefusedError, atomically
 
 NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "200", "topic": "t"}
 
@@ -22,23 +22,23 @@ def frame(*, query: str | None = "q", speculation: str = "false") -> Any:
 
 
 def test_speculation_would_have_two_tasks_write_side_by_side() -> None:
-    with pytest.raises(BatchRefused, match=r"spark\.speculation=true: two attempts .* set it to false, or use"):
+    with pytest.raises(BatchRefusedError, match=r"spark\.speculation=true: two attempts .* set it to false, or use"):
         atomically(NOWHERE, transactional_id="x")(frame(speculation="True"), 0)
 
 
 def test_spark_connect_hides_what_has_to_be_looked_at() -> None:
-    with pytest.raises(BatchRefused, match="which Spark Connect hides; run the query in the driver, or use"):
+    with pytest.raises(BatchRefusedError, match="which Spark Connect hides; run the query in the driver, or use"):
         atomically(NOWHERE, transactional_id="x")(SimpleNamespace(sparkSession=SimpleNamespace()), 0)  # type: ignore[arg-type]
 
 
 def test_a_frame_that_no_query_brings_has_no_batch() -> None:
-    with pytest.raises(BatchRefused, match=r"give the sink to writeStream\.foreachBatch"):
+    with pytest.raises(BatchRefusedError, match=r"give the sink to writeStream\.foreachBatch"):
         atomically(NOWHERE, transactional_id="x")(frame(query=None), 0)
 
 
 def test_one_sink_is_for_one_query() -> None:
     sink = atomically(NOWHERE, transactional_id="x")
-    with pytest.raises(TransactionTimeout):
+    with pytest.raises(TransactionTimeoutError):
         sink(frame(query="first"), 0)
-    with pytest.raises(BatchRefused, match=r"this sink serves query first .* call atomically once for each"):
+    with pytest.raises(BatchRefusedError, match=r"this sink serves query first .* call atomically once for each"):
         sink(frame(query="second"), 0)

@@ -16,9 +16,9 @@ from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.tables import sealed
 from ottla_spark.atomic import sealed_rows as packed_parcels
-from ottla_spark.atomic.partition_assignment import Ownership
-from ottla_spark.atomic.sealed_rows import PARCEL_BYTES, PARCELS, SCHEMA, Packing, unpacked
-from ottla_spark.errors import WriteFailed
+from ottla_spark.atomic.partition_assignment import PartitionAssignment
+from ottla_spark.atomic.sealed_rows import PARCEL_BYTES, PARCELS, SCHEMA, RowSealing, unpacked
+from ottla_spark.errors import WriteError
 from ottla_spark.options.options import read_options
 from ottla_spark.write import row_buffer
 from simulated_producer import BrokenCodec, choosing
@@ -30,27 +30,27 @@ ENCODERS = pytest.mark.parametrize("encoder", ["python", "native"])
 
 def packing(
     columns: Sequence[str], options: Mapping[str, str] | None = None, *, owners: int, most: int = PARCEL_BYTES
-) -> Packing:
+) -> RowSealing:
     problems: list[str] = []
     read = read_options({"kafka.bootstrap.servers": "127.0.0.1:1", **(options or {})}, problems=problems)
     assert problems == []
     topics = TOPICS if read.topic is None else {read.topic: TOPICS[read.topic]}
-    return Packing(
+    return RowSealing(
         settings=frozenset(read.producer.items()),
-        ownership=Ownership.of(topics, tasks=owners),
+        ownership=PartitionAssignment.of(topics, tasks=owners),
         options=read,
         columns={name: at for at, name in enumerate(columns)},
-        most=most,
+        max_bytes=most,
     )
 
 
-def parcels(packing: Packing, batches: Sequence[pa.RecordBatch], *, task: str = "t") -> list[pa.RecordBatch]:
+def parcels(packing: RowSealing, batches: Sequence[pa.RecordBatch], *, task: str = "t") -> list[pa.RecordBatch]:
     packed = list(packing.pack(iter(batches), task=task))
     assert all(batch.schema == SCHEMA for batch in packed)
     return packed
 
 
-def records(packed: Sequence[pa.RecordBatch], ownership: Ownership) -> Iterator[tuple[int, str, int, Record]]:
+def records(packed: Sequence[pa.RecordBatch], ownership: PartitionAssignment) -> Iterator[tuple[int, str, int, Record]]:
     """Owner, topic and partition of each record; the batches are read as brokers would read them."""
     for some in packed:
         owners = some.column("owner").to_pylist()
@@ -157,7 +157,7 @@ def test_parcels_leave_while_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_codec_that_fails_fails_the_task_and_loses_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed, "choose", choosing({"compressor": BrokenCodec()}))
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a broken codec"}, owners=1)
-    with pytest.raises(WriteFailed, match=r"^row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
+    with pytest.raises(WriteError, match=r"^row 1 of t: 2 rows .* were not queued: it could not be encoded: no"):
         parcels(packs, [pa.RecordBatch.from_pydict({"value": ["v", "w"]})])
 
 
@@ -169,7 +169,7 @@ def test_a_task_whose_batches_have_not_all_of_its_rows_fails(monkeypatch: pytest
 
     monkeypatch.setattr(packed_parcels, "TableSealer", Losing)
     packs = packing(["value"], {"topic": "a", "kafka.client.id": "with a sealer that loses"}, owners=1, most=100)
-    with pytest.raises(WriteFailed, match=r"^t: of 30 rows \d+ are in batches"):
+    with pytest.raises(WriteError, match=r"^t: of 30 rows \d+ are in batches"):
         parcels(packs, [pa.RecordBatch.from_pydict({"value": [bytes(20)] * 30})])
 
 
@@ -207,26 +207,26 @@ def test_values_are_made_before_the_shuffle_and_only_they_are_moved() -> None:
 
 def test_a_row_that_cannot_be_sent_is_named_by_its_place_in_the_frame() -> None:
     good, bad = (pa.RecordBatch.from_pydict({"value": ["v", "w"], "topic": ["a", last]}) for last in ("b", None))
-    with pytest.raises(WriteFailed, match=r"row 4 of Spark partition 3 was refused: column 'topic' is null"):
+    with pytest.raises(WriteError, match=r"row 4 of Spark partition 3 was refused: column 'topic' is null"):
         parcels(packing(["value", "topic"], owners=2), [good, bad], task="Spark partition 3")
 
 
 def test_a_row_that_is_too_large_is_named_with_its_size() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"v", bytes(3_000)]})
     packs = packing(["value"], {"topic": "a", "kafka.max.request.size": "2000"}, owners=1)
-    with pytest.raises(WriteFailed, match=r"row 2 of t was refused: .* \(column 'value': 3000 bytes\)"):
+    with pytest.raises(WriteError, match=r"row 2 of t was refused: .* \(column 'value': 3000 bytes\)"):
         parcels(packs, [batch])
 
 
 def test_a_partition_that_does_not_exist_is_refused_with_its_row() -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["v", "w"], "partition": pa.array([2, 3], pa.int32())})
-    with pytest.raises(WriteFailed, match=r"row 2 of t was refused: it is for partition 3 of topic 'a', which has 3"):
+    with pytest.raises(WriteError, match=r"row 2 of t was refused: it is for partition 3 of topic 'a', which has 3"):
         parcels(packing(["value", "partition"], {"topic": "a"}, owners=1), [batch])
 
 
 def test_a_topic_that_was_not_named_before_is_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["v"], "topic": ["c"]})
-    with pytest.raises(WriteFailed, match=r"'c', and 'a', 'b' were said to be written; name all of them in topics="):
+    with pytest.raises(WriteError, match=r"'c', and 'a', 'b' were said to be written; name all of them in topics="):
         parcels(packing(["value", "topic"], owners=1), [batch])
 
 

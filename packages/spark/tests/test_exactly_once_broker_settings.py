@@ -14,7 +14,7 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
-from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic
 
 HOSTILE = "\x1b[2J\nforged line\u202e" + "A" * 30_000
@@ -41,7 +41,7 @@ class Asked:
 def test_what_a_broker_says_of_the_ledger_topic_is_quoted_within_bounds() -> None:
     asked: Any = Asked("cleanup.policy", HOSTILE)
 
-    with pytest.raises(LedgerRefused) as caught:
+    with pytest.raises(LedgerMismatchError) as caught:
         LedgerTopic(name="t", partitions=1, replication=1)._check(asked)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 600

@@ -12,12 +12,12 @@ import pytest
 from ottla.config import PluginValues
 from ottla_spark.exactly_once.kafka import client_cache
 from ottla_spark.exactly_once.kafka.client_cache import MOST, connected
-from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic
 from ottla_spark.exactly_once.settings import Settings
 
 
-class Watched(Brokers):
+class Watched(KafkaClusterClient):
     """Brokers that know whether they are closed."""
 
     closed = False
@@ -46,14 +46,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Watched]]:
         return each_made[-1]
 
     monkeypatch.setattr(client_cache, "_of_process", {})
-    monkeypatch.setattr(client_cache, "Brokers", make)
+    monkeypatch.setattr(client_cache, "KafkaClusterClient", make)
     yield each_made
     for each in each_made:
         if not each.closed:
             each.close()
 
 
-def asked(job: object) -> Brokers:
+def asked(job: object) -> KafkaClusterClient:
     """The brokers of a job that was through without a fault."""
     with connected(settings(job)) as brokers:
         return brokers
@@ -100,7 +100,7 @@ def test_brokers_that_are_being_asked_are_never_closed(made: list[Watched]) -> N
 def test_nobody_asks_brokers_that_another_thread_asks(made: list[Watched]) -> None:
     everybody = threading.Barrier(MOST + 2)
 
-    def ask(_: int) -> Brokers:
+    def ask(_: int) -> KafkaClusterClient:
         with connected(settings("same")) as brokers:
             everybody.wait(20)
             return brokers

@@ -16,7 +16,7 @@ from exactly_once_world import (
     some_spark,
 )
 
-from ottla_spark.exactly_once.errors import DataLoss
+from ottla_spark.exactly_once.errors import DataLossError
 from ottla_spark.exactly_once.ledger.entry import Status
 
 LEVELS = pytest.mark.parametrize("level", [2, 1], ids=["epochs for each transaction", "epochs for each owner"])
@@ -73,7 +73,7 @@ def test_a_driver_that_is_away_for_too_long_at_any_step_is_exact_or_says_what_is
         assert (error is not None) == hole, f"at step {at}"
         if hole:
             said += 1
-            assert isinstance(run_until_done(spark), DataLoss), "until a human has looked"
+            assert isinstance(run_until_done(spark), DataLossError), "until a human has looked"
             assert not spark.world.visible - expected(spark), "nothing is doubled"
         else:
             assert spark.world.visible == expected(spark), f"at step {at}"
@@ -170,7 +170,7 @@ def test_storms_of_faults_lose_and_double_nothing(level: int, seed: int) -> None
         assert spark.world.mixed(last), "an alarm only where something is lost"
 
 
-def storm(spark: Spark, chance: random.Random) -> DataLoss | None:
+def storm(spark: Spark, chance: random.Random) -> DataLossError | None:
     """Some drivers at a time, on one checkpoint, each with its own luck; then a last one in peace."""
     actors: list[Actor] = []
     lossy, slow = chance.random() * 0.15, chance.random() * 0.05
@@ -187,7 +187,7 @@ def storm(spark: Spark, chance: random.Random) -> DataLoss | None:
             break  # nothing is left to write
         actor = chance.choice(actors)
         actor.go(chance.choice(FAULTS) if chance.random() < lossy else Fault.NONE)
-        if isinstance(actor.error, DataLoss):
+        if isinstance(actor.error, DataLossError):
             break
         if chance.random() < slow:
             spark.world.pass_time(chance.choice([0.1, 0.3, 0.6, 1.1]) * TIMEOUT)

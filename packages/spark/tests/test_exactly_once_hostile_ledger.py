@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import CorruptBatch, InvalidRecord
+from ottla.errors import CorruptBatchError, InvalidRecordError
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.recordbatch.v2 import CHECKED, CHECKED_FROM, LENGTH_OFFSET, UNCHECKED, batch_header
 from ottla.transactions import PreparedTransaction
-from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.errors import InvalidWriteError
+from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.batches import GZIP, LARGEST_ENTRY, split
 from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, Entry, Ledger, Listed, Status, read_value
 from ottla_spark.exactly_once.ledger.scan import LedgerScan, Stranger
@@ -185,7 +185,7 @@ def test_an_unreadable_entry_of_the_lease_is_a_problem_until_the_next_one() -> N
     assert (mended.last, mended.problem) == (entry(), "")
     assert "2 records" in too_many.problem
     assert "codec 3" in recompressed.problem
-    with pytest.raises(LedgerRefused, match="why"):
+    with pytest.raises(LedgerMismatchError, match="why"):
         Ledger(last=entry(), end=1, doubt="why").certain()
 
 
@@ -205,7 +205,7 @@ def test_an_unreadable_entry_of_the_lease_is_a_problem_until_the_next_one() -> N
     ],
 )
 def test_an_entry_may_list_transactions_of_its_own_name_only(foreign: str) -> None:
-    with pytest.raises(InvalidRecord, match="is no transactional id of 'orders'"):
+    with pytest.raises(InvalidRecordError, match="is no transactional id of 'orders'"):
         Entry.from_bytes(entry(transactional_id=foreign).to_bytes(), name=NAME)
 
 
@@ -217,7 +217,7 @@ def test_numbers_that_brokers_cannot_have_given_are_refused(field: int, value: o
     fields = json.loads(entry().to_bytes())
     fields["transactions"][0][field] = value
 
-    with pytest.raises(InvalidRecord):
+    with pytest.raises(InvalidRecordError):
         Entry.from_bytes(json.dumps(fields).encode(), name=NAME)
 
 
@@ -243,14 +243,14 @@ def test_any_json_is_an_entry_or_refused(value: object) -> None:
 
 @pytest.mark.parametrize("data", [b"[" * 100_000, b'{"form":' * 50_000, b"1" * 10_000, b'{"form":1e999}', b"\xff"])
 def test_json_that_would_break_its_reader_is_refused(data: bytes) -> None:
-    with pytest.raises(InvalidRecord) as refused:
+    with pytest.raises(InvalidRecordError) as refused:
         read_value(data, name=NAME)
 
     assert len(str(refused.value)) < 500
 
 
 def _read(data: bytes) -> None:
-    with contextlib.suppress(InvalidRecord):
+    with contextlib.suppress(InvalidRecordError):
         read_value(data, name=NAME)
 
 
@@ -288,7 +288,7 @@ def test_damaged_batches_hide_no_entry_behind_them(rubbish: list[bytes], luck: r
 @given(st.binary(max_size=400))
 def test_any_bytes_in_an_answer_are_split_or_refused(data: bytes) -> None:
     scan = LedgerScan(NAME, lambda _id: True)
-    with contextlib.suppress(CorruptBatch):
+    with contextlib.suppress(CorruptBatchError):
         for batch in split(data):
             scan.take(batch)
 
@@ -381,7 +381,7 @@ def test_a_topic_that_is_named_counts_as_shared_unless_it_is_said_not_to_be() ->
     assert (mine.topic.name, mine.shared) == ("ledgers", False)
     same = read_settings(read_options(options(ledger_topic="ledgers", ledger_earlier_topic="ledgers"), problems=[]))
     assert same.earlier == ""
-    with pytest.raises(WriteRefused, match=r"ledger\.shared=true needs the option ledger\.topic"):
+    with pytest.raises(InvalidWriteError, match=r"ledger\.shared=true needs the option ledger\.topic"):
         read_settings(read_options(options(ledger_shared="true"), problems=[]))
 
 

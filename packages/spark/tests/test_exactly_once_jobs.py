@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla_spark import WriteRefused, last_report
-from ottla_spark.exactly_once import LedgerRefused, accept_loss, forget, write_once
+from ottla_spark import InvalidWriteError, last_report
+from ottla_spark.exactly_once import LedgerMismatchError, accept_loss, forget, write_once
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, local_spark
@@ -105,13 +105,13 @@ def test_a_job_writes_json_and_reports_like_any_other_write(spark: SparkSession,
 def test_what_is_wrong_with_a_job_is_told_before_it_begins(spark: SparkSession, options: dict[str, str]) -> None:
     without_prefix = {key: value for key, value in options.items() if key != "transactional.id.prefix"}
 
-    with pytest.raises(WriteRefused, match=r"transactional\.id\.prefix"):
+    with pytest.raises(InvalidWriteError, match=r"transactional\.id\.prefix"):
         write_once(numbers(spark, 1), without_prefix, job_id="monday")
-    with pytest.raises(WriteRefused, match="acks"):
+    with pytest.raises(InvalidWriteError, match="acks"):
         write_once(numbers(spark, 1), {**options, "kafka.acks": "1"}, job_id="monday")
-    with pytest.raises(WriteRefused, match="job_id is empty"):
+    with pytest.raises(InvalidWriteError, match="job_id is empty"):
         write_once(numbers(spark, 1), options, job_id="")
-    with pytest.raises(WriteRefused, match="'value' has the unsupported type bigint"):
+    with pytest.raises(InvalidWriteError, match="'value' has the unsupported type bigint"):
         write_once(numbers(spark, 1, "id"), options, job_id="monday")
-    with pytest.raises(LedgerRefused, match="nothing to accept"):
+    with pytest.raises(LedgerMismatchError, match="nothing to accept"):
         accept_loss(options, job_id="monday")

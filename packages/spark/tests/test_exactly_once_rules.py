@@ -19,13 +19,18 @@ from exactly_once_world import (
     some_spark,
 )
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import Open
 from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.driver.recovery import settle
-from ottla_spark.exactly_once.errors import BatchNotCommitted, BatchUnsettled, DataLoss, LedgerRefused
+from ottla_spark.exactly_once.errors import (
+    BatchIncompleteError,
+    BatchNotCommittedError,
+    DataLossError,
+    LedgerMismatchError,
+)
 from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step, next_step
 from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.repair import erase, take_as_done
@@ -111,7 +116,7 @@ def test_a_task_skips_what_is_in_the_ledger_and_writes_what_is_not(last: Entry |
     ],
 )
 def test_a_task_refuses_a_ledger_that_disagrees_with_spark(last: Entry, batch: int, why: str) -> None:
-    with pytest.raises(LedgerRefused, match=why):
+    with pytest.raises(LedgerMismatchError, match=why):
         next_step(last, name=NAME, query=QUERY, batch=batch)
 
 
@@ -124,7 +129,7 @@ def test_an_entry_is_read_as_it_was_written() -> None:
     "data", [b"", b"{}", b"[]", b'{"form":2}', entry(1, Status.DONE).to_bytes().replace(b"7", b'"7"')]
 )
 def test_what_is_no_entry_is_refused(data: bytes) -> None:
-    with pytest.raises(InvalidRecord, match="no entry of an exactly-once ledger"):
+    with pytest.raises(InvalidRecordError, match="no entry of an exactly-once ledger"):
         Entry.from_bytes(data, name=NAME)
 
 
@@ -147,7 +152,7 @@ def test_attempts_that_do_not_belong_together_are_not_recorded(
 ) -> None:
     first, second = written(spark, cluster)
 
-    with pytest.raises(BatchNotCommitted, match=why):
+    with pytest.raises(BatchNotCommittedError, match=why):
         commit(cluster, [first, attrs.evolve(second, **changes)], batch=0)
     assert spark.world.ledger == []
 
@@ -156,7 +161,7 @@ def test_a_batch_whose_time_is_half_over_is_taken_back_as_a_whole(spark: Spark, 
     attempts = written(spark, cluster)
     spark.world.pass_time(0.6 * TIMEOUT)
 
-    with pytest.raises(BatchNotCommitted, match="time is running out"):
+    with pytest.raises(BatchNotCommittedError, match="time is running out"):
         commit(cluster, attempts, batch=0)
     assert spark.world.ledger == []
     assert cluster.open_transactions(NAME) == []
@@ -210,7 +215,7 @@ def test_a_batch_that_another_driver_commits_while_it_is_taken_back_is_an_alarm(
             self.world.end(contested, commit=True)
             return super().end(prepared, commit=commit)
 
-    with pytest.raises(DataLoss):
+    with pytest.raises(DataLossError):
         settle(Contested(spark), lease, batch)
     assert spark.world.ledger[-1] == batch
 
@@ -223,7 +228,7 @@ def test_a_batch_that_cannot_be_finished_after_all_is_left_to_a_restart(spark: S
             self.world.pass_time(TIMEOUT)
             return super().end(prepared, commit=commit)
 
-    with pytest.raises(BatchUnsettled, match="2 of 2 transactions"):
+    with pytest.raises(BatchIncompleteError, match="2 of 2 transactions"):
         settle(TooLate(spark), lease, batch)
     assert spark.world.ledger[-1] == batch
 
@@ -234,7 +239,7 @@ def test_a_batch_of_which_brokers_know_nothing_any_more_is_an_alarm(spark: Spark
         spark.world.end(each.prepared, commit=True)
     spark.world.expire_ids()
 
-    with pytest.raises(DataLoss, match="is untold"):
+    with pytest.raises(DataLossError, match="is untold"):
         settle(cluster, lease, batch)
 
 
@@ -247,11 +252,11 @@ def test_behind_a_loss_that_was_accepted_the_query_goes_on(spark: Spark, cluster
     accepted = take_as_done(cluster, NAME)
     went_on = run_until_done(spark)
 
-    assert isinstance(said, DataLoss)
+    assert isinstance(said, DataLossError)
     assert f"{late.transactional_id} (Spark partition 0, 1 records) is aborted" in str(said)
     assert accepted.status is Status.DONE
     assert went_on is None
-    with pytest.raises(LedgerRefused, match="nothing to accept"):
+    with pytest.raises(LedgerMismatchError, match="nothing to accept"):
         take_as_done(cluster, NAME)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla_spark.errors import WriteRefused
+from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once import __main__ as command
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options.options import read_options
@@ -16,7 +16,7 @@ def settings(**options: str) -> Settings:
     problems: list[str] = []
     read = read_options({**given, "transactional.id.prefix": "orders", **own}, problems=problems)
     if problems:
-        raise WriteRefused(problems)
+        raise InvalidWriteError(problems)
     return read_settings(read)
 
 
@@ -41,7 +41,7 @@ def test_a_task_gets_the_time_that_the_brokers_allow_or_none_with_two_phase_comm
     ],
 )
 def test_options_that_contradict_the_guarantee_are_refused(options: dict[str, str], why: str) -> None:
-    with pytest.raises(WriteRefused, match=why):
+    with pytest.raises(InvalidWriteError, match=why):
         settings(**options)
 
 

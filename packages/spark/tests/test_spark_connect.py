@@ -20,7 +20,7 @@ import pytest
 from connect_program import BATCHES, ROWS, SECRET
 from connect_server import connect_server
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import go_without
 from spark_kit import arrived, values
@@ -82,7 +82,7 @@ def ended(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Ende
                 capture_output=True,
                 text=True,
             )
-    except KafkaUnavailable as error:
+    except KafkaUnavailableError as error:
         go_without(error)
     assert program.returncode == 0, program.stderr[-4000:]
     (folder / "client.log").write_text(program.stderr)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from ottla import OttlaError, PluginError
-from ottla_spark import OttlaDataSource, WriteRefused
+from ottla_spark import InvalidWriteError, OttlaDataSource
 from ottla_spark.options import producer_settings
 from ottla_spark.options.options import Guarantee, ValueFormat, WriteOptions, read_options
 from ottla_spark.write.writer import OttlaStreamWriter, OttlaWriter
@@ -109,7 +109,7 @@ def test_serializers_are_refused_with_the_reason(part: str) -> None:
     ],
 )
 def test_what_the_producer_would_refuse_is_refused_on_the_driver(key: str, value: str, said: str) -> None:
-    with pytest.raises(WriteRefused, match=re.escape(said)):
+    with pytest.raises(InvalidWriteError, match=re.escape(said)):
         planned({**SERVERS, key: value})
 
 
@@ -134,7 +134,7 @@ def test_settings_that_were_found_good_are_not_looked_at_again_and_bad_ones_are(
 
 
 def test_servers_are_required() -> None:
-    with pytest.raises(WriteRefused, match=r"kafka\.\* options, bootstrap\.servers: required"):
+    with pytest.raises(InvalidWriteError, match=r"kafka\.\* options, bootstrap\.servers: required"):
         planned({})
 
 
@@ -145,12 +145,12 @@ def test_reading_is_refused_with_what_reads(read: Callable[[OttlaDataSource], ob
 
 
 def test_overwriting_is_refused_with_the_mode_that_works() -> None:
-    with pytest.raises(WriteRefused, match=r'use \.mode\("append"\)'):
+    with pytest.raises(InvalidWriteError, match=r'use \.mode\("append"\)'):
         planned(SERVERS, overwrite=True)
 
 
 def test_everything_wrong_is_told_at_once() -> None:
-    with pytest.raises(WriteRefused) as refused:
+    with pytest.raises(InvalidWriteError) as refused:
         planned({"bogus": "1", "kafka.transactional.id": "x"}, column="key", overwrite=True)
 
     assert len(refused.value.problems) == 5
@@ -169,7 +169,7 @@ def test_a_stream_is_written_at_least_once_unless_more_is_asked_for() -> None:
 
 
 def test_a_stream_is_checked_as_a_batch_is() -> None:
-    with pytest.raises(WriteRefused, match="did you mean 'topic'"):
+    with pytest.raises(InvalidWriteError, match="did you mean 'topic'"):
         stream_planned(topics="t")
 
 
@@ -180,7 +180,7 @@ def test_an_unknown_guarantee_is_refused_with_those_that_there_are() -> None:
 
 
 def test_a_batch_is_not_written_with_the_guarantee_of_streams() -> None:
-    with pytest.raises(WriteRefused, match="guarantee=exactly-once is for streams"):
+    with pytest.raises(InvalidWriteError, match="guarantee=exactly-once is for streams"):
         planned({**SERVERS, "guarantee": "exactly-once"})
 
 
@@ -264,7 +264,7 @@ def test_what_goes_to_the_tasks_keeps_its_settings_and_shows_no_secret() -> None
 
 
 def test_a_refused_secret_is_not_quoted() -> None:
-    with pytest.raises(WriteRefused) as refused:
+    with pytest.raises(InvalidWriteError) as refused:
         planned({**SERVERS, "kafka.sasl.jaas.confi": "password=hunter2", "kafka.ssl.key.passwor": "hunter2"})
 
     assert "hunter2" not in str(refused.value)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark import SparkFiles
 
-from ottla import Producer, ProducerClosed, TopicUnavailable
+from ottla import Producer, ProducerClosedError, TopicUnavailableError
 from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.worker import producer_cache
-from ottla_spark.worker.producer_cache import Borrowed, Shelf
+from ottla_spark.worker.producer_cache import Borrowed, ProducerCache
 from ottla_testkit.manual_clock import ManualClock
 from spark_kit import without_producers
 
@@ -35,9 +35,9 @@ def used(client_id: str = "", *, idle: float = IDLE) -> Producer:
 def closed(producer: Producer) -> bool:
     try:
         producer.send("t", b"", partition=0)
-    except ProducerClosed:
+    except ProducerClosedError:
         return True
-    except TopicUnavailable:
+    except TopicUnavailableError:
         return False
     raise AssertionError("there is no broker")
 
@@ -120,7 +120,7 @@ def test_a_producer_that_waits_too_long_is_closed_by_itself() -> None:
 
 def test_a_producers_time_begins_again_with_each_task() -> None:
     clock = ManualClock()
-    shelf = Shelf(clock=clock)
+    shelf = ProducerCache(clock=clock)
     producer = shelf.take(settings())
     shelf.put_back(producer, settings(), idle=IDLE)
 

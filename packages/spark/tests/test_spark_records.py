@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla_spark.errors import WriteFailed
+from ottla_spark.errors import WriteError
 from ottla_spark.write.records import RowPlace, by_topic, records_of, size
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -67,7 +67,7 @@ def test_columns_are_not_copied() -> None:
 def test_a_wrong_cell_is_told_with_row_and_column(column: str, data: pa.Array, row: int, said: str) -> None:
     columns = {"topic": pa.array(["t"] * 3), "value": pa.array(list("abc")), column: data}
 
-    with pytest.raises(WriteFailed, match=re.escape(f"row {row} of Spark partition 3 was refused: {said}")):
+    with pytest.raises(WriteError, match=re.escape(f"row {row} of Spark partition 3 was refused: {said}")):
         records(**columns)
 
 

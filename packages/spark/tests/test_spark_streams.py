@@ -122,6 +122,6 @@ def test_a_row_that_cannot_be_sent_ends_the_query_with_its_place(
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked")
 def test_a_task_finds_the_one_connection_that_its_rows_come_through(spark: SparkSession) -> None:
     def look(rows: Iterable[int]) -> Iterable[tuple[list[int], int]]:
-        yield list(tcp_quickack.promptly(iter(rows))), len(tcp_quickack._of_worker[os.getpid()])
+        yield list(tcp_quickack.with_tcp_quickack(iter(rows))), len(tcp_quickack._of_worker[os.getpid()])
 
     assert spark.sparkContext.parallelize([1, 2, 3], 1).mapPartitions(look).collect() == [([1, 2, 3], 1)]

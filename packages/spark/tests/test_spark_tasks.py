@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla import DeliveryFailed, ErrorCode, TopicUnavailable
-from ottla_spark.errors import WriteFailed
+from ottla import DeliveryError, ErrorCode, TopicUnavailableError
+from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions, read_options
 from ottla_spark.write import row_buffer
 from ottla_spark.write.records import RowPlace, TopicRows
@@ -212,11 +212,11 @@ def test_what_was_sent_does_not_count_as_gathered_any_more(monkeypatch: pytest.M
     place = RowPlace(task="task", rows_before=0)
     sent: list[int] = []
 
-    def take(table: row_buffer.TopicTable) -> Mapping[int, DeliveryFailed]:
+    def take(table: row_buffer.TopicTable) -> Mapping[int, DeliveryError]:
         sent.append(table.table.num_rows)
         return {}
 
-    gathered, after = row_buffer.Gathering(take), []
+    gathered, after = row_buffer.RowBuffer(take), []
     for _ in range(6):
         gathered.put(TopicRows(topic="t", rows=numbered(0, 20), indexes=None), place)  # of 20 + 10 and 4 * 21 bytes
         after.append(sum(sent))
@@ -229,7 +229,7 @@ def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_col
         numbered(0, 10, topic=["u"] * 10),
         pa.record_batch({"value": [b"", bytes(900), b"", bytes(2000)], "topic": ["t", "t", "u", "u"]}),
     ]
-    with cluster(max_request_size=1000, batch_size=500) as world, pytest.raises(WriteFailed) as failed:
+    with cluster(max_request_size=1000, batch_size=500) as world, pytest.raises(WriteError) as failed:
         sent(world, batches)
 
     said = str(failed.value)
@@ -239,18 +239,18 @@ def test_a_row_that_is_too_large_is_told_with_its_number_and_the_size_of_its_col
 
 def test_a_partition_that_the_topic_lacks_is_told_with_its_row() -> None:
     batch = numbered(0, 3, partition=pa.array([0, None, 9], pa.int32()))
-    with cluster(max_block_ms=0) as world, pytest.raises(WriteFailed) as failed:
+    with cluster(max_block_ms=0) as world, pytest.raises(WriteError) as failed:
         sent(world, [numbered(0, 5, partition=pa.array([0] * 5, pa.int32())), batch], topic="t")
 
     assert str(failed.value).startswith("row 8 of Spark partition 7 was refused: it is for partition 9 of topic 't'")
 
 
 def test_a_topic_that_nobody_knows_is_told_with_the_row_that_wants_it() -> None:
-    with cluster(max_block_ms=0) as world, pytest.raises(WriteFailed) as failed:
+    with cluster(max_block_ms=0) as world, pytest.raises(WriteError) as failed:
         sent(world, [numbered(0, 3, topic=["t", "nowhere", "t"])])
 
     assert "row 2 of Spark partition 7, and what follows it for topic 'nowhere', cannot be sent: " in str(failed.value)
-    assert isinstance(failed.value.__cause__, TopicUnavailable)
+    assert isinstance(failed.value.__cause__, TopicUnavailableError)
 
 
 def test_what_a_broker_refuses_is_told_with_row_topic_partition_and_counts() -> None:
@@ -261,7 +261,7 @@ def test_what_a_broker_refuses_is_told_with_row_topic_partition_and_counts() -> 
     ]
     with cluster() as world:
         world.cluster.brokers[1].codes.extend([ErrorCode.INVALID_RECORD] * 2)
-        with pytest.raises(WriteFailed) as failed:
+        with pytest.raises(WriteError) as failed:
             sent(world, batches)
 
     assert str(failed.value).startswith(
@@ -283,7 +283,7 @@ def test_a_failure_ends_the_task_before_its_rows_do(monkeypatch: pytest.MonkeyPa
                 if start == 0:
                     until(lambda: world.sender.idle)
 
-        with pytest.raises(WriteFailed, match=re.escape("the first, row 1 of Spark partition 7")):
+        with pytest.raises(WriteError, match=re.escape("the first, row 1 of Spark partition 7")):
             sent(world, batches(), topic="t")
 
     assert len(read) < 10

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import attrs
 import pytest
 
-from ottla_spark.worker.tcp_quickack import DESCRIPTORS, acknowledged, local_connections, promptly
+from ottla_spark.worker.tcp_quickack import DESCRIPTORS, acknowledged, local_connections, with_tcp_quickack
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked")
 
@@ -71,7 +71,7 @@ def test_what_came_is_acknowledged_before_each_batch_is_waited_for_and_after_the
 
 def test_the_batches_are_the_same(line: Line) -> None:
     assert list(acknowledged(iter("abc"), [line.worker])) == ["a", "b", "c"]
-    assert list(promptly(iter("abc"))) == ["a", "b", "c"]
+    assert list(with_tcp_quickack(iter("abc"))) == ["a", "b", "c"]
 
 
 def test_a_connection_that_is_closed_meanwhile_disturbs_nothing(line: Line) -> None:

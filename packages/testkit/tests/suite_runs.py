@@ -16,7 +16,7 @@ import {module}
 from ottla_testkit.conformance import {suite}
 
 class TestIt({suite}):
-    patience = {patience}
+    timeout = {timeout}
     {more}
 
     @pytest.fixture
@@ -36,12 +36,12 @@ def run_suite(
     plugin: str,
     *arguments: str,
     more: str = "",
-    patience: float = 30.0,
+    timeout: float = 30.0,
 ) -> pytest.RunResult:
     """Run *suite* on *plugin*, `module.expression`; *more* is a line of the class."""
     module, _, made = plugin.partition(".")
     pytester.syspathinsert(pathlib.Path(__file__).parent)
-    source = _SOURCE.format(module=module, suite=suite, subject=subject, made=made, more=more, patience=patience)
+    source = _SOURCE.format(module=module, suite=suite, subject=subject, made=made, more=more, timeout=timeout)
     pytester.makepyfile(test_it=source)
     return pytester.runpytest_inprocess(*QUICKLY, *arguments)
 
@@ -56,16 +56,16 @@ class Suite:
     more: Callable[[float], str] = lambda _patience: ""
 
     def run(
-        self, pytester: pytest.Pytester, plugin: str, *arguments: str, more: str | None = None, patience: float = 30.0
+        self, pytester: pytest.Pytester, plugin: str, *arguments: str, more: str | None = None, timeout: float = 30.0
     ) -> pytest.RunResult:
         """As an author would run it on *plugin*, an expression of the module."""
-        given = self.more(patience) if more is None else more
+        given = self.more(timeout) if more is None else more
         made = f"{self.module}.{plugin}"
-        return run_suite(pytester, self.name, self.subject, made, *arguments, more=given, patience=patience)
+        return run_suite(pytester, self.name, self.subject, made, *arguments, more=given, timeout=timeout)
 
     def assert_catches(self, pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
         """Assert that this test finds what is wrong, and says so."""
-        assert_caught(self.run(pytester, plugin, "-x", "-k", test, patience=patience_for(said)), said)
+        assert_caught(self.run(pytester, plugin, "-x", "-k", test, timeout=patience_for(said)), said)
 
     def assert_passes(self, pytester: pytest.Pytester, plugin: str, *, more: str | None = None) -> None:
         """Assert that there is nothing to say of it."""

@@ -44,7 +44,7 @@ WRONG = [
     ("PrintsIt", "secrets", r"secrets\[0\] is seen in what is printed"),
     ("WaitsWithoutSaying", "lets_us_in", r"start\(\) was not back after 0.5 s; .*do not wait, or say blocking = True"),
     ("ComputesForEver", "garbage", r"was not back after 1 s; nobody can log in meanwhile"),
-    ("RaisesInClose", "closing", r"close\(\) raised AuthenticationFailed"),
+    ("RaisesInClose", "closing", r"close\(\) raised AuthenticationError"),
     ("LeavesAThread", "closing", r"close\(\) left threads behind: left-behind"),
 ]
 
@@ -53,7 +53,7 @@ SUITE = Suite(
     name="AuthenticatorConformance",
     subject="mechanism",
     module="wrong_mechanisms",
-    more=lambda patience: MORE.format(password=PASSWORD, at_once=patience / 2),
+    more=lambda timeout: MORE.format(password=PASSWORD, at_once=timeout / 2),
 )
 
 

@@ -9,9 +9,9 @@ pytest_plugins = ["pytester"]
 
 FAR_END = """
     @pytest.fixture
-    def far_end(self):
-        from ottla_testkit.conformance import PlainFarEnd
-        return PlainFarEnd"""
+    def peer(self):
+        from ottla_testkit.conformance import PlainPeer
+        return PlainPeer"""
 SUITE = Suite(
     name="TransportConformance",
     subject="transport",
@@ -40,7 +40,7 @@ WRONG = [
     ("WantsToWriteAlways", "idle_connection", "nothing waits to be written, and .* would wake the I/O thread"),
     ("WaitsForNothing", "silent_peer_waits", r"interest\(\) is NONE: nobody will ever call handshake\(\) again"),
     ("SpinsInTheHandshake", "silent_peer_waits", "is ready all the time: the I/O thread would spin"),
-    ("RaisesInClose", "closing_is_possible", r"close\(\) raised ConnectionFailed.*it must never raise"),
+    ("RaisesInClose", "closing_is_possible", r"close\(\) raised ConnectionFailedError.*it must never raise"),
     ("LeavesTheSocketOpen", "closing_is_possible", r"close\(\) left the socket open"),
     ("LeavesTheSocketOpen", "peer_hears", "the far end was not told that the layer has closed"),
     ("HangsUpHard", "although_we_close", r"close\(\) threw away \d+ bytes that flush\(\) said had left"),
@@ -55,13 +55,13 @@ WRONG = [
 def test_a_layer_that_breaks_a_promise_is_told_which(
     pytester: pytest.Pytester, plugin: str, test: str, said: str
 ) -> None:
-    result = SUITE.run(pytester, f"WrongTransport(wrong_transports.{plugin})", "-x", "-k", test, patience=1.0)
+    result = SUITE.run(pytester, f"WrongTransport(wrong_transports.{plugin})", "-x", "-k", test, timeout=1.0)
 
     assert_caught(result, said)
 
 
 def test_connections_that_share_what_they_should_not_are_caught(pytester: pytest.Pytester) -> None:
-    result = SUITE.run(pytester, "Shared()", "-x", "-k", "two_connections", patience=1.0)
+    result = SUITE.run(pytester, "Shared()", "-x", "-k", "two_connections", timeout=1.0)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 

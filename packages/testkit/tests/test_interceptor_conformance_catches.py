@@ -44,7 +44,7 @@ def test_an_interceptor_that_breaks_a_promise_is_told_which(
         "-x",
         "-k",
         test,
-        patience=patience_for(said),
+        timeout=patience_for(said),
         more=more,
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ottla_testkit import pin_jars
-from ottla_testkit.errors import JarDigestError, KafkaUnavailable
+from ottla_testkit.errors import JarDigestError, KafkaUnavailableError
 from ottla_testkit.java import jar_digests
 from ottla_testkit.java.download import Artifact, Route
 from ottla_testkit.java.jar_digests import VARIABLE, all_digests, digest_of, parse, pinned, verify
@@ -51,7 +51,7 @@ def test_a_jar_that_is_not_the_pinned_one_never_reaches_the_cache(tmp_path: Path
     with pytest.raises(JarDigestError, match=r"slf4j-simple-1\.7\.36\.jar is not the file that is pinned") as raised:
         fetch(tmp_path, WRONG, name="slf4j-simple")
 
-    assert not isinstance(raised.value, KafkaUnavailable)  # which skips tests
+    assert not isinstance(raised.value, KafkaUnavailableError)  # which skips tests
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.download import Artifact, Route, choose_route, fetch_by_ivy, fetch_by_maven
 from ottla_testkit.java.jars import KAFKA_VERSION, kafka_jars
 
@@ -62,7 +62,7 @@ def test_an_artifact_alone_comes_without_its_dependencies(route: Route, tmp_path
 @pytest.mark.slow
 @both_routes
 def test_a_failed_fetch_tells_what_was_run_and_what_it_said(route: Route, tmp_path: Path) -> None:
-    with pytest.raises(KafkaUnavailable, match=r"ran: .*(mvn|java) (.|\n)*never-released"):
+    with pytest.raises(KafkaUnavailableError, match=r"ran: .*(mvn|java) (.|\n)*never-released"):
         route([NOWHERE], folder=tmp_path, scratch=tmp_path)
 
 
@@ -81,5 +81,5 @@ def test_without_maven_and_pyspark_the_error_says_what_to_install(
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setitem(sys.modules, "pyspark", None)
 
-    with pytest.raises(KafkaUnavailable, match="no `mvn` on PATH, and PySpark is not installed"):
+    with pytest.raises(KafkaUnavailableError, match="no `mvn` on PATH, and PySpark is not installed"):
         fetch_by_ivy([NOWHERE], folder=tmp_path, scratch=tmp_path)

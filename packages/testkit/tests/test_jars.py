@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.download import Artifact
 from ottla_testkit.java.jars import broker_artifacts, cache_folder, kafka_jars
 
@@ -51,16 +51,16 @@ def test_an_interrupted_fetch_leaves_no_cache(tmp_path: Path) -> None:
 
 
 def test_a_registry_that_hiccups_is_asked_again(tmp_path: Path) -> None:
-    registry = Registry(KafkaUnavailable("hiccup"), KafkaUnavailable("hiccup"))
+    registry = Registry(KafkaUnavailableError("hiccup"), KafkaUnavailableError("hiccup"))
 
     assert kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0, digests=DIGESTS).is_dir()
     assert registry.calls == 3
 
 
 def test_a_registry_that_stays_away_is_given_up_after_three_tries(tmp_path: Path) -> None:
-    registry = Registry(*[KafkaUnavailable("away")] * 9)
+    registry = Registry(*[KafkaUnavailableError("away")] * 9)
 
-    with pytest.raises(KafkaUnavailable, match="away"):
+    with pytest.raises(KafkaUnavailableError, match="away"):
         kafka_jars(VERSION, cache=tmp_path, route=registry, pause=0, digests=DIGESTS)
 
     assert registry.calls == 3
@@ -71,7 +71,7 @@ def test_a_fetch_without_the_broker_is_no_fetch(tmp_path: Path) -> None:
     def bring_nothing(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
         pass
 
-    with pytest.raises(KafkaUnavailable, match=r"brought no kafka_2\.13, slf4j-simple, kafka-tools"):
+    with pytest.raises(KafkaUnavailableError, match=r"brought no kafka_2\.13, slf4j-simple, kafka-tools"):
         kafka_jars(VERSION, cache=tmp_path, route=bring_nothing, pause=0, digests=DIGESTS)
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.runtime import java_command
 from ottla_testkit.kafka_cluster import KafkaCluster
 
@@ -19,7 +19,7 @@ def test_without_java_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
-    with pytest.raises(KafkaUnavailable, match=r"no `java` on PATH.*install a Java runtime of version 17"):
+    with pytest.raises(KafkaUnavailableError, match=r"no `java` on PATH.*install a Java runtime of version 17"):
         KafkaCluster().__enter__()
 
 
@@ -27,7 +27,7 @@ def test_a_java_too_old_for_kafka_is_refused(monkeypatch: pytest.MonkeyPatch, tm
     java = fake_java(tmp_path / "bin", says='openjdk version "1.8.0_402"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-    with pytest.raises(KafkaUnavailable, match=f"{java} is Java 8, too old"):
+    with pytest.raises(KafkaUnavailableError, match=f"{java} is Java 8, too old"):
         java_command()
 
 
@@ -42,5 +42,5 @@ def test_a_java_that_tells_no_version_is_refused(monkeypatch: pytest.MonkeyPatch
     fake_java(tmp_path / "bin", says="no runtime present")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-    with pytest.raises(KafkaUnavailable, match="no runtime present"):
+    with pytest.raises(KafkaUnavailableError, match="no runtime present"):
         java_command()

@@ -12,28 +12,28 @@ import pyarrow as pa
 import pytest
 
 from ottla import (
-    AbortableError,
+    AbortableTransactionError,
     BrokerError,
-    BufferExhausted,
+    BufferExhaustedError,
     ConfigError,
     ConsumerGroupMetadata,
-    DeliveryFailed,
-    DeliveryTimeout,
+    DeliveryError,
+    DeliveryTimeoutError,
     ErrorCode,
-    FlushTimeout,
-    InvalidRecord,
+    FlushTimeoutError,
+    InvalidRecordError,
     Producer,
-    ProducerClosed,
-    ProducerFenced,
+    ProducerClosedError,
+    ProducerFencedError,
     RecordMetadata,
-    RecordTooLarge,
-    SerializationFailed,
-    TableUndelivered,
-    TopicUnavailable,
-    TransactionAborted,
+    RecordTooLargeError,
+    SerializationError,
+    TableDeliveryError,
+    TopicUnavailableError,
+    TransactionAbortedError,
     UndeliveredError,
 )
-from ottla.errors import WrongCall
+from ottla.errors import IllegalStateError
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.section import SealedBatch
 from ottla.tables.sealed import TableSealer
@@ -147,7 +147,7 @@ def test_serializers_are_applied(make: Make) -> None:
     producer.send("orders", 7, key="caf\u00e9")
 
     assert [(record.key, record.value) for record in producer.history] == [("caf\u00e9".encode(), b"7")]
-    with pytest.raises(SerializationFailed, match="key for topic 'orders'"):
+    with pytest.raises(SerializationError, match="key for topic 'orders'"):
         producer.send("orders", 7, key=b"bytes")
     assert len(producer.history) == 1
 
@@ -197,13 +197,13 @@ def test_history_has_the_order_of_send(waiting: MockProducer) -> None:
 def test_what_no_broker_would_take_is_refused(make: Make) -> None:
     producer = make(max_request_size=1000, topics={"orders": 3})
 
-    with pytest.raises(RecordTooLarge):
+    with pytest.raises(RecordTooLargeError):
         producer.send("orders", bytes(1000))
-    with pytest.raises(InvalidRecord, match="is no topic"):
+    with pytest.raises(InvalidRecordError, match="is no topic"):
         producer.send("no topic", b"")
-    with pytest.raises(TopicUnavailable, match="UNKNOWN_TOPIC_OR_PARTITION"):
+    with pytest.raises(TopicUnavailableError, match="UNKNOWN_TOPIC_OR_PARTITION"):
         producer.send("payments", b"")
-    with pytest.raises(TopicUnavailable, match="partition 3 does not exist; the topic has 3"):
+    with pytest.raises(TopicUnavailableError, match="partition 3 does not exist; the topic has 3"):
         producer.send("orders", b"", partition=3)
     assert producer.history == ()
 
@@ -212,7 +212,7 @@ def test_memory_that_is_used_up_is_told_at_once_and_comes_back_with_an_answer(ma
     producer = make(buffer_memory=3000, auto_complete=False)
     producer.send("orders", bytes(2500))
 
-    with pytest.raises(BufferExhausted):
+    with pytest.raises(BufferExhaustedError):
         producer.send("orders", bytes(2500))
 
     producer.complete_next()
@@ -241,7 +241,7 @@ def test_a_record_fails_with_the_cause_that_the_test_gives(waiting: MockProducer
     assert waiting.error_next(BROKEN)
 
     error = first.exception(0)
-    assert isinstance(error, DeliveryFailed)
+    assert isinstance(error, DeliveryError)
     assert error.__cause__ is BROKEN
     assert "NOT_ENOUGH_REPLICAS" in str(error)
     assert (error.topic, error.partition, error.attempts, error.possibly_persisted) == ("orders", 0, 1, False)
@@ -250,11 +250,11 @@ def test_a_record_fails_with_the_cause_that_the_test_gives(waiting: MockProducer
 
 def test_a_failure_of_the_caller_s_own_is_raised_as_it_is(waiting: MockProducer) -> None:
     delivery = waiting.send("orders", b"1")
-    late = DeliveryTimeout("too late", topic="orders", partition=0, attempts=3, possibly_persisted=True)
+    late = DeliveryTimeoutError("too late", topic="orders", partition=0, attempts=3, possibly_persisted=True)
 
     waiting.error_next(late)
 
-    with pytest.raises(DeliveryTimeout) as caught:
+    with pytest.raises(DeliveryTimeoutError) as caught:
         delivery.result(0)
     assert caught.value is late
 
@@ -280,7 +280,7 @@ def test_a_callback_may_send_but_not_wait(waiting: MockProducer) -> None:
         for wait in (lambda: waiting.flush(5), lambda: delivery.result(5)):
             try:
                 wait()
-            except WrongCall as error:
+            except IllegalStateError as error:
                 caught.append(error)
 
     waiting.send("orders", b"1", on_delivery=again)
@@ -348,7 +348,7 @@ def test_close_completes_what_is_pending_and_then_nothing_is_taken(waiting: Mock
 
     assert delivery.done()
     assert waiting.closed
-    with pytest.raises(ProducerClosed):
+    with pytest.raises(ProducerClosedError):
         waiting.send("orders", b"2")
     waiting.close()
 
@@ -359,7 +359,7 @@ def test_close_without_time_gives_up_what_is_pending(waiting: MockProducer) -> N
     with pytest.raises(UndeliveredError):
         waiting.close(0)
 
-    assert isinstance(delivery.exception(0), DeliveryFailed)
+    assert isinstance(delivery.exception(0), DeliveryError)
 
 
 def test_it_closes_at_the_end_of_its_block(make: Make) -> None:
@@ -371,7 +371,7 @@ def test_it_closes_at_the_end_of_its_block(make: Make) -> None:
 
 @pytest.mark.parametrize("method", ["send", "send_table", "send_sealed", "flush", "close"])
 def test_the_next_call_of_a_method_can_be_made_to_raise(mock_producer: MockProducer, method: str) -> None:
-    error = FlushTimeout(mock_producer.flush(), "planned")
+    error = FlushTimeoutError(mock_producer.flush(), "planned")
     mock_producer.raise_next(method, error)
     arguments = {
         "send": ("orders", b"1"),
@@ -379,7 +379,7 @@ def test_the_next_call_of_a_method_can_be_made_to_raise(mock_producer: MockProdu
         "send_sealed": (sealed("1"),),
     }.get(method, ())
 
-    with pytest.raises(FlushTimeout) as caught:
+    with pytest.raises(FlushTimeoutError) as caught:
         getattr(mock_producer, method)(*arguments)
 
     assert caught.value is error
@@ -414,7 +414,7 @@ def test_a_batch_of_a_table_s_rows_is_answered_together(waiting: MockProducer) -
 
     waiting.error_next(BROKEN)
 
-    assert isinstance(delivery.exception(0), TableUndelivered)
+    assert isinstance(delivery.exception(0), TableDeliveryError)
     assert list(delivery.failed_rows()) == [0, 1, 2]
 
 
@@ -454,7 +454,7 @@ def test_an_aborted_transaction_leaves_nothing_behind(transactional: MockProduce
 
     transactional.abort_transaction()
 
-    assert isinstance(delivery.exception(0), TransactionAborted)
+    assert isinstance(delivery.exception(0), TransactionAbortedError)
     assert (transactional.history, transactional.uncommitted_records, transactional.committed_offsets) == ((), (), ())
     assert (transactional.commit_count, transactional.abort_count) == (0, 1)
 
@@ -499,20 +499,20 @@ def test_a_block_commits_or_aborts(transactional: MockProducer) -> None:
 
 def test_methods_at_the_wrong_time_are_refused_as_by_a_real_producer(make: Make) -> None:
     producer = make(transactional_id="payments")
-    with pytest.raises(WrongCall, match="call init_transactions first"):
+    with pytest.raises(IllegalStateError, match="call init_transactions first"):
         producer.send("orders", b"1")
-    with pytest.raises(WrongCall, match="call init_transactions first"):
+    with pytest.raises(IllegalStateError, match="call init_transactions first"):
         producer.begin_transaction()
-    with pytest.raises(WrongCall, match="call init_transactions first"):
+    with pytest.raises(IllegalStateError, match="call init_transactions first"):
         producer.fence()
     producer.init_transactions()
-    with pytest.raises(WrongCall, match="call begin_transaction"):
+    with pytest.raises(IllegalStateError, match="call begin_transaction"):
         producer.send("orders", b"1")
-    with pytest.raises(WrongCall, match="call begin_transaction"):
+    with pytest.raises(IllegalStateError, match="call begin_transaction"):
         producer.commit_transaction()
-    with pytest.raises(WrongCall, match=r"needs a producer with a transactional\.id"):
+    with pytest.raises(IllegalStateError, match=r"needs a producer with a transactional\.id"):
         make().begin_transaction()
-    with pytest.raises(WrongCall, match=r"fence needs a producer with a transactional\.id"):
+    with pytest.raises(IllegalStateError, match=r"fence needs a producer with a transactional\.id"):
         make().fence()
 
 
@@ -520,13 +520,13 @@ def test_a_record_that_fails_leaves_only_an_abort(transactional: MockProducer) -
     first, second = transactional.send("orders", b"1"), transactional.send("orders", b"2")
     transactional.error_next(BROKEN)
 
-    with pytest.raises(AbortableError, match="call abort_transaction"):
+    with pytest.raises(AbortableTransactionError, match="call abort_transaction"):
         transactional.commit_transaction()
     transactional.abort_transaction()
     transactional.begin_transaction()
 
-    assert isinstance(first.exception(0), DeliveryFailed)
-    assert isinstance(second.exception(0), TransactionAborted)
+    assert isinstance(first.exception(0), DeliveryError)
+    assert isinstance(second.exception(0), TransactionAbortedError)
 
 
 @pytest.mark.parametrize("before", [0, 1])
@@ -536,12 +536,12 @@ def test_a_producer_that_was_fenced_can_only_be_closed(transactional: MockProduc
     transactional.fence()
 
     delivery = transactional.send("orders", b"1")
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(ProducerFencedError):
         transactional.commit_transaction()
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(ProducerFencedError):
         transactional.send("orders", b"2")
 
-    assert isinstance(delivery.exception(0), DeliveryFailed)
+    assert isinstance(delivery.exception(0), DeliveryError)
     assert transactional.history == ()
     assert not transactional.transaction_in_flight
 
@@ -551,14 +551,14 @@ def test_a_fence_is_noticed_as_soon_as_brokers_are_asked(transactional: MockProd
 
     transactional.send("orders", b"the first for its partition")
 
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(ProducerFencedError):
         transactional.send("orders", b"2")
 
 
 def test_positions_of_a_producer_that_was_fenced_are_refused(transactional: MockProducer) -> None:
     transactional.fence()
 
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(ProducerFencedError):
         transactional.send_offsets_to_transaction({("input", 0): 5}, "group")
 
     assert transactional.uncommitted_offsets == ()
@@ -566,9 +566,9 @@ def test_positions_of_a_producer_that_was_fenced_are_refused(transactional: Mock
 
 def test_the_next_commit_can_be_made_to_fail(transactional: MockProducer) -> None:
     transactional.send("orders", b"1")
-    transactional.raise_next("commit_transaction", AbortableError("planned"))
+    transactional.raise_next("commit_transaction", AbortableTransactionError("planned"))
 
-    with pytest.raises(AbortableError, match="planned"):
+    with pytest.raises(AbortableTransactionError, match="planned"):
         transactional.commit_transaction()
 
     assert transactional.commit_count == 0
@@ -596,7 +596,7 @@ def test_close_aborts_an_open_transaction(transactional: MockProducer) -> None:
     with pytest.raises(UndeliveredError):
         transactional.close()
 
-    assert isinstance(delivery.exception(0), TransactionAborted)
+    assert isinstance(delivery.exception(0), TransactionAbortedError)
     assert (transactional.history, transactional.abort_count) == ((), 1)
 
 

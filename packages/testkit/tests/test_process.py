@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla_testkit.errors import ClusterError
-from ottla_testkit.processes.orphan_guard import Guard
+from ottla_testkit.processes.orphan_guard import OrphanGuard
 from ottla_testkit.processes.process import Process
 
 HANG_GUARD = 20.0
@@ -48,7 +48,7 @@ def test_a_process_does_not_outlive_an_owner_that_dies_in_any_way(tmp_path: Path
 
 def test_a_process_that_is_let_go_lives_on() -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
-        Guard(process.pid).let_go()
+        OrphanGuard(process.pid).let_go()
 
         assert process.poll() is None
         process.kill()

@@ -37,7 +37,7 @@ def test_a_reporter_that_breaks_a_promise_is_told_which(
         "-x",
         "-k",
         test,
-        patience=patience_for(said),
+        timeout=patience_for(said),
         more=another(reporter),
     )
 

@@ -7,10 +7,17 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from ottla.errors import ConnectionFailed
+from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Target
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation import Chance, Session, SimulatedBroker, SimulatedCluster, SimulatedNetwork, Wire
+from ottla_testkit.simulation import (
+    Chance,
+    LinkConditions,
+    Session,
+    SimulatedBroker,
+    SimulatedCluster,
+    SimulatedNetwork,
+)
 
 REQUEST = b"\0\0\0\7request"
 
@@ -29,13 +36,13 @@ class Echo(SimulatedBroker):
 class World:
     """A client with one connection, told of once it is ready."""
 
-    def __init__(self, wire: Wire | None = None, *, seed: int = 1) -> None:
+    def __init__(self, wire: LinkConditions | None = None, *, seed: int = 1) -> None:
         self.clock = ManualClock()
         cluster = SimulatedCluster()
         self.broker = Echo(cluster=cluster, id=1)
         cluster.brokers = {1: self.broker}
         self.network = SimulatedNetwork(cluster, self.clock, seed=seed)
-        self.network.wire = wire or Wire()
+        self.network.wire = wire or LinkConditions()
         self.received: list[tuple[float, bytes]] = []
 
     def connect(self) -> None:
@@ -57,14 +64,14 @@ class World:
         return self.network.send(1, [REQUEST])
 
 
-def connected(wire: Wire | None = None, *, seed: int = 1) -> World:
+def connected(wire: LinkConditions | None = None, *, seed: int = 1) -> World:
     world = World(wire, seed=seed)
     world.connect()
     return world
 
 
 def test_a_connection_takes_a_round_trip_and_a_request_half_of_it() -> None:
-    world = connected(Wire(round_trip=0.1, setup=0.05))
+    world = connected(LinkConditions(round_trip=0.1, setup=0.05))
     assert world.clock() == pytest.approx(0.15)
 
     world.send()
@@ -77,7 +84,7 @@ def test_a_connection_takes_a_round_trip_and_a_request_half_of_it() -> None:
 
 
 def test_several_requests_are_under_way_at_once() -> None:
-    world = connected(Wire(round_trip=0.1))
+    world = connected(LinkConditions(round_trip=0.1))
     began = world.clock()
     for _ in range(5):
         assert world.send()
@@ -88,7 +95,7 @@ def test_several_requests_are_under_way_at_once() -> None:
 
 
 def test_jitter_keeps_the_order_of_a_connection() -> None:
-    world = connected(Wire(round_trip=0.01, jitter=0.1))
+    world = connected(LinkConditions(round_trip=0.01, jitter=0.1))
     for number in range(20):
         assert world.network.send(1, [b"\0\0\0\1", bytes([number])])
 
@@ -113,7 +120,7 @@ def test_a_script_says_how_much_a_write_takes() -> None:
 
 
 def test_chance_has_a_socket_take_all_a_part_or_nothing() -> None:
-    world = connected(Wire(partly=0.3, nothing=0.3))
+    world = connected(LinkConditions(partly=0.3, nothing=0.3))
     at_once = 0
     for _ in range(50):
         if world.send():
@@ -126,7 +133,7 @@ def test_chance_has_a_socket_take_all_a_part_or_nothing() -> None:
 
 
 def test_a_full_buffer_takes_more_when_the_broker_has_acknowledged() -> None:
-    world = connected(Wire(round_trip=0.1, buffer=len(REQUEST)))
+    world = connected(LinkConditions(round_trip=0.1, buffer=len(REQUEST)))
     began = world.clock()
     assert world.send()
     assert not world.send()
@@ -137,7 +144,7 @@ def test_a_full_buffer_takes_more_when_the_broker_has_acknowledged() -> None:
 
 
 def test_an_answer_in_pieces_comes_when_its_last_piece_does() -> None:
-    world = connected(Wire(round_trip=0.01, jitter=0.1, pieces=1.0))
+    world = connected(LinkConditions(round_trip=0.01, jitter=0.1, pieces=1.0))
     polls = 0
     for number in range(1, 11):
         world.send()
@@ -177,7 +184,7 @@ def test_a_frozen_broker_takes_connections_and_goes_on_with_what_was_sent() -> N
 
 
 def test_a_reset_in_the_middle_of_a_request_means_that_no_broker_saw_it() -> None:
-    world = connected(Wire(round_trip=0.1))
+    world = connected(LinkConditions(round_trip=0.1))
     world.network.takes.append(5)
     assert not world.send()
 
@@ -189,9 +196,9 @@ def test_a_reset_in_the_middle_of_a_request_means_that_no_broker_saw_it() -> Non
 
 
 def test_what_a_client_wrote_arrives_though_it_closed() -> None:
-    world = connected(Wire(round_trip=0.1))
+    world = connected(LinkConditions(round_trip=0.1))
     world.send()
-    world.network.close(1, ConnectionFailed("enough"))
+    world.network.close(1, ConnectionFailedError("enough"))
     world.poll()
     world.poll(1.0)
 

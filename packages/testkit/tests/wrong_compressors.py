@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 from ottla.interfaces import Buffer
 from ottla.plugins.compressors.gzip import Gzip
 
@@ -96,9 +96,9 @@ class HasAFramingOfItsOwn(Right):
         try:
             plain = zlib.decompress(buffer)
         except zlib.error as error:
-            raise CorruptBatch(str(error)) from error
+            raise CorruptBatchError(str(error)) from error
         if len(plain) > limit:
-            raise CorruptBatch("too large")
+            raise CorruptBatchError("too large")
         return plain
 
 
@@ -137,7 +137,7 @@ class LimitsTooEarly(Right):
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         plain = super().decompress(buffer, limit=limit)
         if plain and len(plain) == limit:
-            raise CorruptBatch("too large")
+            raise CorruptBatchError("too large")
         return plain
 
 
@@ -145,7 +145,7 @@ class LooksAtTheLimitAfterwards(Right):
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         plain = super().decompress(buffer, limit=1 << 40)
         if len(plain) > limit:
-            raise CorruptBatch("too large")
+            raise CorruptBatchError("too large")
         return plain
 
 
@@ -153,7 +153,7 @@ class RaisesWhatTheLibraryRaises(Right):
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         plain = gzip.decompress(buffer)
         if len(plain) > limit:
-            raise CorruptBatch("too large")
+            raise CorruptBatchError("too large")
         return plain
 
 
@@ -162,9 +162,9 @@ class ReadsAsFarAsItGets(Right):
         try:
             plain = zlib.decompressobj(31).decompress(buffer, limit + 1)
         except zlib.error as error:
-            raise CorruptBatch(str(error)) from error
+            raise CorruptBatchError(str(error)) from error
         if len(plain) > limit:
-            raise CorruptBatch("too large")
+            raise CorruptBatchError("too large")
         return plain
 
 
@@ -174,12 +174,12 @@ class WaitsForTheEnd(Right):
         try:
             plain = stream.decompress(buffer, limit + 1)
         except zlib.error as error:
-            raise CorruptBatch(str(error)) from error
+            raise CorruptBatchError(str(error)) from error
         until = time.monotonic() + 3  # for ever, but for the end of this process
         while not stream.eof and len(plain) <= limit and time.monotonic() < until:
             time.sleep(0.01)
         if not stream.eof:
-            raise CorruptBatch("too large, or cut")
+            raise CorruptBatchError("too large, or cut")
         return plain
 
 
@@ -188,10 +188,10 @@ class NeverRecovers(Right):
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         if self.broken:
-            raise CorruptBatch("again")
+            raise CorruptBatchError("again")
         try:
             return super().decompress(buffer, limit=limit)
-        except CorruptBatch:
+        except CorruptBatchError:
             self.broken = True
             raise
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header
 from ottla.recordbatch.objects import ObjectColumns, ObjectEncoder
 
@@ -168,7 +168,7 @@ class KeepsTheBad(Right):
     ) -> int | None:
         try:
             return super().append(key, value, headers, timestamp_ms)
-        except InvalidRecord:
+        except InvalidRecordError:
             super().append(key, value, (), 0)
             raise
 
@@ -195,7 +195,7 @@ class HasNoTimeBefore1970(Right):
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
         if timestamp_ms < 0:
-            raise InvalidRecord("no such time")
+            raise InvalidRecordError("no such time")
         return super().append(key, value, headers, timestamp_ms)
 
 

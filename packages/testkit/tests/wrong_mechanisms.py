@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-from ottla.errors import AuthenticationFailed
+from ottla.errors import AuthenticationError
 from ottla.interfaces import Authenticator, Step
 
 PASSWORD = "the ducks fly south"
@@ -52,7 +52,7 @@ class Exchange:
     def challenge(self, data: bytes) -> Step:
         if self.theirs is None:
             if len(data) != 16:
-                raise AuthenticationFailed(f"the broker's nonce has {len(data)} bytes, not 16")
+                raise AuthenticationError(f"the broker's nonce has {len(data)} bytes, not 16")
             self.theirs = data
             return Step(reply=proof("user", self.ours, data), done=False)
         return self.verify(data)
@@ -60,7 +60,7 @@ class Exchange:
     def verify(self, data: bytes) -> Step:
         assert self.theirs is not None
         if not hmac.compare_digest(data, proof("broker", self.ours, self.theirs)):
-            raise AuthenticationFailed("the broker does not know the password")
+            raise AuthenticationError("the broker does not know the password")
         return Step(reply=None, done=True)
 
 
@@ -205,10 +205,10 @@ class RemembersThatItWasFooled(Right):
     class Remembering(Exchange):
         def challenge(self, data: bytes) -> Step:
             if self.mechanism.remedy == "despair":
-                raise AuthenticationFailed("never again")
+                raise AuthenticationError("never again")
             try:
                 return super().challenge(data)
-            except AuthenticationFailed:
+            except AuthenticationError:
                 self.mechanism.remedy = "despair"
                 raise
 
@@ -247,8 +247,8 @@ class TellsItInAnError(Right):
         def challenge(self, data: bytes) -> Step:
             try:
                 return super().challenge(data)
-            except AuthenticationFailed as error:
-                raise AuthenticationFailed("refused") from ValueError(f"{error}, although {PASSWORD}")
+            except AuthenticationError as error:
+                raise AuthenticationError("refused") from ValueError(f"{error}, although {PASSWORD}")
 
     exchange = Telling
 
@@ -294,7 +294,7 @@ class ComputesForEver(Right):
 
 class RaisesInClose(Right):
     def close(self) -> None:
-        raise AuthenticationFailed("there is something left")
+        raise AuthenticationError("there is something left")
 
 
 class LeavesAThread(Right):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.errors import ConnectionFailed
+from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Buffer, Interest, Target
 
 
@@ -205,7 +205,7 @@ class SpinsInTheHandshake(WaitsForNothing):
 class RaisesInClose(Right):
     def close(self) -> None:
         if self.sock.fileno() == -1:
-            raise ConnectionFailed("closed already")
+            raise ConnectionFailedError("closed already")
         super().close()
 
 

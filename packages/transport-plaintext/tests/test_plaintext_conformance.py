@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.interfaces import Transport
-from ottla_testkit.conformance import PlainFarEnd, TransportConformance
+from ottla_testkit.conformance import PlainPeer, TransportConformance
 from ottla_transport_plaintext import PlaintextTransport
 
 
@@ -15,5 +15,5 @@ class TestPlaintext(TransportConformance):
         return PlaintextTransport()
 
     @pytest.fixture
-    def far_end(self) -> type[PlainFarEnd]:
-        return PlainFarEnd
+    def peer(self) -> type[PlainPeer]:
+        return PlainPeer

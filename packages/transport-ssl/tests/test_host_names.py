@@ -10,7 +10,7 @@ import pytest
 from authority_kit import Authority
 from cryptography import x509
 
-from ottla.errors import HostnameMismatch, OttlaError
+from ottla.errors import HostnameMismatchError, OttlaError
 from ottla_transport_ssl import TlsLayer
 from tls_peers import Peer, shake
 
@@ -55,7 +55,7 @@ def test_an_alternative_name_is_the_brokers_name(meet: Meet, host: str, name: st
 
 @pytest.mark.parametrize("host", ["kafka.example.com", "10.0.0.1", "::1"])
 def test_a_common_name_is_no_hosts_name(meet: Meet, host: str) -> None:
-    with pytest.raises(HostnameMismatch) as caught:
+    with pytest.raises(HostnameMismatchError) as caught:
         meet(host, common_name=host)
 
     assert "a certificate without subjectAltName of a host" in str(caught.value)
@@ -66,7 +66,7 @@ def test_a_common_name_is_no_hosts_name(meet: Meet, host: str) -> None:
 
 @pytest.mark.parametrize("names", [("10.0.0.1",), ("other.example.com",)])
 def test_a_common_name_adds_nothing_to_other_names(meet: Meet, names: tuple[str, ...]) -> None:
-    with pytest.raises(HostnameMismatch, match=f"a certificate for other names: {names[0]}"):
+    with pytest.raises(HostnameMismatchError, match=f"a certificate for other names: {names[0]}"):
         meet("kafka.example.com", common_name="kafka.example.com", names=names)
 
 
@@ -83,17 +83,17 @@ def test_a_common_name_adds_nothing_to_other_names(meet: Meet, names: tuple[str,
     ],
 )
 def test_a_name_that_only_resembles_the_brokers_is_another_one(meet: Meet, host: str, name: str) -> None:
-    with pytest.raises(HostnameMismatch):
+    with pytest.raises(HostnameMismatchError):
         meet(host, common_name="someone", names=(name,))
 
 
 def test_an_address_as_a_dns_name_is_no_address(meet: Meet) -> None:
-    with pytest.raises(HostnameMismatch):
+    with pytest.raises(HostnameMismatchError):
         meet("10.0.0.1", common_name="someone", names=(x509.DNSName("10.0.0.1"),))
 
 
 def test_a_mail_address_leaves_a_certificate_without_hosts(meet: Meet) -> None:
-    with pytest.raises(HostnameMismatch, match="a certificate without subjectAltName of a host"):
+    with pytest.raises(HostnameMismatchError, match="a certificate without subjectAltName of a host"):
         meet("kafka.example.com", common_name="kafka.example.com", names=(x509.RFC822Name("ottla@example.com"),))
 
 

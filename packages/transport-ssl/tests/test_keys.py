@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.config import ConfigDraft
-from ottla.errors import ConfigError, TlsFailed
+from ottla.errors import ConfigError, TlsHandshakeError
 from ottla.plugins.registry import Registry
 from ottla_transport_ssl.keys import KEYS, TlsSettings, read
 from ottla_transport_ssl.stores import StoreType
@@ -188,7 +188,7 @@ def test_secrets_are_in_no_repr() -> None:
 
 def test_an_impossible_host_is_an_error_of_ours() -> None:
     ours, theirs = socket.socketpair()
-    with pytest.raises(TlsFailed, match="cannot be the name of a TLS server"):
+    with pytest.raises(TlsHandshakeError, match="cannot be the name of a TLS server"):
         transport({}).open(ours, ".x" * 100, 9093)
     ours.close()
     theirs.close()

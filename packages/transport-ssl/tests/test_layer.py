@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import ConnectionFailed
+from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Interest, Transport, TransportLayer
 from ottla_transport_ssl import TlsLayer
 from ottla_transport_ssl.layer import AHEAD, gathered
@@ -254,7 +254,7 @@ def test_bytes_changed_on_the_way_end_the_connection(connected: tuple[TlsLayer, 
     peer.sock.send(record)
     readable(layer._sock)
 
-    with pytest.raises(ConnectionFailed, match=r"localhost:9093 broke: .*bad record mac"):
+    with pytest.raises(ConnectionFailedError, match=r"localhost:9093 broke: .*bad record mac"):
         read(layer)
 
 
@@ -263,7 +263,7 @@ def test_garbage_after_the_handshake_ends_the_connection(connected: tuple[TlsLay
     peer.sock.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     readable(layer._sock)
 
-    with pytest.raises(ConnectionFailed, match="localhost:9093 broke"):
+    with pytest.raises(ConnectionFailedError, match="localhost:9093 broke"):
         until(lambda: False, lambda: read(layer))
 
 

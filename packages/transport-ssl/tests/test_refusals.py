@@ -21,14 +21,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from ottla.errors import (
-    CertificateExpired,
-    CertificateUntrusted,
-    ClientCertificateRequired,
-    ConnectionFailed,
-    HostnameMismatch,
+    CertificateExpiredError,
+    CertificateNotTrustedError,
+    ClientCertificateRequiredError,
+    ConnectionFailedError,
+    HostnameMismatchError,
     OttlaError,
-    TlsFailed,
-    WrongProtocol,
+    ProtocolMismatchError,
+    TlsHandshakeError,
 )
 from ottla_transport_ssl import TlsLayer
 from tls_peers import Peer, read, readable, shake, tcp_pair, transport, until
@@ -77,7 +77,7 @@ def test_an_unknown_authority_is_told_with_subject_issuer_and_what_is_trusted(
 
     error = refusal(layer, peer)
 
-    assert type(error) is CertificateUntrusted
+    assert type(error) is CertificateNotTrustedError
     assert "localhost:9093" in str(error)
     assert "unable to get local issuer certificate" in str(error)
     assert "CN=foreign broker" in str(error)
@@ -95,7 +95,7 @@ def test_without_a_trust_store_the_system_s_is_named(ca: trustme.CA, server_cont
     layer, peer = transport({}).open(ours, "localhost", 9093), Peer(theirs, server_context)
     assert isinstance(layer, TlsLayer)
 
-    with pytest.raises(CertificateUntrusted, match="the system's authorities"):
+    with pytest.raises(CertificateNotTrustedError, match="the system's authorities"):
         raise refusal(layer, peer)
     layer.close()
     theirs.close()
@@ -104,7 +104,7 @@ def test_without_a_trust_store_the_system_s_is_named(ca: trustme.CA, server_cont
 def test_another_host_s_certificate_is_told_with_its_names(connect: Connect, version: Mapping[str, Any]) -> None:
     error = refusal(*connect(version, host="kafka.example.com"))
 
-    assert type(error) is HostnameMismatch
+    assert type(error) is HostnameMismatchError
     assert "kafka.example.com:9093 shows a certificate for other names: localhost, 127.0.0.1, ::1" in str(error)
     assert "ssl.endpoint.identification.algorithm" in str(error)
 
@@ -112,7 +112,7 @@ def test_another_host_s_certificate_is_told_with_its_names(connect: Connect, ver
 def test_another_address_is_told_with_the_names(connect: Connect) -> None:
     error = refusal(*connect(host="127.0.0.2"))
 
-    assert type(error) is HostnameMismatch
+    assert type(error) is HostnameMismatchError
     assert "127.0.0.2:9093 shows a certificate for other names: localhost" in str(error)
 
 
@@ -130,7 +130,7 @@ def test_an_unchecked_name_still_needs_a_trusted_certificate(connect: Connect) -
     other = serving(trustme.CA().issue_cert("localhost"))
     error = refusal(*connect({"ssl.endpoint.identification.algorithm": ""}, context=other))
 
-    assert type(error) is CertificateUntrusted
+    assert type(error) is CertificateNotTrustedError
 
 
 def test_an_expired_certificate_is_told_with_its_dates(
@@ -140,7 +140,7 @@ def test_an_expired_certificate_is_told_with_its_dates(
     old = ca.issue_cert("localhost", not_before=begin, not_after=end)
     error = refusal(*connect(version, context=serving(old)))
 
-    assert type(error) is CertificateExpired
+    assert type(error) is CertificateExpiredError
     assert "certificate has expired" in str(error)
     assert "valid from 2020-01-01 00:00 UTC to 2021-02-03 04:05 UTC" in str(error)
 
@@ -149,7 +149,7 @@ def test_a_certificate_of_the_future_is_told_with_its_dates(connect: Connect, ca
     early = ca.issue_cert("localhost", not_before=NOW + timedelta(days=1))
     error = refusal(*connect(context=serving(early)))
 
-    assert type(error) is CertificateExpired
+    assert type(error) is CertificateExpiredError
     assert "not yet valid" in str(error)
     assert f"valid from {NOW + timedelta(days=1):%Y-%m-%d}" in str(error)
 
@@ -163,7 +163,7 @@ def test_an_authority_that_has_expired_is_told(connect: Connect, tmp_path: Path)
     context.load_cert_chain(tmp_path / "server.pem")
     error = refusal(*connect({"ssl.truststore.location": str(file)}, context=context))
 
-    assert type(error) is CertificateExpired
+    assert type(error) is CertificateExpiredError
     assert "an authority for localhost:9093 is not valid now (certificate has expired)" in str(error)
     assert f"renew it in ssl.truststore.location={file}" in str(error)
 
@@ -237,7 +237,7 @@ def test_a_missing_certificate_of_ours_is_told_where_the_version_tells_it_late(
     until(layer.handshake, peer.step)  # for us it is over before the server has judged
     error = refusal(layer, peer)
 
-    assert type(error) is ClientCertificateRequired
+    assert type(error) is ClientCertificateRequiredError
     assert "localhost:9093 wants a certificate from us, and none is configured; set ssl.keystore.location" in str(error)
 
 
@@ -247,7 +247,7 @@ def test_a_refused_certificate_of_ours_is_told_with_its_subject(
     stranger = trustme.CA(organization_name="Unknown here").issue_cert("client", common_name="a stranger")
     error = refusal(*connect({**version} | _inline(stranger), context=demanding))
 
-    assert type(error) is ClientCertificateRequired
+    assert type(error) is ClientCertificateRequiredError
     assert "localhost:9093 refused our certificate of 'CN=a stranger" in str(error)
     assert "Unknown here" in str(error)
     assert "the broker does not know who issued it" in str(error)
@@ -259,7 +259,7 @@ def test_an_expired_certificate_of_ours_is_told_with_its_date(
     old = ca.issue_cert("client", not_after=datetime(2021, 1, 1, tzinfo=UTC))
     error = refusal(*connect(_inline(old), context=demanding))
 
-    assert type(error) is ClientCertificateRequired
+    assert type(error) is ClientCertificateRequiredError
     assert "valid until 2021-01-01 00:00 UTC" in str(error)
 
 
@@ -274,7 +274,7 @@ def test_a_refusal_is_heard_although_the_connection_was_reset_after_it(
     readable(peer.sock)
     peer.sock.close()  # with unread bytes: this is a reset
 
-    with pytest.raises(ClientCertificateRequired):
+    with pytest.raises(ClientCertificateRequiredError):
         until(lambda: False, lambda: layer.write([b"another"]))
 
 
@@ -283,7 +283,7 @@ def test_the_alert_of_a_server_with_an_older_version_names_the_certificate_as_on
 ) -> None:
     error = refusal(*connect({"ssl.enabled.protocols": "TLSv1.2"}, context=demanding))
 
-    assert isinstance(error, TlsFailed)
+    assert isinstance(error, TlsHandshakeError)
     assert "ssl.keystore.location" in str(error)
 
 
@@ -294,7 +294,7 @@ def test_versions_that_do_not_meet_are_told(connect: Connect, server_context: ss
     server_context.maximum_version = ssl.TLSVersion.TLSv1_2
     error = refusal(*connect({"ssl.enabled.protocols": "TLSv1.3"}, context=server_context))
 
-    assert type(error) is TlsFailed
+    assert type(error) is TlsHandshakeError
     assert "'protocol version'; we speak TLSv1.3 to TLSv1.3 (ssl.enabled.protocols, ssl.protocol)" in str(error)
 
 
@@ -304,7 +304,7 @@ def test_suites_that_do_not_meet_are_told(connect: Connect, server_context: ssl.
     ours = {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}
     error = refusal(*connect(ours, context=server_context))
 
-    assert type(error) is TlsFailed
+    assert type(error) is TlsHandshakeError
     assert "'handshake failure': nothing in common" in str(error)
     assert "ssl.cipher.suites" in str(error)
 
@@ -312,7 +312,7 @@ def test_suites_that_do_not_meet_are_told(connect: Connect, server_context: ssl.
 def test_a_suite_of_tls_1_3_that_is_not_allowed_is_refused_once_it_was_chosen(connect: Connect) -> None:
     error = refusal(*connect({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}))
 
-    assert type(error) is TlsFailed
+    assert type(error) is TlsHandshakeError
     assert "chose TLS_AES_256_GCM_SHA384, which is not in ssl.cipher.suites" in str(error)
 
 
@@ -336,7 +336,9 @@ def test_a_peer_without_tls_is_shown_with_its_first_bytes(connect: Connect, answ
     peer.sock.send(answer)
     readable(layer._sock)
 
-    with pytest.raises(WrongProtocol, match=re.escape(f"it answered {answer[:16]!r}; set security.protocol=PLAINTEXT")):
+    with pytest.raises(
+        ProtocolMismatchError, match=re.escape(f"it answered {answer[:16]!r}; set security.protocol=PLAINTEXT")
+    ):
         until(lambda: False, layer.handshake)
 
 
@@ -346,7 +348,7 @@ def test_a_peer_that_says_one_byte_and_hangs_up_is_no_tls(connect: Connect) -> N
     peer.sock.send(b"N")
     peer.sock.shutdown(socket.SHUT_WR)
 
-    with pytest.raises(WrongProtocol, match="it answered b'N'"):
+    with pytest.raises(ProtocolMismatchError, match="it answered b'N'"):
         until(lambda: False, layer.handshake)
 
 
@@ -356,7 +358,7 @@ def test_a_peer_that_hangs_up_on_the_greeting_may_be_a_listener_without_tls(conn
     layer.handshake()
     _hang_up(peer, reset=reset)
 
-    with pytest.raises(WrongProtocol, match=r"hung up on our TLS greeting .* set security.protocol=PLAINTEXT"):
+    with pytest.raises(ProtocolMismatchError, match=r"hung up on our TLS greeting .* set security.protocol=PLAINTEXT"):
         until(lambda: False, layer.handshake)
 
 
@@ -375,9 +377,9 @@ def test_a_peer_that_ends_in_the_midst_of_the_handshake_may_come_back(
     layer.handshake()
     _hang_up(peer, reset=reset)
 
-    with pytest.raises(ConnectionFailed) as caught:
+    with pytest.raises(ConnectionFailedError) as caught:
         until(lambda: False, layer.handshake)
-    assert type(caught.value) is ConnectionFailed
+    assert type(caught.value) is ConnectionFailedError
     assert "localhost:9093 closed the connection in the midst of the TLS handshake" in str(caught.value)
 
 
@@ -387,9 +389,9 @@ def test_the_peer_s_own_trouble_is_no_refusal(connect: Connect) -> None:
     peer.sock.send(bytes([0x15, 3, 3, 0, 2, 2, 80]))  # alert, fatal, internal error
     readable(layer._sock)
 
-    with pytest.raises(ConnectionFailed) as caught:
+    with pytest.raises(ConnectionFailedError) as caught:
         until(lambda: False, layer.handshake)
-    assert type(caught.value) is ConnectionFailed
+    assert type(caught.value) is ConnectionFailedError
     assert "'internal error'" in str(caught.value)
 
 
@@ -402,7 +404,7 @@ def test_every_alert_is_an_error_of_ours(trusting: Mapping[str, Any], version: M
         theirs.sendall(bytes([0x15, 3, 3, 0, 2, 2, number]))
         readable(ours)
 
-        with pytest.raises(ConnectionFailed, match="localhost:9093"):
+        with pytest.raises(ConnectionFailedError, match="localhost:9093"):
             layer.handshake()
         layer.close()
         theirs.close()

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.errors import CertificateRevokedError, CertificateUntrusted, ConfigError, RevocationUnknownError
+from ottla.errors import CertificateNotTrustedError, CertificateRevokedError, ConfigError, RevocationUnknownError
 from ottla_transport_ssl import TlsLayer, TlsTransport
 from ottla_transport_ssl.revocation import RevocationList
 from tls_peers import Peer, shake, tcp_pair, transport
@@ -179,14 +179,14 @@ def test_a_certificate_among_the_lists_is_not_trusted(world: World) -> None:
     lists = [each.revoke().public_bytes(Encoding.PEM) for each in (world.authority, stranger)]
     world.file.write_bytes(stranger.pem + b"".join(lists))
 
-    with pytest.raises(CertificateUntrusted):
+    with pytest.raises(CertificateNotTrustedError):
         world.meet(shows=stranger.issue("broker", names=["localhost"]))
 
 
 def test_an_unknown_issuer_is_reported_before_its_missing_list(world: World) -> None:
     world.write(world.authority.revoke())
 
-    with pytest.raises(CertificateUntrusted):
+    with pytest.raises(CertificateNotTrustedError):
         world.meet(shows=Authority("stranger").issue("broker", names=["localhost"]))
 
 

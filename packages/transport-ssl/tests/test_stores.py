@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing
+from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError
 from ottla.interfaces import Secret
 from ottla_transport_ssl import TlsLayer
 from ottla_transport_ssl.stores import StoreSource, identity
@@ -231,7 +231,7 @@ def test_pkcs12_without_its_library_says_what_to_install(stores: Stores, monkeyp
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(PluginMissing, match=r"pip install ottla-transport-ssl\[pkcs12\]"):
+    with pytest.raises(PluginNotFoundError, match=r"pip install ottla-transport-ssl\[pkcs12\]"):
         transport({"ssl.keystore.location": file})
 
 
@@ -305,7 +305,7 @@ def test_a_key_that_is_renewed_with_its_password_is_opened_by_the_new_one(stores
     [
         (ValueError(PASSWORD), "raised ValueError ("),
         (OSError(PASSWORD), "raised OSError ("),
-        (AuthenticationFailed("the vault is sealed"), "the vault is sealed"),
+        (AuthenticationError("the vault is sealed"), "the vault is sealed"),
     ],
     ids=lambda value: type(value).__name__,
 )

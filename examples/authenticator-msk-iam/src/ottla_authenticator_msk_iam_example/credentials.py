@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ottla.config.allow_lists import NotAllowed, check_login
-from ottla.errors import AuthenticationFailed, ConfigError, OttlaError
+from ottla.config.allow_lists import NotAllowedError, check_login
+from ottla.errors import AuthenticationError, ConfigError, OttlaError
 from ottla.interfaces import PluginConfig
 from ottla_authenticator_msk_iam_example.signature import Credentials
 
@@ -29,7 +29,7 @@ def credentials_source(config: PluginConfig, environment: Mapping[str, str] = os
     if access_key is None and secret_key is None:
         try:
             check_login("aws", what="the keys of AWS in the environment")
-        except NotAllowed as error:
+        except NotAllowedError as error:
             raise ConfigError([f"sasl.mechanism=AWS_MSK_IAM: {error}"]) from None
         access_key, secret_key = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
         token = environment.get("AWS_SESSION_TOKEN")
@@ -51,10 +51,10 @@ def _provided(provider: Callable[[], Any]) -> Credentials:
     except OttlaError:
         raise
     except Exception as error:
-        raise AuthenticationFailed(f"{PROVIDER} raised {type(error).__name__}; it is attached as the cause") from error
+        raise AuthenticationError(f"{PROVIDER} raised {type(error).__name__}; it is attached as the cause") from error
     parts = given if isinstance(given, tuple) else ()
     if len(parts) not in (2, 3) or not all(isinstance(part, str) and part for part in parts[:2]):
-        raise AuthenticationFailed(
+        raise AuthenticationError(
             f"{PROVIDER} must return access key, secret key and, if any, session token, as a tuple"
         )
     access_key, secret_key, token = (*parts, None)[:3]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from ottla.errors import AuthenticationFailed
+from ottla.errors import AuthenticationError
 from ottla.interfaces import Step
 from ottla_authenticator_msk_iam_example.signature import Credentials, presigned
 
@@ -34,7 +34,7 @@ class MskIamExchange:
     def start(self) -> bytes:
         """The request, its names in lower case, as AWS' own library writes it."""
         if self._region is None:
-            raise AuthenticationFailed(f"aws.msk.region is needed: the broker's name {self._host!r} does not say it")
+            raise AuthenticationError(f"aws.msk.region is needed: the broker's name {self._host!r} does not say it")
         query = presigned(self._credentials(), host=self._host, region=self._region, at=self._clock())
         said = {"version": VERSION, "host": self._host, "user-agent": USER_AGENT}
         return json.dumps(said | {name.lower(): value for name, value in query.items()}).encode()
@@ -47,5 +47,5 @@ class MskIamExchange:
         except (ValueError, LookupError, TypeError, RecursionError):
             known = False
         if not known:
-            raise AuthenticationFailed(f"the broker answered AWS_MSK_IAM with {data[:200]!r}, which is no receipt")
+            raise AuthenticationError(f"the broker answered AWS_MSK_IAM with {data[:200]!r}, which is no receipt")
         return Step(reply=None, done=True)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla_testkit.conformance import PlainFarEnd, TransportConformance
+from ottla_testkit.conformance import PlainPeer, TransportConformance
 
 _NO_LOGIN: Final = 0
 _PASSWORD: Final = 2
@@ -20,7 +20,7 @@ _LENGTHS: Final[Mapping[int, int]] = {1: 4, 4: 16}
 """Of addresses by their kind; the length of a name goes before it."""
 
 
-class SocksFarEnd(PlainFarEnd):
+class SocksPeer(PlainPeer):
     """Asks for a login where one is offered, connects to whatever is wanted, and is the broker from then on."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -76,5 +76,5 @@ class Socks5Conformance(TransportConformance):
     settings: ClassVar[Mapping[str, Any]] = {"socks5.proxy": "127.0.0.1:1080"}
 
     @pytest.fixture
-    def far_end(self) -> type[SocksFarEnd]:
-        return SocksFarEnd
+    def peer(self) -> type[SocksPeer]:
+        return SocksPeer

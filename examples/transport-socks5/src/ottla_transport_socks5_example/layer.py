@@ -6,7 +6,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Sequence
 
-from ottla.errors import ConnectionFailed
+from ottla.errors import ConnectionFailedError
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla_transport_socks5_example.negotiation import Negotiation
 
@@ -87,13 +87,17 @@ class Socks5Layer:
             while self._missing:
                 heard = self._sock.recv(self._missing)
                 if not heard:
-                    raise ConnectionFailed(f"the SOCKS5 proxy {self._proxy} hung up before its answer was complete")
+                    raise ConnectionFailedError(
+                        f"the SOCKS5 proxy {self._proxy} hung up before its answer was complete"
+                    )
                 self._heard += heard
                 self._missing -= len(heard)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as cause:
-            raise ConnectionFailed(f"the connection to the SOCKS5 proxy {self._proxy} was lost: {cause}") from cause
+            raise ConnectionFailedError(
+                f"the connection to the SOCKS5 proxy {self._proxy} was lost: {cause}"
+            ) from cause
         return not self._unsaid
 
     def _go_on(self) -> None:

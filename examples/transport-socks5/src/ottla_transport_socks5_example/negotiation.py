@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 import attrs
 
-from ottla.errors import ConnectionFailed, NameResolutionFailed, WrongProtocol
+from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
 
 MAX_LENGTH: Final = 255
 """Of a user name, a password or a broker's name: their length is one byte."""
@@ -49,7 +49,7 @@ class Turn(NamedTuple):
 
 
 @attrs.frozen
-class Login:
+class UserPassword:
     """A user name and a password, as bytes."""
 
     username: bytes
@@ -59,10 +59,10 @@ class Login:
 Negotiation: TypeAlias = Generator[Turn, bytes, None]
 
 
-def negotiation(host: str, port: int, *, proxy: str, login: Login | None) -> Negotiation:
+def negotiation(host: str, port: int, *, proxy: str, login: UserPassword | None) -> Negotiation:
     """Yields turns and is sent what was heard; at its end the next byte is the broker's.
 
-    Raises ConnectionFailed with what *proxy* refused, and WrongProtocol when it speaks something else.
+    Raises ConnectionFailedError with what *proxy* refused, and ProtocolMismatchError when it speaks something else.
     """
     destination = _destination(host, port)
     yield from _introduce(proxy, login)
@@ -70,12 +70,14 @@ def negotiation(host: str, port: int, *, proxy: str, login: Login | None) -> Neg
     _check(version, _VERSION, proxy)
     if reply != _SUCCESS:  # judged now: after a refusal some proxies hang up without the rest of their answer
         reason = _REFUSALS.get(reply, "for a reason that is not in RFC 1928")
-        raise ConnectionFailed(f"the SOCKS5 proxy {proxy} does not connect us to {host}:{port}: {reason} ({reply})")
+        raise ConnectionFailedError(
+            f"the SOCKS5 proxy {proxy} does not connect us to {host}:{port}: {reason} ({reply})"
+        )
     _reserved, kind, first = yield Turn(b"", 3)
     yield Turn(b"", _rest(kind, first, proxy))
 
 
-def _introduce(proxy: str, login: Login | None) -> Negotiation:
+def _introduce(proxy: str, login: UserPassword | None) -> Negotiation:
     methods = bytes([_NO_LOGIN] if login is None else [_NO_LOGIN, _PASSWORD])
     version, method = yield Turn(bytes([_VERSION, len(methods)]) + methods, 2)
     _check(version, _VERSION, proxy)
@@ -85,28 +87,28 @@ def _introduce(proxy: str, login: Login | None) -> Negotiation:
         _refuse_method(method, proxy, login)
 
 
-def _log_in(proxy: str, login: Login) -> Negotiation:
+def _log_in(proxy: str, login: UserPassword) -> Negotiation:
     said = bytes([_LOGIN_VERSION, *_counted(login.username), *_counted(login.password)])
     version, status = yield Turn(said, 2)
     _check(version, _LOGIN_VERSION, proxy)
     if status != _SUCCESS:
-        raise ConnectionFailed(
+        raise ConnectionFailedError(
             f"the SOCKS5 proxy {proxy} refused the login of {login.username.decode()!r} ({status}); "
             "check socks5.username and socks5.password"
         )
 
 
-def _refuse_method(method: int, proxy: str, login: Login | None) -> NoReturn:
+def _refuse_method(method: int, proxy: str, login: UserPassword | None) -> NoReturn:
     if method != _NONE_OF_THESE:
-        raise WrongProtocol(f"the SOCKS5 proxy {proxy} chose a kind of login that was not offered ({method})")
+        raise ProtocolMismatchError(f"the SOCKS5 proxy {proxy} chose a kind of login that was not offered ({method})")
     if login is None:
-        raise ConnectionFailed(f"the SOCKS5 proxy {proxy} wants a login; set socks5.username and socks5.password")
-    raise ConnectionFailed(f"the SOCKS5 proxy {proxy} takes no login by user name and password")
+        raise ConnectionFailedError(f"the SOCKS5 proxy {proxy} wants a login; set socks5.username and socks5.password")
+    raise ConnectionFailedError(f"the SOCKS5 proxy {proxy} takes no login by user name and password")
 
 
 def _check(version: int, expected: int, proxy: str) -> None:
     if version != expected:
-        raise WrongProtocol(
+        raise ProtocolMismatchError(
             f"{proxy} does not speak SOCKS5: its answer begins with {version:#04x}, not {expected:#04x}; "
             "check socks5.proxy"
         )
@@ -116,7 +118,9 @@ def _rest(kind: int, first: int, proxy: str) -> int:
     """How long the rest of the address is that follows a success, *first* being its first byte, and its port."""
     lengths = {_IPV4: 4 - 1, _IPV6: 16 - 1, _NAME: first}
     if kind not in lengths:
-        raise WrongProtocol(f"the SOCKS5 proxy {proxy} answered with a kind of address that does not exist ({kind})")
+        raise ProtocolMismatchError(
+            f"the SOCKS5 proxy {proxy} answered with a kind of address that does not exist ({kind})"
+        )
     return lengths[kind] + 2
 
 
@@ -136,9 +140,9 @@ def _name(host: str) -> bytes:
     try:
         name = host.encode("idna")
     except UnicodeError as cause:
-        raise NameResolutionFailed(f"{host!r} cannot be the name of a host: {cause}", final=True) from cause
+        raise NameResolutionError(f"{host!r} cannot be the name of a host: {cause}", final=True) from cause
     if not 0 < len(name) <= MAX_LENGTH:
-        raise NameResolutionFailed(f"{host!r} cannot be the name of a host: {len(name)} bytes", final=True)
+        raise NameResolutionError(f"{host!r} cannot be the name of a host: {len(name)} bytes", final=True)
     return name
 
 

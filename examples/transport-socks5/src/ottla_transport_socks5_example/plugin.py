@@ -11,7 +11,7 @@ from ottla.errors import ConfigError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
 from ottla_transport_socks5_example.layer import Socks5Layer
-from ottla_transport_socks5_example.negotiation import MAX_LENGTH, Login, negotiation
+from ottla_transport_socks5_example.negotiation import MAX_LENGTH, UserPassword, negotiation
 
 HostAndPort: TypeAlias = tuple[str, int]
 
@@ -23,7 +23,7 @@ _HOST_AND_PORT: Final = re.compile(r"(?:(?P<name>[^\s:/@\[\]]+)|\[(?P<digits>[0-
 class Socks5Transport:
     """Opens connections by way of a proxy; what it speaks to the brokers is the inner transport's business."""
 
-    def __init__(self, targets: Sequence[Target], *, proxy: str, login: Login | None, inner: Transport) -> None:
+    def __init__(self, targets: Sequence[Target], *, proxy: str, login: UserPassword | None, inner: Transport) -> None:
         self._targets = targets
         self._proxy = proxy
         self._login = login
@@ -65,11 +65,11 @@ def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport:
     return Socks5Transport(_look_up(host, port), proxy=proxy, login=_login(config), inner=inner)
 
 
-def _login(config: PluginConfig) -> Login | None:
+def _login(config: PluginConfig) -> UserPassword | None:
     username, password = config["socks5.username"], config["socks5.password"]
     if (username is None) != (password is None):
         raise ConfigError(["socks5.username and socks5.password go together; set both or neither"])
-    return None if username is None else Login(username, password)
+    return None if username is None else UserPassword(username, password)
 
 
 def _look_up(host: str, port: int) -> Sequence[Target]:

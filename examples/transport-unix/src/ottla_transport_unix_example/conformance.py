@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ottla_testkit.conformance import PlainFarEnd, TransportConformance
+from ottla_testkit.conformance import PlainPeer, TransportConformance
 
 
 class UnixConformance(TransportConformance):
@@ -24,5 +24,5 @@ class UnixConformance(TransportConformance):
         return socket.socketpair()
 
     @pytest.fixture
-    def far_end(self) -> type[PlainFarEnd]:
-        return PlainFarEnd
+    def peer(self) -> type[PlainPeer]:
+        return PlainPeer

@@ -20,7 +20,7 @@ from libc.string cimport memcpy, memmove
 from ottla_accel.slots cimport fill, new_tuple, reuse_tuple
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 from ottla.interfaces import Encoded, Facts
 from ottla.recordbatch.objects import TIMESTAMP_MAX, ObjectColumns, encode_headers
 from ottla.results import RecordMetadata
@@ -192,7 +192,7 @@ cdef class NativeColumns:
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         elif not -1 <= timestamp_ms <= TIMESTAMP_MAX:
-            raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
+            raise InvalidRecordError(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
         cdef int64_t timestamp = timestamp_ms
         cdef bytes section = encode_headers(headers) if headers else b"\0"
         cdef const uint8_t* key_start = start_of(key)
@@ -314,7 +314,8 @@ cdef class NativeColumns:
     # Callbacks that were left with records: beside them, so that none needs a tuple meanwhile
 
     def take_callbacks(self, list given):
-        """All pairs of index and callback, in order, for once: those left here, and those *given*, which are in order."""
+        """All pairs of index and callback, in order, for once: those left here, and those *given*, which are in
+        order."""
         cdef LeftCallbacks left
         if self._callbacks is None:
             return given

@@ -19,7 +19,7 @@ from ottla_accel.varints cimport varint_size, write_varint
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.producer.delivery import Delivery
-from ottla.errors import ProducerClosed
+from ottla.errors import ProducerClosedError
 from ottla.interfaces import TopicView
 from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.accumulator.routes import Route
@@ -47,7 +47,7 @@ cdef extern from "<time.h>" nogil:
     int timespec_get(timespec* time, int base)
     int TIME_UTC
 
-cdef Py_ssize_t ROUTE_STAY = slot_of(Route, "stay")
+cdef Py_ssize_t ROUTE_STICKY_BATCH = slot_of(Route, "sticky_batch")
 cdef Py_ssize_t ROUTE_QUEUES = slot_of(Route, "queues")
 cdef Py_ssize_t ROUTE_VIEW = slot_of(Route, "view")
 cdef Py_ssize_t VIEW_PARTITIONS = slot_of(TopicView, "partitions")
@@ -99,7 +99,7 @@ cdef class QuickSend:
                     return delivery
         producer = self._producer()
         if producer is None:
-            raise ProducerClosed("the producer is gone; keep it for as long as its send is used")
+            raise ProducerClosedError("the producer is gone; keep it for as long as its send is used")
         if chosen >= 0:
             partition = chosen  # so that nobody looks at the key again
         return self._slow(
@@ -123,7 +123,7 @@ cdef class QuickSend:
         if route is NULL:
             return NULL
         if partition is None and (key is None or self._ignores_keys):
-            batch = read_slot(route, ROUTE_STAY) if self._sticky else NULL
+            batch = read_slot(route, ROUTE_STICKY_BATCH) if self._sticky else NULL
             return NULL if batch is Py_None else batch
         partitions = PyLong_AsLongLongAndOverflow(read_slot(read_slot(route, ROUTE_VIEW), VIEW_PARTITIONS), &too_many)
         if too_many or partitions <= 0:

@@ -16,7 +16,7 @@ from ottla_accel.columns cimport Bytes
 from ottla_accel.murmur2 cimport hash_of
 from ottla_accel.varints cimport varint_size, write_varint
 
-from ottla.accumulator.batch import UNDECIDED
+from ottla.accumulator.batch import UNASSIGNED
 from ottla.interfaces import Facts
 from ottla.recordbatch.number_columns import Constant
 from ottla.recordbatch.table_rows import Cut, FinishedColumns
@@ -44,7 +44,7 @@ cdef extern from *:
     """
     void prefetch "ottla_prefetch"(const void* address) noexcept nogil
 
-cdef int UNDECIDED_ = UNDECIDED
+cdef int UNASSIGNED_ = UNASSIGNED
 cdef const uint8_t* NO_HEADERS = b"\0"
 cdef Py_ssize_t AHEAD = 16  # rows of one partition lie apart, and the processor does not guess where
 cdef Py_ssize_t MOST_FRAME = 48  # six varints of 64 bits take less beside the parts, with a byte or two
@@ -183,9 +183,9 @@ def murmur2_partitions(keys not None, int partitions):
     return chosen
 
 
-def cut_rows(rows, partitions, *, Py_ssize_t most):
+def cut_rows(rows, partitions, *, Py_ssize_t max_bytes):
     """What `ottla.recordbatch.arrow.cut_rows` does."""
-    cutter = Cutter(rows, partitions, most)
+    cutter = Cutter(rows, partitions, max_bytes)
     while (cut := cutter.next()) is not None:
         yield cut
 
@@ -209,11 +209,11 @@ cdef class Cutter:
     cdef Py_ssize_t _all  # about what all rows take at most
     cdef bint _plain
 
-    def __cinit__(self, rows, partitions, Py_ssize_t most):
+    def __cinit__(self, rows, partitions, Py_ssize_t max_bytes):
         for column, kind in ((rows.timestamps, "int64"), (partitions, "int32")):
             if column is not None and str(column.type) != kind:
                 raise TypeError(f"{column.type} where {kind} is read")
-        self._rows, self._partitions, self._most = rows, partitions, most
+        self._rows, self._partitions, self._most = rows, partitions, max_bytes
         self._count = rows.count
         self._now = rows.now_ms
         for column in (rows.keys, rows.values, rows.headers, rows.timestamps, partitions):
@@ -289,7 +289,7 @@ cdef class Cutter:
         self._position = stop
         columns = self._columns(section, start, stop, &written)
         if self._order is NULL:
-            return Cut(UNDECIDED, range(start, stop), columns)
+            return Cut(UNASSIGNED, range(start, stop), columns)
         return Cut(self._given[self._order[start]], int_array(self._order + start, stop - start), columns)
 
     cdef object _columns(self, Bytes section, Py_ssize_t start, Py_ssize_t stop, Written* written):
@@ -335,12 +335,12 @@ cdef class Cutter:
         *plain*: no headers, no nulls, no times, no large columns. It is known to the compiler.
         """
         cdef Py_ssize_t position = start, row, body, needed, key_size, value_size, headers_size = 1
-        cdef Py_ssize_t left = min(self._most, written.room)  # a first record may need more than *most*
+        cdef Py_ssize_t left = min(self._most, written.room)  # a first record may need more than *max_bytes*
         cdef const uint8_t* key = NULL
         cdef const uint8_t* value = NULL
         cdef const uint8_t* headers = NO_HEADERS
         cdef int64_t first = self._time(self._row(start)), time = first, delta = 0
-        cdef int32_t partition = UNDECIDED_ if self._order is NULL else self._given[self._order[start]]
+        cdef int32_t partition = UNASSIGNED_ if self._order is NULL else self._given[self._order[start]]
         cdef int32_t* key_sizes = self._sizes
         cdef int32_t* value_sizes = self._sizes + self._count
         cdef uint8_t* to = written.at

@@ -49,11 +49,11 @@ ASSERTION_KEYS: Final = (
     _text(SUBJECT, "the claim sub of an assertion"),
     _text(AUDIENCE, "the claim aud of an assertion, mostly the token endpoint"),
     ConfigKey(
-        name=EXPIRY, type=number(least=0, most=86400), default=300.0, meaning="seconds until an assertion expires"
+        name=EXPIRY, type=number(minimum=0, maximum=86400), default=300.0, meaning="seconds until an assertion expires"
     ),
     ConfigKey(
         name=NOT_BEFORE,
-        type=number(least=0, most=3600),
+        type=number(minimum=0, maximum=3600),
         default=60.0,
         meaning="seconds before its making from which an assertion is good",
     ),

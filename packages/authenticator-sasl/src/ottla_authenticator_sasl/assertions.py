@@ -16,8 +16,8 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from ottla.config.allow_lists import NotAllowed, check_file, read_file
-from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing, quoted
+from ottla.config.allow_lists import NotAllowedError, check_file, read_file
+from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError, quoted
 from ottla.interfaces import PluginConfig, Secret
 from ottla_authenticator_sasl.assertion_keys import (
     ALGORITHM,
@@ -43,7 +43,7 @@ class Assertion(Protocol):
     """Where an assertion comes from, for each request anew."""
 
     def __call__(self) -> str:
-        """The assertion. Raises AuthenticationFailed."""
+        """The assertion. Raises AuthenticationError."""
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ class AssertionFile:
         """What is in the file, blanks around it apart."""
         assertion = _content(FILE, self.path).decode("ascii", "replace").strip()
         if not is_sendable(assertion):
-            raise AuthenticationFailed(f"the file of {FILE} holds no JWT")
+            raise AuthenticationError(f"the file of {FILE} holds no JWT")
         return assertion
 
 
@@ -84,10 +84,10 @@ class SignedAssertion:
         payload = {**template.get("payload", {}), **self.claims, **times, **number}
         try:
             signed: str = _library().encode(payload, self._key(), algorithm=self.algorithm, headers=header)
-        except AuthenticationFailed:
+        except AuthenticationError:
             raise
         except Exception as error:  # PyJWT's own, and TypeError for claims and keys; its words may hold either
-            raise AuthenticationFailed(
+            raise AuthenticationError(
                 f"the assertion cannot be signed by {self.algorithm}: {type(error).__name__}; is the key of "
                 f"{KEY_FILE} for it ({ALGORITHM}), and are iss, sub and aud strings?"
             ) from None
@@ -99,7 +99,7 @@ class SignedAssertion:
         try:
             return serialization.load_pem_private_key(content.reveal(), self._passphrase())
         except (TypeError, ValueError) as error:
-            raise AuthenticationFailed(
+            raise AuthenticationError(
                 f"the private key of {KEY_FILE} (or {KEY_PEM}) cannot be opened ({type(error).__name__}): it must be "
                 f"PEM, with {PASSPHRASE} exactly if it is encrypted"
             ) from None
@@ -109,12 +109,12 @@ class SignedAssertion:
 
 
 def assertion(config: PluginConfig) -> Assertion | None:
-    """What the keys say; None: nothing of an assertion. ConfigError, and PluginMissing without PyJWT."""
+    """What the keys say; None: nothing of an assertion. ConfigError, and PluginNotFoundError without PyJWT."""
     for key in FILES:
         if config[key] is not None:
             try:
                 check_file(config[key])
-            except NotAllowed as error:
+            except NotAllowedError as error:
                 raise ConfigError([f"{key}: {error}"]) from None
     if config[FILE] is not None:
         made_here = [key for key in (KEY_FILE, KEY_PEM, TEMPLATE, ISSUER, SUBJECT, AUDIENCE) if config[key] is not None]
@@ -149,7 +149,7 @@ def _signed(config: PluginConfig) -> SignedAssertion:
     )
     try:
         made()
-    except AuthenticationFailed as error:
+    except AuthenticationError as error:
         raise ConfigError([str(error)]) from None
     return made
 
@@ -163,7 +163,7 @@ def _library() -> Any:
         importlib.import_module("cryptography")
         return importlib.import_module("jwt")
     except ImportError as error:
-        raise PluginMissing(
+        raise PluginNotFoundError(
             f"{KEY_FILE} signs assertions by PyJWT; try: pip install 'ottla-authenticator-sasl[jwt]' ({error})"
         ) from None
 
@@ -175,7 +175,7 @@ def _template(path: str) -> dict[str, dict[str, Any]]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(found.get(part, {}), dict) for part in ("header", "payload")):
-        raise AuthenticationFailed(
+        raise AuthenticationError(
             f'the file of {TEMPLATE} must be JSON of the form {{"header": {{}}, "payload": {{}}}}'
         )
     return found
@@ -183,8 +183,8 @@ def _template(path: str) -> dict[str, dict[str, Any]]:
 
 def _content(key: str, path: str) -> bytes:
     try:
-        return read_file(path, most=MAX_FILE)
+        return read_file(path, max_bytes=MAX_FILE)
     except OSError as error:
-        raise AuthenticationFailed(f"the file {quoted(path)} of {key} cannot be read: {error.strerror}") from error
+        raise AuthenticationError(f"the file {quoted(path)} of {key} cannot be read: {error.strerror}") from error
     except ValueError as error:  # not allowed, or too large
-        raise AuthenticationFailed(f"the file of {key} is not read: {error}") from error
+        raise AuthenticationError(f"the file of {key} is not read: {error}") from error

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import AuthenticationFailed
+from ottla.errors import AuthenticationError
 from ottla_authenticator_sasl.jwt import claims
 
 MAX_TOKEN: Final = 256 * 1024
@@ -46,11 +46,11 @@ class ClaimNames:
 def token_of(given: Any, *, names: ClaimNames, source: str) -> Token:
     """The token that *source* gave: a string, a `Token`, or a tuple in the order of its fields.
 
-    What it does not say is taken from the claims, if it is a JWT. AuthenticationFailed never quotes it.
+    What it does not say is taken from the claims, if it is a JWT. AuthenticationError never quotes it.
     """
     token = _token(given, source)
     if not is_sendable(token.value):
-        raise AuthenticationFailed(
+        raise AuthenticationError(
             f"{source} gave what cannot be sent as a token: it must be a string of letters, digits and -._~+/ "
             f"(and = at its end), of at most {MAX_TOKEN} characters"
         )
@@ -73,20 +73,20 @@ def is_sendable(value: Any) -> bool:
 def check_extensions(extensions: Any, *, source: str) -> None:
     """Refuse what RFC 7628 has no place for; `auth` is the token's own key."""
     if not isinstance(extensions, Mapping):
-        raise AuthenticationFailed(f"{source} gave extensions that are no mapping of names to values")
+        raise AuthenticationError(f"{source} gave extensions that are no mapping of names to values")
     for name, value in extensions.items():
         if not (isinstance(name, str) and _EXTENSION.fullmatch(name)) or name == "auth":
-            raise AuthenticationFailed(f"{source} gave an extension whose name is not letters alone, or 'auth'")
+            raise AuthenticationError(f"{source} gave an extension whose name is not letters alone, or 'auth'")
         if not (isinstance(value, str) and _EXTENSION_VALUE.fullmatch(value)):
-            raise AuthenticationFailed(f"{source} gave an extension whose value is not printable ASCII")
+            raise AuthenticationError(f"{source} gave an extension whose value is not printable ASCII")
 
 
-def expired(token: Token, *, now: float, source: str) -> AuthenticationFailed | None:
+def expired(token: Token, *, now: float, source: str) -> AuthenticationError | None:
     """The error with a token that is of no use at *now*, in seconds since the epoch."""
     if token.expires_at_ms is None or token.expires_at_ms > now * 1000:
         return None
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(token.expires_at_ms / 1000))
-    return AuthenticationFailed(
+    return AuthenticationError(
         f"the token that {source} gave has expired, at {when}; is this machine's clock right? "
         "(an expiry is in milliseconds since the epoch)"
     )
@@ -101,7 +101,7 @@ def _token(given: Any, source: str) -> Token:
         case tuple() if 1 <= len(given) <= 5:
             return Token(*given)
         case _:
-            raise AuthenticationFailed(
+            raise AuthenticationError(
                 f"{source} gave a {type(given).__name__}; it must give a string, an ottla_authenticator_sasl.Token, "
                 "or a tuple of token, expiry in milliseconds since the epoch, principal, scope and extensions"
             )
@@ -111,7 +111,7 @@ def _milliseconds(value: Any, source: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e14:
-        raise AuthenticationFailed(f"{source} gave an expiry that is no number of milliseconds since the epoch")
+        raise AuthenticationError(f"{source} gave an expiry that is no number of milliseconds since the epoch")
     return float(value)
 
 

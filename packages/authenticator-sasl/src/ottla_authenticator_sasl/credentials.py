@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
-from ottla.errors import ConnectionFailed, Secrets
+from ottla.errors import ConnectionFailedError, Secrets
 from ottla.interfaces import Secret
 from ottla_authenticator_sasl.functions import ask
 from ottla_authenticator_sasl.single_flight import SingleFlight
@@ -26,7 +26,7 @@ def _hidden(password: str | Secret[str]) -> Secret[str]:
 
 
 @attrs.frozen(kw_only=True)
-class Login:
+class UserPassword:
     """A name and a password, as the UTF-8 bytes that they are: like Java, no SASLprep.
 
     `options` are the other ones of a `sasl.jaas.config`. While it is kept, text of brokers has stars for the password.
@@ -51,8 +51,8 @@ class Credentials(Protocol):
     blocking: bool
     identity: str | None
 
-    def current(self) -> Login:
-        """For one login. AuthenticationFailed and ConnectionFailed say why there is none."""
+    def current(self) -> UserPassword:
+        """For one login. AuthenticationError and ConnectionFailedError say why there is none."""
 
     def close(self) -> None:
         """Wait for no function any more; returns at once."""
@@ -63,12 +63,12 @@ class FixedCredentials:
 
     blocking = False
 
-    def __init__(self, login: Login, *, keys: str) -> None:
+    def __init__(self, login: UserPassword, *, keys: str) -> None:
         self.keys = keys
         self.identity: str | None = login.name
         self._login = login
 
-    def current(self) -> Login:
+    def current(self) -> UserPassword:
         """The login."""
         return self._login
 
@@ -82,24 +82,24 @@ class AskedCredentials:
     blocking = True
 
     def __init__(
-        self, make: Callable[[], Login], *, keys: str, identity: str | None, patience: float = PATIENCE
+        self, make: Callable[[], UserPassword], *, keys: str, identity: str | None, timeout: float = PATIENCE
     ) -> None:
         self.keys = keys
         self.identity = identity
-        self._patience = patience
-        self._latest: Login | None = None  # a broker may echo its password until the next login
-        self._flight = SingleFlight[Login](
-            make, name="ottla-credentials", source=keys, limit=patience, wanted="a login"
+        self._timeout = timeout
+        self._latest: UserPassword | None = None  # a broker may echo its password until the next login
+        self._flight = SingleFlight[UserPassword](
+            make, name="ottla-credentials", source=keys, limit=timeout, wanted="a login"
         )
 
-    def current(self) -> Login:
+    def current(self) -> UserPassword:
         """The answer to a question that is asked now, or was a moment ago and is still open."""
         joined = self._flight.join(needless=lambda: False)
         assert joined is not None, "it is never needless"
         flight, _new = joined
-        if not flight.wait(self._patience):
-            raise ConnectionFailed(
-                f"{self.keys}: no answer within {self._patience:g} s; see that the function returns, or raises, in time"
+        if not flight.wait(self._timeout):
+            raise ConnectionFailedError(
+                f"{self.keys}: no answer within {self._timeout:g} s; see that the function returns, or raises, in time"
             )
         self._latest = flight.result()
         return self._latest
@@ -114,7 +114,7 @@ def answer(value: Secret[Any] | Function, *, key: str, wanted: str) -> Secret[An
     return value if isinstance(value, Secret) else ask(value, key=key, wanted=wanted)
 
 
-def made(name: Secret[Any], password: Secret[Any], *, keys: str, options: Mapping[str, str]) -> Login | str:
+def made(name: Secret[Any], password: Secret[Any], *, keys: str, options: Mapping[str, str]) -> UserPassword | str:
     """A login of what was written or answered, or what is wrong with it."""
     for part in (name, password):
         if not isinstance(part.reveal(), str):
@@ -125,7 +125,7 @@ def made(name: Secret[Any], password: Secret[Any], *, keys: str, options: Mappin
             return f"{keys}: a NUL character cannot be part of a name or a password"
         if not _is_utf8(part):
             return f"{keys}: a lone surrogate has no UTF-8; was the value read with another encoding?"
-    return Login(name=name.reveal(), password=password, options=options)
+    return UserPassword(name=name.reveal(), password=password, options=options)
 
 
 def _is_utf8(part: Secret[str]) -> bool:

@@ -11,9 +11,9 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self._at = time.monotonic() + seconds
 
-    def left(self, most: float = float("inf")) -> float:
-        """Seconds until then, or *most*. Raises TimeoutError: none."""
-        left = self._at - time.monotonic()
-        if left <= 0:
+    def remaining(self, maximum: float = float("inf")) -> float:
+        """Seconds until then, or *maximum*. Raises TimeoutError: none."""
+        remaining = self._at - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError("timed out")
-        return min(left, most)
+        return min(remaining, maximum)

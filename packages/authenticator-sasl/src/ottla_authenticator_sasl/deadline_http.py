@@ -34,15 +34,15 @@ MOST_INTERIM: Final = 64
 """Interim answers (1xx) before the one that counts; servers send one or two."""
 
 
-class AnswerTooLarge(Exception):
+class HttpResponseTooLargeError(Exception):
     """The answer has more than `MAX_ANSWER` bytes."""
 
 
-class TooManyInterimAnswers(Exception):
+class TooManyInterimResponsesError(Exception):
     """The server sends interim answers (1xx), and no final one."""
 
 
-class ProxyUnusable(OSError):
+class HttpProxyError(OSError):
     """The proxy that the environment names cannot be used, or refused us."""
 
 
@@ -79,13 +79,13 @@ def post(
 ) -> Answer:
     """Ask once.
 
-    Raises OSError (ssl.SSLError among it), http.client.HTTPException, AnswerTooLarge, TooManyInterimAnswers, or
-    ConnectionFailed if too many look-ups of the name are under way.
+    Raises OSError (ssl.SSLError among it), http.client.HTTPException, HttpResponseTooLargeError,
+    TooManyInterimResponsesError, or ConnectionFailedError if too many look-ups of the name are under way.
     """
     proxy = proxy_for(address)
-    until = Deadline(deadline.left(limits.connect))
+    until = Deadline(deadline.remaining(limits.connect))
     with _connected(address, proxy=proxy, deadline=until, context=context, names=names) as sock:
-        timed: Any = _TimedSocket(sock, Deadline(deadline.left(limits.answer)))
+        timed: Any = _TimedSocket(sock, Deadline(deadline.remaining(limits.answer)))
         connection = http.client.HTTPConnection(address.host, address.port)
         connection.response_class = _Response
         connection.sock = timed  # so that http.client never connects by itself
@@ -110,7 +110,7 @@ class _Response(http.client.HTTPResponse):
             if not 100 <= status < 200 or status == http.HTTPStatus.SWITCHING_PROTOCOLS:
                 return version, status, reason
             http.client.parse_headers(self.fp)
-        raise TooManyInterimAnswers
+        raise TooManyInterimResponsesError
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
@@ -142,7 +142,7 @@ class Proxy:
 def proxy_for(address: Address) -> Proxy | None:
     """The proxy that the environment names for this address: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, but for NO_PROXY.
 
-    On Windows and macOS the system's settings, too, as for every program in Python. Raises ProxyUnusable.
+    On Windows and macOS the system's settings, too, as for every program in Python. Raises HttpProxyError.
     """
     proxies = urllib.request.getproxies()
     written = proxies.get("https" if address.secure else "http") or proxies.get("all")
@@ -155,7 +155,7 @@ def proxy_for(address: Address) -> Proxy | None:
     except ValueError:
         host, port = None, 0
     if not host or parts.scheme != "http":
-        raise ProxyUnusable(f"{variable} must be http://host:port, with or without a user; other kinds are not spoken")
+        raise HttpProxyError(f"{variable} must be http://host:port, with or without a user; other kinds are not spoken")
     return Proxy(host=host, port=port, login=_login(parts))
 
 
@@ -175,7 +175,7 @@ def _open_tunnel(sock: socket.socket, proxy: Proxy, address: Address, deadline: 
     response = _Response(timed, method="CONNECT")
     response.begin()
     if response.status != 200:
-        raise ProxyUnusable(f"the proxy {proxy} refused the connection, with status {response.status}")
+        raise HttpProxyError(f"the proxy {proxy} refused the connection, with status {response.status}")
 
 
 # The connection
@@ -196,7 +196,7 @@ def _connected(
         if address.secure:
             if proxy is not None:
                 _open_tunnel(sock, proxy, address, deadline)
-            sock.settimeout(deadline.left())  # of the whole handshake, in Python's ssl
+            sock.settimeout(deadline.remaining())  # of the whole handshake, in Python's ssl
             sock = context().wrap_socket(sock, server_hostname=address.host)
         yield sock
     finally:
@@ -209,7 +209,7 @@ def _first_that_answers(found: Sequence[SocketAddress], deadline: Deadline) -> s
     for number, (family, kind, protocol, _, sockaddr) in enumerate(found):
         sock = socket.socket(family, kind, protocol)
         try:
-            sock.settimeout(deadline.left() / (len(found) - number))
+            sock.settimeout(deadline.remaining() / (len(found) - number))
             sock.connect(sockaddr)
         except OSError as refused:
             sock.close()
@@ -231,7 +231,7 @@ class _TimedSocket:
         """Write all of it."""
         view = memoryview(data)
         while view:
-            self._sock.settimeout(self._deadline.left())
+            self._sock.settimeout(self._deadline.remaining())
             view = view[self._sock.send(view) :]
 
     def makefile(self, _mode: str) -> io.BufferedReader:
@@ -252,9 +252,9 @@ class _TimedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        self._sock.settimeout(self._deadline.left())
+        self._sock.settimeout(self._deadline.remaining())
         count = self._sock.recv_into(buffer)
         self._room -= count
         if self._room < 0:
-            raise AnswerTooLarge
+            raise HttpResponseTooLargeError
         return count

@@ -11,14 +11,15 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, OttlaError
+from ottla.errors import AuthenticationError, ConnectionFailedError, NetworkError, OttlaError
 from ottla.interfaces import Secret
 
 
 def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
     """What the function returns, hidden; it is awaited if it must be, in an event loop of its own.
 
-    ConnectionFailed, for another attempt, when it cannot fetch it now; AuthenticationFailed for what else it raises.
+    ConnectionFailedError, for another attempt, when it cannot fetch it now; AuthenticationError for what else it
+    raises.
     """
     error: NetworkError
     try:
@@ -26,11 +27,11 @@ def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
     except NetworkError:
         raise
     except OttlaError as raised:  # such as a reference of config.providers that cannot be resolved now
-        error = AuthenticationFailed(f"{key}: {raised}")
+        error = AuthenticationError(f"{key}: {raised}")
     except (OSError, EOFError) as raised:  # also what HTTP clients raise
-        error = ConnectionFailed(f"{key} could not fetch {wanted}: {_type_and_place(raised)}")
+        error = ConnectionFailedError(f"{key} could not fetch {wanted}: {_type_and_place(raised)}")
     except Exception as raised:
-        error = AuthenticationFailed(f"{key} raised {_type_and_place(raised)}")
+        error = AuthenticationError(f"{key} raised {_type_and_place(raised)}")
     raise error  # out here it has no context, whose frames may hold the secret
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config.allow_lists import NotAllowed, check_file, check_login, from_others
-from ottla.errors import AuthenticationFailed, ConfigError, PluginMissing, quoted
+from ottla.config.allow_lists import NotAllowedError, check_file, check_login, from_others
+from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.login import (
@@ -88,9 +88,9 @@ class GssapiExchange:
     def _choose(self, offer: bytes) -> bytes:
         """One byte of layers, three of a size; in the answer no layer, no size, and nobody to act for."""
         if len(offer) != 4:
-            raise AuthenticationFailed(f"{self._service} offers security layers in {len(offer)} bytes, not 4")
+            raise AuthenticationError(f"{self._service} offers security layers in {len(offer)} bytes, not 4")
         if not offer[0] & _NO_LAYER:
-            raise AuthenticationFailed(
+            raise AuthenticationError(
                 f"{self._service} insists on a security layer of Kerberos (sasl.qop), and Ottla has none; use SASL_SSL"
             )
         wrapped: bytes = self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]), False).message
@@ -125,7 +125,7 @@ def _told(library: Any, what: str) -> Iterator[None]:
     try:
         yield
     except library.exceptions.GSSError as error:
-        raise AuthenticationFailed(
+        raise AuthenticationError(
             f"{what}: {quoted(str(error))}; is there a ticket (klist, kinit) or {KEYTAB}, and is the broker's "
             "principal right?"
         ) from error
@@ -151,12 +151,12 @@ def ottla_authenticator(config: PluginConfig) -> Mechanism:
     try:
         # With a keytab, too: Kerberos' library takes a ticket of the process's cache where there is one.
         check_login("kerberos", what="Kerberos' tickets")
-    except NotAllowed as error:
+    except NotAllowedError as error:
         raise ConfigError([f"sasl.mechanism={NAME}: {error}"]) from None
     try:
         library = importlib.import_module("gssapi")
     except ImportError as error:
-        raise PluginMissing(
+        raise PluginNotFoundError(
             "sasl.mechanism=GSSAPI needs the library gssapi; try: pip install 'ottla-authenticator-sasl[gssapi]' "
             f"(with Kerberos' headers, such as Debian's libkrb5-dev) ({error})"
         ) from None
@@ -172,7 +172,7 @@ def _login(config: PluginConfig) -> KerberosLogin:
     if keytab is not None and from_others():
         try:
             check_file(keytab)
-        except NotAllowed as error:
+        except NotAllowedError as error:
             raise ConfigError([f"keyTab in {JAAS}: {error}"]) from None
     return KerberosLogin(service=service, principal=options.get("principal"), keytab=keytab)
 

@@ -33,13 +33,13 @@ class HostNames:
         self._flights: dict[tuple[str, int], SingleFlight[Sequence[SocketAddress]]] = {}
 
     def look_up(self, host: str, port: int, deadline: Deadline) -> Sequence[SocketAddress]:
-        """Raises OSError, or ConnectionFailed: earlier look-ups hang."""
+        """Raises OSError, or ConnectionFailedError: earlier look-ups hang."""
         with contextlib.suppress(socket.gaierror):  # an address needs no thread
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         joined = self._flight_of(host, port).join(needless=lambda: False)
         assert joined is not None, "a look-up is never needless"
         flight, _ = joined
-        if not flight.wait(deadline.left()):
+        if not flight.wait(deadline.remaining()):
             raise TimeoutError(f"the name {host} was not resolved in time")
         return flight.result()
 

@@ -16,8 +16,8 @@ from typing import Final
 
 import attrs
 
-from ottla.config.allow_lists import NotAllowed, check_file, from_others
-from ottla.errors import ConfigError, TlsFailed
+from ottla.config.allow_lists import NotAllowedError, check_file, from_others
+from ottla.errors import ConfigError, TlsHandshakeError
 from ottla.interfaces import ConfigKey, PluginConfig, Secret
 from ottla_authenticator_sasl.login import JAAS, a_secret, a_string
 
@@ -74,7 +74,7 @@ class HttpsTrust:
     key_password: Secret[str] | None = None
 
     def context(self) -> ssl.SSLContext:
-        """For one connection. Raises TlsFailed."""
+        """For one connection. Raises TlsHandshakeError."""
         try:
             context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_pem)
         except (OSError, ValueError) as error:
@@ -114,9 +114,9 @@ class HttpsTrust:
             key = self.key_file or (_written(folder, "key", self.key_pem) if self.key_pem else None)
             yield certificate, key
 
-    def _unusable(self, keys: str, error: Exception) -> TlsFailed:
+    def _unusable(self, keys: str, error: Exception) -> TlsHandshakeError:
         reason = error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)
-        return TlsFailed(
+        return TlsHandshakeError(
             f"{keys} cannot be used for the identity server: {reason or type(error).__name__}; it must be readable "
             "PEM, and a private key must fit its certificate and its password"
         )
@@ -137,7 +137,7 @@ def https_trust(config: PluginConfig, options: Mapping[str, str]) -> HttpsTrust:
         if from_others() and key.endswith(".location"):
             try:
                 check_file(options[name])
-            except NotAllowed as error:
+            except NotAllowedError as error:
                 raise ConfigError([f"{name} in {JAAS}: {error}"]) from None
         values[key] = Secret(options[name]) if key in _SECRET else options[name]
     trust = HttpsTrust(
@@ -154,7 +154,7 @@ def https_trust(config: PluginConfig, options: Mapping[str, str]) -> HttpsTrust:
         raise ConfigError(problems)
     try:
         trust.context()
-    except TlsFailed as error:
+    except TlsHandshakeError as error:
         raise ConfigError([str(error)]) from None
     return trust
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 
-def number(*, least: float, most: float, unit: float = 1.0) -> Callable[[Any], float]:
+def number(*, minimum: float, maximum: float, unit: float = 1.0) -> Callable[[Any], float]:
     """A number within bounds, in units of ours."""
 
     def parse(raw: Any) -> float:
         found = math.nan if isinstance(raw, bool) else float(raw)
-        if not least <= found <= most:
-            raise ValueError(f"it must be a number from {least:g} to {most:g}")
+        if not minimum <= found <= maximum:
+            raise ValueError(f"it must be a number from {minimum:g} to {maximum:g}")
         return found * unit
 
     return parse
@@ -27,4 +27,4 @@ def boolean(raw: Any) -> bool:
     return word == "true"
 
 
-milliseconds: Final = number(least=1, most=2**31 - 1, unit=0.001)
+milliseconds: Final = number(minimum=1, maximum=2**31 - 1, unit=0.001)

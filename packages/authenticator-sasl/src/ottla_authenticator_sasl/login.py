@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import AuthenticationFailed, ConfigError
+from ottla.errors import AuthenticationError, ConfigError
 from ottla.interfaces import ConfigKey, PluginConfig, Secret
 from ottla_authenticator_sasl.credentials import (
     AskedCredentials,
     Credentials,
     FixedCredentials,
     Function,
-    Login,
+    UserPassword,
     answer,
     made,
 )
@@ -161,7 +161,7 @@ def module_options(
 
 
 def _credentials(
-    make: Callable[[], Login | str], config: PluginConfig, sources: Sequence[str], *, keys: str
+    make: Callable[[], UserPassword | str], config: PluginConfig, sources: Sequence[str], *, keys: str
 ) -> Credentials:
     """Credentials that are made now, or for each login where a function is among the sources."""
     if any(callable(config[key]) for key in sources):
@@ -174,13 +174,13 @@ def _credentials(
     return FixedCredentials(login, keys=keys)
 
 
-def _usable(login: Login | str) -> Login:
+def _usable(login: UserPassword | str) -> UserPassword:
     if isinstance(login, str):
-        raise AuthenticationFailed(login)
+        raise AuthenticationError(login)
     return login
 
 
-def _by_keys(config: PluginConfig, mechanism: str, keys: str) -> Login | str:
+def _by_keys(config: PluginConfig, mechanism: str, keys: str) -> UserPassword | str:
     name = answer(config[USERNAME], key=USERNAME, wanted="the user name")
     password = answer(config[PASSWORD], key=PASSWORD, wanted="the password")
     if "" in (name.reveal(), password.reveal()):
@@ -188,14 +188,14 @@ def _by_keys(config: PluginConfig, mechanism: str, keys: str) -> Login | str:
     return made(name, password, keys=keys, options={})
 
 
-def _by_function(config: PluginConfig) -> Login | str:
+def _by_function(config: PluginConfig) -> UserPassword | str:
     pair = answer(config[PROVIDER], key=PROVIDER, wanted="name and password")
     if not isinstance(pair.reveal(), tuple | list) or len(pair.reveal()) != 2:
         return f"{PROVIDER} returned no pair, but a {type(pair.reveal()).__name__}; return (name, password)"
     return made(Secret(pair.reveal()[0]), Secret(pair.reveal()[1]), keys=PROVIDER, options={})
 
 
-def _by_java(config: PluginConfig, *, mechanism: str, module: str) -> Login | str:
+def _by_java(config: PluginConfig, *, mechanism: str, module: str) -> UserPassword | str:
     written = answer(config[JAAS], key=JAAS, wanted="the login module")
     options = _options(written, mechanism=mechanism, module=module)
     if isinstance(options, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.errors import AuthenticationFailed, Secrets, printable, quoted
+from ottla.errors import AuthenticationError, Secrets, printable, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.bearer_token import Token
@@ -62,7 +62,7 @@ class OAuthBearerExchange:
         self._refusal: str | None = None
 
     def start(self) -> bytes:
-        """The token. Waits for one; AuthenticationFailed and ConnectionFailed say why there is none."""
+        """The token. Waits for one; AuthenticationError and ConnectionFailedError say why there is none."""
         self._token = self._mechanism.tokens.token()
         self._echoes = self._mechanism.echoes = Secrets(self._token.value)
         return self._mechanism.first_message(self._token)
@@ -70,7 +70,7 @@ class OAuthBearerExchange:
     def challenge(self, data: bytes) -> Step:
         """Done, or the end of a refusal."""
         if self._refusal is not None:
-            raise AuthenticationFailed(f"the broker refused the token: {self._refusal}; {self._mechanism.remedy}")
+            raise AuthenticationError(f"the broker refused the token: {self._refusal}; {self._mechanism.remedy}")
         if not data:
             return Step(reply=None, done=True)
         self.refused(certain=True)

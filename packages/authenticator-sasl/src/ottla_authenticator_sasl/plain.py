@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.errors import AuthenticationFailed
+from ottla.errors import AuthenticationError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Authenticator, ConfigKey, Mechanism, PluginConfig, Step
 from ottla_authenticator_sasl.cleartext import CLEARTEXT_KEYS, warn_of_cleartext
-from ottla_authenticator_sasl.credentials import Credentials, Login
+from ottla_authenticator_sasl.credentials import Credentials, UserPassword
 from ottla_authenticator_sasl.login import LOGIN_KEYS, login
 
 ottla_conformance = "ottla_authenticator_sasl.conformance:PlainConformance"
@@ -32,7 +32,7 @@ class PlainMechanism:
         """A new exchange, of one message."""
         return PlainExchange(self)
 
-    def login(self) -> Login:
+    def login(self) -> UserPassword:
         """The name and password for a login that begins. Waits for a function where one is asked for them."""
         login = self._credentials.current()
         self.identity = login.name
@@ -57,7 +57,7 @@ class PlainExchange:
     def challenge(self, data: bytes) -> Step:
         """Done: whoever was refused has got an error instead."""
         if data:
-            raise AuthenticationFailed(f"the broker answered PLAIN with {len(data)} bytes, where it has nothing to say")
+            raise AuthenticationError(f"the broker answered PLAIN with {len(data)} bytes, where it has nothing to say")
         return Step(reply=None, done=True)
 
 

@@ -15,9 +15,9 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import AuthenticationFailed, ConfigError, quoted
+from ottla.errors import AuthenticationError, ConfigError, quoted
 from ottla.interfaces import Authenticator, ConfigKey, PluginConfig, Secret, Step
-from ottla_authenticator_sasl.credentials import Credentials, Login
+from ottla_authenticator_sasl.credentials import Credentials, UserPassword
 from ottla_authenticator_sasl.login import LOGIN_KEYS, login
 
 MIN_ITERATIONS: Final = 4096
@@ -74,7 +74,7 @@ class ScramMechanism:
         """A new exchange, with a nonce of its own."""
         return ScramExchange(self, nonce=self._nonce())
 
-    def login(self) -> Login:
+    def login(self) -> UserPassword:
         """The name and password for a login that begins. Waits for a function where one is asked for them."""
         login = self._credentials.current()
         self.identity = login.name
@@ -84,7 +84,7 @@ class ScramMechanism:
         """Wait for no function any more."""
         self._credentials.close()
 
-    def keys(self, login: Login, *, salt: bytes, iterations: int) -> Keys:
+    def keys(self, login: UserPassword, *, salt: bytes, iterations: int) -> Keys:
         """Derived, unless they are those of the last time. Any thread."""
         known = self._keys
         if known is not None and (known.password, known.salt, known.iterations) == (login.password, salt, iterations):
@@ -107,7 +107,7 @@ class ScramMechanism:
         """The mechanism's hash."""
         return hashlib.new(self._digest, data).digest()
 
-    def first(self, login: Login, nonce: str) -> str:
+    def first(self, login: UserPassword, nonce: str) -> str:
         """The client-first-message-bare."""
         name = login.name.replace("=", "=3D").replace(",", "=2C")
         written = login.options.get("tokenauth")
@@ -121,7 +121,7 @@ class ScramExchange:
     def __init__(self, mechanism: ScramMechanism, *, nonce: str) -> None:
         self._mechanism = mechanism
         self._nonce = nonce
-        self._login: Login | None = None
+        self._login: UserPassword | None = None
         self._first = ""
         self._signature: bytes | None = None
 
@@ -147,7 +147,7 @@ class ScramExchange:
         except UnicodeDecodeError:
             raise self._malformed("it is not UTF-8") from None
         if message.startswith("e="):
-            raise AuthenticationFailed(
+            raise AuthenticationError(
                 f"the broker refused {self._mechanism.name} for user {self._mechanism.identity!r}: "
                 f"{quoted(message[2:])}; {self._mechanism.remedy}"
             )
@@ -192,7 +192,7 @@ class ScramExchange:
     def _verify(self, server_final: str, expected: bytes) -> None:
         signature = self._base64(self._attribute(server_final.split(",")[0], "v"))
         if not hmac.compare_digest(signature, expected):
-            raise AuthenticationFailed(
+            raise AuthenticationError(
                 f"the broker could not prove by {self._mechanism.name} that it knows the password of "
                 f"{self._mechanism.identity!r}: its signature is wrong; is something between us and it?"
             )
@@ -211,8 +211,8 @@ class ScramExchange:
             raise self._malformed("what should be base64 is empty")
         return decoded
 
-    def _malformed(self, what: str) -> AuthenticationFailed:
-        return AuthenticationFailed(f"the broker's answer is not what {self._mechanism.name} says: {what}")
+    def _malformed(self, what: str) -> AuthenticationError:
+        return AuthenticationError(f"the broker's answer is not what {self._mechanism.name} says: {what}")
 
 
 def scram_keys() -> Sequence[ConfigKey]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from ottla.errors import ConnectionFailed
+from ottla.errors import ConnectionFailedError
 
 MOST: Final = 4
 
@@ -34,9 +34,9 @@ class Flight(Generic[T]):
         """Whether it has had its time."""
         return time.monotonic() >= self._until
 
-    def wait(self, patience: float) -> bool:
+    def wait(self, timeout: float) -> bool:
         """Whether it is settled, waited for until its limit at the latest."""
-        return self._settled.wait(max(0.0, min(patience, self._until - time.monotonic())))
+        return self._settled.wait(max(0.0, min(timeout, self._until - time.monotonic())))
 
     def settle(self, *, result: T | None = None, error: Exception | None = None) -> None:
         """Keep the first outcome and release all that wait."""
@@ -70,11 +70,11 @@ class SingleFlight(Generic[T]):
         self._closed = False
 
     def join(
-        self, *, needless: Callable[[], bool], too_soon: Callable[[], ConnectionFailed | None] = lambda: None
+        self, *, needless: Callable[[], bool], too_soon: Callable[[], ConnectionFailedError | None] = lambda: None
     ) -> tuple[Flight[T], bool] | None:
         """The fetch under way, or a new one, and whether it is new; None: it is *needless* by now.
 
-        ConnectionFailed: none can begin, or it would be *too soon*.
+        ConnectionFailedError: none can begin, or it would be *too soon*.
         """
         with self._lock:
             if self._closed:
@@ -93,15 +93,15 @@ class SingleFlight(Generic[T]):
                 thread.start()
             except RuntimeError as cause:  # the system gives no more threads
                 self._current = None
-                raise ConnectionFailed(
+                raise ConnectionFailedError(
                     f"there is no thread to ask {self._source} for {self._wanted}: {cause}"
                 ) from cause
             self._running += 1
             return flight, True
 
-    def unanswered(self) -> ConnectionFailed:
+    def unanswered(self) -> ConnectionFailedError:
         """The error of a caller whose patience ends before the fetch does."""
-        return ConnectionFailed(
+        return ConnectionFailedError(
             f"{self._source} has not answered an earlier request for {self._wanted} yet, and is asked for one at a "
             "time; see that it answers or gives up before socket.connection.setup.timeout.ms is over"
         )
@@ -122,7 +122,7 @@ class SingleFlight(Generic[T]):
             flight.settle(error=error)
         except BaseException as error:  # such as SystemExit, which would end the thread without a word
             self._leave(flight)
-            flight.settle(error=ConnectionFailed(f"{self._source} ended its thread by a {type(error).__name__}"))
+            flight.settle(error=ConnectionFailedError(f"{self._source} ended its thread by a {type(error).__name__}"))
         else:
             self._leave(flight)
             flight.settle(result=result)
@@ -134,5 +134,5 @@ class SingleFlight(Generic[T]):
             if self._current is flight:
                 self._current = None
 
-    def _ended(self) -> ConnectionFailed:
-        return ConnectionFailed(f"the producer was closed while {self._source} was asked for {self._wanted}")
+    def _ended(self) -> ConnectionFailedError:
+        return ConnectionFailedError(f"the producer was closed while {self._source} was asked for {self._wanted}")

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 import attrs
 
-from ottla.config.allow_lists import NotAllowed, check_file, check_url
-from ottla.errors import AuthenticationFailed, ConfigError
+from ottla.config.allow_lists import NotAllowedError, check_file, check_url
+from ottla.errors import AuthenticationError, ConfigError
 from ottla.interfaces import PluginConfig, Secret
 from ottla_authenticator_sasl.assertion_grants import ClientAssertion, JwtBearer
 from ottla_authenticator_sasl.assertion_keys import FILE, ISSUER, KEY_FILE
@@ -94,7 +94,7 @@ def _by_file(config: PluginConfig, options: Mapping[str, str]) -> TokenChoice:
     path = _path(config[URL])
     try:
         check_file(path)
-    except NotAllowed as error:
+    except NotAllowedError as error:
         raise ConfigError([f"{URL}: {error}"]) from None
     return TokenChoice(
         tokens=FileTokens(path, names=_names(config)),
@@ -215,7 +215,7 @@ def _extensions(config: PluginConfig, options: Mapping[str, str]) -> Mapping[str
         raise ConfigError([f"{EXTENSIONS} and extensions in {JAAS} are both given; leave one out"])
     try:
         check_extensions(plain or of_java, source=EXTENSIONS if plain else JAAS)
-    except AuthenticationFailed as error:
+    except AuthenticationError as error:
         raise ConfigError([str(error)]) from None
     return dict(plain or of_java)
 

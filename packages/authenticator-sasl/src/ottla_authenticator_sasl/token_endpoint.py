@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, SecurityRefused, TlsFailed, printable
+from ottla.errors import AuthenticationError, ConnectionFailedError, SecurityError, TlsHandshakeError, printable
 from ottla.errors.secret import without_frames
 from ottla.interfaces import Secret
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, token_of
@@ -30,9 +30,9 @@ from ottla_authenticator_sasl.deadline_http import (
     MAX_ANSWER,
     MOST_INTERIM,
     Answer,
-    AnswerTooLarge,
+    HttpResponseTooLargeError,
     Limits,
-    TooManyInterimAnswers,
+    TooManyInterimResponsesError,
     post,
 )
 from ottla_authenticator_sasl.host_names import HostNames
@@ -95,7 +95,7 @@ class Grant(Protocol):
         """What goes above the body."""
 
     def body(self) -> str:
-        """The form. Raises AuthenticationFailed."""
+        """The form. Raises AuthenticationError."""
 
     def secrets(self) -> Collection[str]:
         """What an error must not repeat."""
@@ -104,7 +104,7 @@ class Grant(Protocol):
 class TokenEndpoint:
     """Fetches tokens. What may pass is tried again with growing waits, for as long as the longest of them may be.
 
-    AuthenticationFailed: the server refused us, or its answer is no token. ConnectionFailed: it could not be asked.
+    AuthenticationError: the server refused us, or its answer is no token. ConnectionFailedError: it could not be asked.
     """
 
     def __init__(
@@ -146,41 +146,47 @@ class TokenEndpoint:
         while True:
             try:
                 return self._attempt(deadline)
-            except SecurityRefused:
+            except SecurityError:
                 raise
-            except ConnectionFailed as error:
+            except ConnectionFailedError as error:
                 failures += 1
                 wait = self._retry.wait(failures)
                 if time.monotonic() + wait > last_try:
                     raise
                 _log.debug("tried again in %.1f s: %s", wait, error)
             if self._closing.wait(wait):
-                raise ConnectionFailed(f"the producer was closed while {self.source} was asked for a token")
+                raise ConnectionFailedError(f"the producer was closed while {self.source} was asked for a token")
 
     def _attempt(self, deadline: Deadline) -> Token:
         asked_at = self._clock()
         try:
             answer = self._ask(deadline)
-        except (OSError, UnicodeError, http.client.HTTPException, AnswerTooLarge, TooManyInterimAnswers) as error:
+        except (
+            OSError,
+            UnicodeError,
+            http.client.HTTPException,
+            HttpResponseTooLargeError,
+            TooManyInterimResponsesError,
+        ) as error:
             refusal = self._refusal(without_frames(error))  # those of the request hold the secret
         else:
             return self._judged(answer, asked_at)
         raise refusal  # out here it has no context
 
-    def _refusal(self, error: Exception) -> ConnectionFailed:
-        refusal: ConnectionFailed
+    def _refusal(self, error: Exception) -> ConnectionFailedError:
+        refusal: ConnectionFailedError
         match error:
             case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ssl.SSLSyscallError():
                 refusal = self._not_asked("the connection ended within TLS")
             case ssl.SSLError():
-                refusal = TlsFailed(
+                refusal = TlsHandshakeError(
                     f"{self.source} cannot be trusted: {printable(str(error))}; it must speak TLS, with a certificate "
                     "that https.ca.location (or without it the system's trust store, or the file of SSL_CERT_FILE) "
                     "vouches for"
                 )
-            case AnswerTooLarge():
-                return AuthenticationFailed(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?")
-            case TooManyInterimAnswers():
+            case HttpResponseTooLargeError():
+                return AuthenticationError(f"{self.source} answers with more than {MAX_ANSWER} bytes; is it one?")
+            case TooManyInterimResponsesError():
                 return self._not_asked(f"it sent more than {MOST_INTERIM} interim answers (1xx), and no final one")
             case http.client.RemoteDisconnected():
                 refusal = self._not_asked("it ended the connection without an answer")
@@ -202,12 +208,12 @@ class TokenEndpoint:
             names=self._host_names,
         )
 
-    def _not_asked(self, why: str) -> ConnectionFailed:
-        return ConnectionFailed(f"{self.source} cannot be asked for a token: {why}")
+    def _not_asked(self, why: str) -> ConnectionFailedError:
+        return ConnectionFailedError(f"{self.source} cannot be asked for a token: {why}")
 
     def _judged(self, answer: Answer, asked_at: float) -> Token:
         if 300 <= answer.status < 400:
-            raise AuthenticationFailed(
+            raise AuthenticationError(
                 f"{self.source} redirects us ({answer.status}), and secrets are not sent after it; write the right "
                 "address into sasl.oauthbearer.token.endpoint.url"
             )
@@ -215,8 +221,8 @@ class TokenEndpoint:
         if answer.status != 200:
             words = f"{self.source} answered {answer.status}{self._error_code(fields)}"
             if answer.status >= 500 or answer.status in _WORTH_RETRYING:
-                raise ConnectionFailed(words)
-            raise AuthenticationFailed(
+                raise ConnectionFailedError(words)
+            raise AuthenticationError(
                 f"{words}; check the client's id, secret and scope (sasl.oauthbearer.*); its log says more"
             )
         return self._token(fields, asked_at)
@@ -224,7 +230,7 @@ class TokenEndpoint:
     def _token(self, answer: Mapping[str, Any], asked_at: float) -> Token:
         given = answer.get("access_token") or answer.get("id_token")
         if not isinstance(given, str):
-            raise AuthenticationFailed(f"{self.source} answered without an access_token; is it a token endpoint?")
+            raise AuthenticationError(f"{self.source} answered without an access_token; is it a token endpoint?")
         token = token_of(given, names=self._names, source=self.source)
         lifetime = _seconds(answer.get("expires_in"))
         if lifetime is None:

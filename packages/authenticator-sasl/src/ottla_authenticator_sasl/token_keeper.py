@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, counted, printable
+from ottla.errors import AuthenticationError, ConnectionFailedError, counted, printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
 from ottla_authenticator_sasl.fetch_pace import FetchPace, Pauses
 from ottla_authenticator_sasl.refresh import RefreshWindow
@@ -63,7 +63,7 @@ class TokenKeeper:
         retry: Retry,
         closing: threading.Event,
         clock: Callable[[], float] = time.time,
-        patience: float = PATIENCE,
+        timeout: float = PATIENCE,
         limit: float = LIMIT,
         pace: FetchPace | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class TokenKeeper:
         self._retry = retry
         self._closing = closing
         self._clock = clock
-        self._patience = patience
+        self._timeout = timeout
         self._limit = limit
         self._pace = pace or FetchPace(Pauses())
         self._flights = SingleFlight(self._fetched, name="ottla-token-fetch", source=source, limit=limit)
@@ -90,9 +90,9 @@ class TokenKeeper:
     def token(self) -> Token:
         """A token that is good now. Waits for the source if there is none; its errors are the caller's.
 
-        ConnectionFailed: the source does not answer in time, or may not be asked again yet.
+        ConnectionFailedError: the source does not answer in time, or may not be asked again yet.
         """
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + self._timeout
         while (good := self._good()) is None:
             joined = self._flights.join(needless=lambda: self._good() is not None, too_soon=self._too_soon)
             if joined is None:
@@ -134,17 +134,17 @@ class TokenKeeper:
         # What one broker refused another one may take, and until the source may be asked there is nothing better.
         return None if refused and self._pace.wait() <= 0 else token
 
-    def _too_soon(self) -> ConnectionFailed | None:
+    def _too_soon(self) -> ConnectionFailedError | None:
         """The error of a login while the source may not be asked yet; None: it may."""
         if (wait := self._pace.wait()) <= 0:
             return None
         if self._useless:
-            return AuthenticationFailed(f"{self._useless}; it is asked for the next one in {wait:.1f} s")
+            return AuthenticationError(f"{self._useless}; it is asked for the next one in {wait:.1f} s")
         if self._refused:
             why = "brokers refused its last tokens, and the newest one has expired"
         else:
             why = f"its last token was good for {self._lifetime:.3f} s only"
-        return ConnectionFailed(
+        return ConnectionFailedError(
             f"there is no token to log in with: {self._source} is asked for the next one in {wait:.1f} s, for {why}; "
             "have it issue tokens of a minute or more that the brokers take, and check this machine's clock"
         )

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ottla.config.allow_lists import read_file
-from ottla.errors import AuthenticationFailed, ConnectionFailed, OttlaError
+from ottla.errors import AuthenticationError, ConnectionFailedError, OttlaError
 from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, Token, expired, token_of
 
 PROVIDER = "sasl.oauthbearer.token.provider"
@@ -30,9 +30,9 @@ def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], 
         except OttlaError:
             raise
         except (OSError, EOFError) as error:  # also what HTTP clients raise
-            raise ConnectionFailed(f"{PROVIDER} could not fetch a token: {_type_and_place(error)}") from None
+            raise ConnectionFailedError(f"{PROVIDER} could not fetch a token: {_type_and_place(error)}") from None
         except Exception as error:
-            raise AuthenticationFailed(f"{PROVIDER} raised {_type_and_place(error)}") from None
+            raise AuthenticationError(f"{PROVIDER} raised {_type_and_place(error)}") from None
         return token_of(given, names=names, source=PROVIDER)
 
     return fetch
@@ -50,11 +50,11 @@ class FileTokens:
         """What is in the file, blanks around it apart."""
         source = f"the file {self._path}"
         try:
-            content = read_file(self._path, most=MAX_TOKEN)
+            content = read_file(self._path, max_bytes=MAX_TOKEN)
         except OSError as error:
-            raise AuthenticationFailed(f"the token in {source} cannot be read: {error.strerror}") from error
+            raise AuthenticationError(f"the token in {source} cannot be read: {error.strerror}") from error
         except ValueError as error:  # not allowed, or too large
-            raise AuthenticationFailed(f"the token in {source} is not read: {error}") from error
+            raise AuthenticationError(f"the token in {source} is not read: {error}") from error
         token = token_of(content.decode("ascii", "replace").strip(), names=self._names, source=source)
         error_with_it = expired(token, now=self._clock(), source=source)
         if error_with_it is not None:

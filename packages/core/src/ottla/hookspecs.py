@@ -9,7 +9,7 @@ the hook of its kind, `ottla_config_keys` if it reads keys, and may leave out ar
         return RoundRobin()
 
 What is returned is described in `ottla.interfaces`. A hook that raises `ConfigError` refuses the
-configuration, one that raises `PluginMissing` says what to install for it; both reach the user as they are.
+configuration, one that raises `PluginNotFoundError` says what to install for it; both reach the user as they are.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def ottla_compressor(config: PluginConfig) -> Compressor | None:
     """Compress batches. Import the codec's library here, not at the top of the module.
 
     Another implementation of a codec has a name of its own, which `compression.type` asks for; what it writes is told
-    by its `codec_id`. PluginMissing, when the library is absent, must say what to install.
+    by its `codec_id`. PluginNotFoundError, when the library is absent, must say what to install.
     """
 
 

@@ -139,7 +139,7 @@ class Authenticator(Protocol):
 class Mechanism(Protocol):
     """A SASL mechanism of one producer; `blocking` ones run on a helper thread, one call at a time.
 
-    What an exchange raises becomes AuthenticationFailed, without its words; a NetworkError is told as it is: it must
+    What an exchange raises becomes AuthenticationError, without its words; a NetworkError is told as it is: it must
     hold no secret.
 
     Optional abilities, for errors and the end:
@@ -259,7 +259,7 @@ class Columns(Protocol):
     def encode(self, magic: int) -> Encoded:
         """Encode everything at once, in record format 0, 1 or 2, and let go of the records; outside every lock.
 
-        What a format has no place for is an UnsupportedVersion, and the records stay.
+        What a format has no place for is a UnsupportedVersionError, and the records stay.
         """
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ modules are private: they may change in any version.
 
 from typing import TYPE_CHECKING, Any
 
-from ottla_spark.errors import WriteFailed, WriteRefused
+from ottla_spark.errors import InvalidWriteError, WriteError
 from ottla_spark.source import OttlaDataSource, register
 from ottla_spark.write.report import WriteReport, last_report
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "InvalidWriteError",
     "OttlaDataSource",
-    "WriteFailed",
-    "WriteRefused",
+    "WriteError",
     "WriteReport",
     "__version__",
     "last_report",

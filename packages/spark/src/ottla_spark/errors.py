@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ottla import OttlaError
 
 
-class WriteRefused(OttlaError, ValueError):
+class InvalidWriteError(OttlaError, ValueError):
     """The write was not begun; `problems` lists everything that stands in its way, not only the first."""
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -16,5 +16,5 @@ class WriteRefused(OttlaError, ValueError):
         super().__init__("cannot write this DataFrame to Kafka: " + "\n".join(lines))
 
 
-class WriteFailed(OttlaError):
+class WriteError(OttlaError):
     """A task failed. Records that it had sent before may be in Kafka, and a retry sends them again."""

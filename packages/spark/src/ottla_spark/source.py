@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
 from ottla import OttlaError
-from ottla_spark.errors import WriteRefused
+from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import Guarantee, WriteOptions, read_options
 from ottla_spark.worker.garbage_collection import settle_in
 from ottla_spark.write.columns import ColumnPositions, find_columns
@@ -40,7 +40,7 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
-        """Called on the driver while the write is planned. Raises WriteRefused with all that is wrong."""
+        """Called on the driver while the write is planned. Raises InvalidWriteError with all that is wrong."""
         problems: list[str] = []
         if overwrite:
             problems.append('a topic cannot be overwritten, only added to; use .mode("append")')
@@ -51,18 +51,18 @@ class OttlaDataSource(DataSource):
                 "a batch is written at-least-once here, and once with ottla_spark.write_once"
             )
         if problems:
-            raise WriteRefused(problems)
+            raise InvalidWriteError(problems)
         return OttlaWriter(options, columns)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Called on the driver for each micro-batch. Raises WriteRefused with all that is wrong.
+        """Called on the driver for each micro-batch. Raises InvalidWriteError with all that is wrong.
 
         With *overwrite*, in the output mode "complete", each micro-batch sends all rows, as Spark's own sink does.
         """
         problems: list[str] = []
         options, columns = self._checked(schema, problems)
         if problems:
-            raise WriteRefused(problems)
+            raise InvalidWriteError(problems)
         if options.guarantee is Guarantee.EXACTLY_ONCE:
             from ottla_spark.exactly_once import stream_writer  # only where it is asked for: it brings much along
 

@@ -7,7 +7,7 @@ class ClusterError(RuntimeError):
     """A real cluster refused something or could not be started; the message carries the log's tail."""
 
 
-class KafkaUnavailable(ClusterError):
+class KafkaUnavailableError(ClusterError):
     """This machine lacks what a broker needs (Java, or its jars); the message says what helps."""
 
 
@@ -15,7 +15,7 @@ class JarDigestError(ClusterError):
     """A jar that was fetched, or lies in the cache, is not the one that is pinned; Java has not run it."""
 
 
-class PortTaken(ClusterError):
+class PortInUseError(ClusterError):
     """A node ended because another process holds one of its ports."""
 
 
@@ -27,7 +27,7 @@ class MockError(RuntimeError):
     """librdkafka refused a call to its mock cluster."""
 
 
-class MockUnavailable(MockError):
+class MockUnavailableError(MockError):
     """There is no librdkafka to be found; the message says what to install."""
 
 

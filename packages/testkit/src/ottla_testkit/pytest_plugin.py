@@ -37,13 +37,13 @@ class MakeTopic(Protocol):
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaCluster]:
     """A one-node Kafka shared by the session; a test that stops or reconfigures brokers makes its own."""
-    from ottla_testkit.errors import KafkaUnavailable
+    from ottla_testkit.errors import KafkaUnavailableError
     from ottla_testkit.kafka_cluster import KafkaCluster
 
     with contextlib.ExitStack() as stack:
         try:
             cluster = stack.enter_context(KafkaCluster())
-        except KafkaUnavailable as error:
+        except KafkaUnavailableError as error:
             go_without(error)
         yield cluster
 
@@ -51,13 +51,13 @@ def kafka() -> Iterator[KafkaCluster]:
 @pytest.fixture(scope="session")
 def distant_kafka() -> Iterator[KafkaCluster]:
     """A one-node Kafka that the session's clients reach with a round trip of 30 ms."""
-    from ottla_testkit.errors import KafkaUnavailable
+    from ottla_testkit.errors import KafkaUnavailableError
     from ottla_testkit.kafka_cluster import KafkaCluster
 
     with contextlib.ExitStack() as stack:
         try:
             cluster = stack.enter_context(KafkaCluster(round_trip=ROUND_TRIP))
-        except KafkaUnavailable as error:
+        except KafkaUnavailableError as error:
             go_without(error)
         yield cluster
 
@@ -79,13 +79,13 @@ def make_topic(kafka: KafkaCluster, request: pytest.FixtureRequest) -> MakeTopic
 @pytest.fixture
 def mock_cluster() -> Iterator[MockCluster]:
     """Three mock brokers of the test's own."""
-    from ottla_testkit.errors import MockUnavailable
+    from ottla_testkit.errors import MockUnavailableError
     from ottla_testkit.mock_cluster import MockCluster
 
     with contextlib.ExitStack() as stack:
         try:
             cluster = stack.enter_context(MockCluster(brokers=3))
-        except MockUnavailable as error:
+        except MockUnavailableError as error:
             go_without(error)
         yield cluster
 

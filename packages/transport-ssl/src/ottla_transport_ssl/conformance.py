@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import pytest
 
-from ottla.errors import PluginMissing
+from ottla.errors import PluginNotFoundError
 from ottla_testkit.conformance import TransportConformance
 
 _TRUST: Final = "ssl.truststore."
 _PIECE: Final = 65536
 
 
-class TlsFarEnd:
+class TlsPeer:
     """A server that takes either version, and encrypts no more than it can soon send."""
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
@@ -99,8 +99,8 @@ class TlsConformance(TransportConformance):
         return {**others, f"{_TRUST}certificates": _party().authority}
 
     @pytest.fixture
-    def far_end(self) -> Callable[[socket.socket], TlsFarEnd]:
-        return lambda sock: TlsFarEnd(sock, _party().context)
+    def peer(self) -> Callable[[socket.socket], TlsPeer]:
+        return lambda sock: TlsPeer(sock, _party().context)
 
 
 class _Party(NamedTuple):
@@ -115,7 +115,9 @@ def _party() -> _Party:
     try:
         import trustme
     except ImportError as error:
-        raise PluginMissing("the far end of TLS needs a certificate; try: pip install 'ottla-testkit[tls]'") from error
+        raise PluginNotFoundError(
+            "the far end of TLS needs a certificate; try: pip install 'ottla-testkit[tls]'"
+        ) from error
     authority = trustme.CA(organization_name="Ottla's conformance suite")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 2  # as a broker's

@@ -45,7 +45,7 @@ class Setup:
 
 
 def make_setup(settings: TlsSettings) -> Setup:
-    """Reads the files. Raises ConfigError, or PluginMissing for a library that a file needs."""
+    """Reads the files. Raises ConfigError, or PluginNotFoundError for a library that a file needs."""
     context = _bare_context(settings)
     problems: list[str] = []
     given: Sequence[Given] = ()

@@ -157,8 +157,8 @@ def _secret(name: str, meaning: str) -> ConfigKey:
 
 def _opener(name: str, meaning: str) -> ConfigKey:
     """A password: a string, or a function that is asked for it whenever the store is read."""
-    told = f"{meaning}; or a function that returns it"
-    return ConfigKey(name=name, type=_password, default=None, meaning=told, secret=True, rotates=True)
+    response = f"{meaning}; or a function that returns it"
+    return ConfigKey(name=name, type=_password, default=None, meaning=response, secret=True, rotates=True)
 
 
 def _open(name: str, type: Callable[[Any], Any], meaning: str, *, default: Any = None) -> ConfigKey:

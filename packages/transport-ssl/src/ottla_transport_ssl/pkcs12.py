@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from ottla.errors import PluginMissing
+from ottla.errors import PluginNotFoundError
 from ottla.interfaces import Secret
 
 
-class Pkcs12Refused(Exception):
+class Pkcs12Error(Exception):
     """The file cannot be read; `locked`: for lack of the right password, as far as one can tell."""
 
     def __init__(self, message: str, *, locked: bool) -> None:
@@ -28,23 +28,23 @@ class Pkcs12:
 
 
 def read_pkcs12(content: Secret[bytes], password: Secret[str] | None) -> Pkcs12:
-    """Raises Pkcs12Refused, and PluginMissing without the library."""
+    """Raises Pkcs12Error, and PluginNotFoundError without the library."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as cause:
-        raise PluginMissing(
+        raise PluginNotFoundError(
             "PKCS12 files need the library cryptography; try: pip install ottla-transport-ssl[pkcs12] (PEM needs none)"
         ) from cause
     try:
         store = pkcs12.load_pkcs12(content.reveal(), None if password is None else password.reveal().encode())
     except UnsupportedAlgorithm:
-        raise Pkcs12Refused(
+        raise Pkcs12Error(
             "its encryption is too old for OpenSSL; write it anew with openssl pkcs12", locked=False
         ) from None
     except ValueError:
-        raise Pkcs12Refused("it cannot be opened", locked=True) from None
+        raise Pkcs12Error("it cannot be opened", locked=True) from None
     encoding = serialization.Encoding
     others = [each.certificate.public_bytes(encoding.DER) for each in store.additional_certs]
     own = [store.cert.certificate.public_bytes(encoding.DER)] if store.cert is not None else []

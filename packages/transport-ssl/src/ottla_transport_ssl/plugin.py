@@ -7,7 +7,7 @@ import logging
 import socket
 from collections.abc import Sequence
 
-from ottla.errors import TlsFailed, printable, quoted
+from ottla.errors import TlsHandshakeError, printable, quoted
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
 from ottla_transport_ssl.keys import KEYS, read
@@ -35,7 +35,9 @@ class TlsTransport:
         try:
             return TlsLayer(sock, setup=self._setups.current(), peer=peer, server_name=server_name(host))
         except ValueError as cause:
-            raise TlsFailed(f"{quoted(host)} cannot be the name of a TLS server: {printable(str(cause))}") from cause
+            raise TlsHandshakeError(
+                f"{quoted(host)} cannot be the name of a TLS server: {printable(str(cause))}"
+            ) from cause
 
 
 def server_name(host: str) -> str:

@@ -13,16 +13,16 @@ from typing import Final
 import attrs
 
 from ottla.errors import (
-    CertificateExpired,
+    CertificateExpiredError,
+    CertificateNotTrustedError,
     CertificateRevokedError,
-    CertificateUntrusted,
-    ClientCertificateRequired,
-    ConnectionFailed,
-    HostnameMismatch,
+    ClientCertificateRequiredError,
+    ConnectionFailedError,
+    HostnameMismatchError,
     OttlaError,
+    ProtocolMismatchError,
     RevocationUnknownError,
-    TlsFailed,
-    WrongProtocol,
+    TlsHandshakeError,
 )
 from ottla_transport_ssl.certificate import Certificate, day
 from ottla_transport_ssl.contexts import Setup
@@ -74,9 +74,9 @@ def refused(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
     if sort in _ABOUT_US:
         return _we_are_refused(sort, meeting)
     if sort in _PASSING:
-        return ConnectionFailed(f"{meeting.peer} gave the TLS handshake up: {_words(error)}")
+        return ConnectionFailedError(f"{meeting.peer} gave the TLS handshake up: {_words(error)}")
     remedy = next((said(meeting) for reasons, said in _REMEDIES.items() if sort in reasons), "")
-    return TlsFailed(f"the TLS handshake with {meeting.peer} failed: {_words(error)}{remedy}")
+    return TlsHandshakeError(f"the TLS handshake with {meeting.peer} failed: {_words(error)}{remedy}")
 
 
 def broken(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
@@ -84,14 +84,14 @@ def broken(error: ssl.SSLError, meeting: Meeting) -> OttlaError:
     sort = _alert(error.reason or "")
     if sort in _ABOUT_US:
         return _we_are_refused(sort, meeting)
-    return ConnectionFailed(f"the TLS connection to {meeting.peer} broke: {_words(error)}")
+    return ConnectionFailedError(f"the TLS connection to {meeting.peer} broke: {_words(error)}")
 
 
-def no_tls(heard: bytes, meeting: Meeting) -> WrongProtocol | None:
+def no_tls(heard: bytes, meeting: Meeting) -> ProtocolMismatchError | None:
     """The refusal of a peer whose first bytes are not of TLS; None: they are."""
     if not heard or (heard[0] in _RECORD_TYPES and heard[1:2] in (b"", bytes([_MAJOR_VERSION]))):
         return None
-    return WrongProtocol(
+    return ProtocolMismatchError(
         f"{meeting.peer} does not speak TLS: it answered {heard[:_MOST_SHOWN]!r}; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
     )
 
@@ -99,18 +99,18 @@ def no_tls(heard: bytes, meeting: Meeting) -> WrongProtocol | None:
 def hung_up(heard: bytes, meeting: Meeting) -> OttlaError:
     """Why a peer closed the connection in the handshake: at once, as a Kafka listener without TLS does, or later."""
     if not heard:
-        return WrongProtocol(
+        return ProtocolMismatchError(
             f"{meeting.peer} hung up on our TLS greeting without an answer, as a listener without TLS does; "
             f"{_IN_THE_CLEAR}, else {_OTHER_PORT}"
         )
-    return no_tls(heard, meeting) or ConnectionFailed(
+    return no_tls(heard, meeting) or ConnectionFailedError(
         f"{meeting.peer} closed the connection in the midst of the TLS handshake; its log may say why"
     )
 
 
-def suite_refused(suite: str, meeting: Meeting) -> TlsFailed:
+def suite_refused(suite: str, meeting: Meeting) -> TlsHandshakeError:
     """A suite of TLS 1.3 was chosen that is not among those allowed; Python could not leave it out of the offer."""
-    return TlsFailed(
+    return TlsHandshakeError(
         f"{meeting.peer} chose {suite}, which is not in ssl.cipher.suites; Python's ssl always offers all suites of "
         "TLS 1.3: add it, or set ssl.enabled.protocols=TLSv1.2"
     )
@@ -119,7 +119,7 @@ def suite_refused(suite: str, meeting: Meeting) -> TlsFailed:
 # The peer's certificate, judged by us
 
 
-def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsFailed:
+def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsHandshakeError:
     if error.verify_code in _OTHER_NAME:
         return _other_name(meeting)
     if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
@@ -132,13 +132,13 @@ def _not_verified(error: ssl.SSLCertVerificationError, meeting: Meeting) -> TlsF
     whose = f". It is {shown[0]}" if shown else ""
     if len(shown) > 1:
         whose += f", and the last issuer in its chain is {shown[-1].issuer!r}"
-    return CertificateUntrusted(
+    return CertificateNotTrustedError(
         f"the certificate of {meeting.peer} is not trusted: {error.verify_message}{whose}. Trusted: "
         f"{meeting.setup.trusted}; set ssl.truststore.location to a file with the authority that issued it"
     )
 
 
-def _other_name(meeting: Meeting) -> HostnameMismatch:
+def _other_name(meeting: Meeting) -> HostnameMismatchError:
     shown = meeting.certificates[:1]
     names = [name for certificate in shown for name in certificate.names]
     if names:
@@ -148,22 +148,22 @@ def _other_name(meeting: Meeting) -> HostnameMismatch:
         whose = f" ({shown[0].subject!r})" if shown else ""
         what = f"a certificate without subjectAltName of a host{whose}, and a common name does not count (RFC 9525)"
         remedy = "have one issued with this name or address as subjectAltName"
-    return HostnameMismatch(
+    return HostnameMismatchError(
         f"{meeting.peer} shows {what}; {remedy} "
         "(an empty ssl.endpoint.identification.algorithm takes any name, and anybody's broker)"
     )
 
 
-def _out_of_date(error: ssl.SSLCertVerificationError, meeting: Meeting) -> CertificateExpired:
+def _out_of_date(error: ssl.SSLCertVerificationError, meeting: Meeting) -> CertificateExpiredError:
     now = datetime.now(UTC)
     for certificate in meeting.certificates:
         if not certificate.not_before <= now <= certificate.not_after:
             valid = f"from {day(certificate.not_before)} to {day(certificate.not_after)}"
-            return CertificateExpired(
+            return CertificateExpiredError(
                 f"a certificate of {meeting.peer} is not valid now ({error.verify_message}): {certificate} is valid "
                 f"{valid}, and here it is {day(now)}; have it renewed, or correct this clock"
             )
-    return CertificateExpired(
+    return CertificateExpiredError(
         f"an authority for {meeting.peer} is not valid now ({error.verify_message}); renew it in "
         f"{meeting.setup.trusted}"
     )
@@ -219,17 +219,17 @@ _ABOUT_US: Final[Mapping[str, str]] = {
 """Alerts that only a certificate of ours can have caused, or that it is missing."""
 
 
-def _we_are_refused(sort: str, meeting: Meeting) -> ClientCertificateRequired:
+def _we_are_refused(sort: str, meeting: Meeting) -> ClientCertificateRequiredError:
     setup = meeting.setup
     if not setup.ours_from:
-        return ClientCertificateRequired(
+        return ClientCertificateRequiredError(
             f"{meeting.peer} wants a certificate from us, and none is configured; set ssl.keystore.location, or "
             "ssl.keystore.key with ssl.keystore.certificate.chain"
         )
     whose = f" of {setup.ours}" if setup.ours else ""
     until = f", valid until {day(setup.ours.not_after)}" if setup.ours else ""
     why = _ABOUT_US[sort] or "it fits none of the authorities that the broker names"
-    return ClientCertificateRequired(
+    return ClientCertificateRequiredError(
         f"{meeting.peer} refused our certificate{whose}{until}, from {setup.ours_from}: {why}"
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-from ottla.errors import ConfigError, PluginMissing
+from ottla.errors import ConfigError, PluginNotFoundError
 from ottla_transport_ssl.certificate import Certificate, day
 from ottla_transport_ssl.contexts import Setup, make_setup
 from ottla_transport_ssl.keys import TlsSettings
@@ -105,7 +105,7 @@ class Setups:
         yet, or the process had too many files open, and neither would change a stamp."""
         try:
             self._setup = make_setup(self._settings)
-        except (ConfigError, PluginMissing) as error:
+        except (ConfigError, PluginNotFoundError) as error:
             if self._refused != (stamps, str(error)):
                 self._refused = (stamps, str(error))
                 logger.warning("the TLS files have changed and cannot be used, so the old ones stay in use: %s", error)

@@ -18,7 +18,7 @@ from ottla.errors.open_files import remedy
 from ottla.interfaces import Secret
 from ottla_transport_ssl.passwords import Password, current
 from ottla_transport_ssl.pem import Block, blocks
-from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Refused, read_pkcs12
+from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Error, read_pkcs12
 
 MOST_BYTES: Final = 16 << 20
 """Of a file; the certificates of all public authorities together take less than 1 MB."""
@@ -172,7 +172,7 @@ def _pkcs12(source: StoreSource, content: Secret[bytes]) -> Pkcs12:
     password = current(source.password, key=source.password_key)
     try:
         return read_pkcs12(content, password)
-    except Pkcs12Refused as cause:
+    except Pkcs12Error as cause:
         damage = None if cause.locked else str(cause)
     if damage is not None:  # from here on without a context, whose frames lead into a foreign library
         _refuse(source, damage)

@@ -11,22 +11,22 @@ from typing import Final
 
 import attrs
 
-from ottla.accumulator.appender import Intake
-from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.appender import RecordAppender
+from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_memory import Allowances
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.completion import Settlement
+from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.delivery_errors import dropped, expired, given_up
 from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import IoLoop
-from ottla.accumulator.key_partitioning import Dealer
+from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue
 from ottla.accumulator.sequences import Sequences
-from ottla.errors import DeliveryFailed, OttlaError
+from ottla.errors import DeliveryError, OttlaError
 from ottla.interfaces import Columns
-from ottla.metrics import Tallies
+from ottla.metrics import Counters
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import Cluster
 from ottla.recordbatch.refusals import no_producer_ids
@@ -73,7 +73,7 @@ class Ready:
 
 
 class RecordAccumulator:
-    """The queues of a producer. The I/O thread's, but for `intake`, `close_open`, and all from `flush` on.
+    """The queues of a producer. The I/O thread's, but for `intake`, `seal_open_batches`, and all from `flush` on.
 
     *sequences* numbers batches, and says which may leave; *admit* raises when no record may be queued.
     """
@@ -89,27 +89,27 @@ class RecordAccumulator:
         pool: BufferPool,
         columns: Callable[[int], Columns],
         seal: Callable[[ProducerBatch, int], Section],
-        dealer: Dealer | None,
+        key_partitioner: KeyPartitioner | None,
         sequences: Sequences | None = None,
         admit: Callable[[], object] | None = None,
-        tallies: Tallies | None = None,
+        counters: Counters | None = None,
         io_loop: IoLoop,
         clock: Callable[[], float],
     ) -> None:
         self._backlog = Backlog()
         self._lock, self._guard = self._backlog.lock, self._backlog.guard
-        self._settlement = Settlement(
-            backlog=self._backlog, pool=pool, sequences=sequences, tallies=tallies, io_loop=io_loop, clock=clock
+        self._completion = BatchCompletion(
+            backlog=self._backlog, pool=pool, sequences=sequences, counters=counters, io_loop=io_loop, clock=clock
         )
-        self.lost = self._settlement.lost
+        self.lost = self._completion.lost
         """Failed records whose error nothing can retrieve any more, to be logged."""
-        self.intake = Intake(
+        self.appender = RecordAppender(
             backlog=self._backlog,
-            settlement=self._settlement,
+            completion=self._completion,
             allowances=Allowances(sizes=sizes, pool=pool),
             pool=pool,
             columns=columns,
-            dealer=dealer,
+            key_partitioner=key_partitioner,
             linger=linger,
             max_block=max_block,
             admit=admit,
@@ -134,7 +134,7 @@ class RecordAccumulator:
 
     def on_failure(self, let_go: Callable[[], object]) -> None:
         """Have *let_go* called when a batch has failed; nothing but deliveries may keep such a batch."""
-        self._settlement.on_failure = let_go
+        self._completion.on_failure = let_go
 
     @property
     def incomplete(self) -> int:
@@ -152,9 +152,9 @@ class RecordAccumulator:
         soon: set[int] = set()
         leaderless: set[str] = set()
         urgent = self._urgent()
-        self.intake.fail_undealt()
+        self.appender.fail_unassigned()
         with self._lock:
-            look_again_at = self.intake.deal_lingered(now, urgent=urgent)
+            look_again_at = self.appender.assign_lingered(now, urgent=urgent)
             oldest = FOREVER
             all_wanted = False
             for queue in self._backlog.waiting:  # often thousands, so without min and max
@@ -194,38 +194,39 @@ class RecordAccumulator:
         A partition that was served goes to the end of the line, so that none starves.
         """
         drained: dict[int, list[ProducerBatch]] = {}
-        room = dict.fromkeys(nodes, max_size)
-        for queue, batch in self._take_ready(cluster, room, now):
+        free_bytes = dict.fromkeys(nodes, max_size)
+        for queue, batch in self._take_ready(cluster, free_bytes, now):
             node = cluster.leader(queue.topic.name, queue.partition)
             assert node is not None
             sealed = self._seal_or_fail(batch, node)
             if sealed is None:
                 continue
             batches = drained.setdefault(node, [])
-            if batches and (sealed.wire_size > room[node] or not _alike(batches[0], batch)):
+            if batches and (sealed.wire_size > free_bytes[node] or not _alike(batches[0], batch)):
                 with self._lock:
                     self._backlog.put_first(batch)
-                room[node] = 0
+                free_bytes[node] = 0
                 continue
             if self._sequences is not None and not self._stamp_or_fail(batch, sealed):
                 continue
-            room[node] -= sealed.wire_size
+            free_bytes[node] -= sealed.wire_size
             batch.leader_epoch = cluster.leader_epoch(batch.topic, batch.partition)
             batches.append(batch)
         return drained
 
-    def put_back(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
+    def requeue(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
         """Queue a batch for another try, first in its partition, after a backoff that a new leader ends."""
         batch.last_error = error
         batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
         with self._lock:
             self._backlog.put_first(batch)
 
-    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch], *, most: int) -> None:
-        """Queue the *parts* of a batch in its place; from now on batches of its topic have at most *most* bytes."""
+    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch], *, max_bytes: int) -> None:
+        """Queue the *parts* of a batch in its place; from now on batches of its topic have at most *max_bytes*
+        bytes."""
         with self._lock:
             topic = self._backlog.queue_of(batch).topic
-            topic.most = min(most, topic.most or most)
+            topic.max_bytes = min(max_bytes, topic.max_bytes or max_bytes)
             _share_memory(batch, parts)
             if self._sequences is not None:
                 self._sequences.split(batch, parts)
@@ -254,7 +255,7 @@ class RecordAccumulator:
             batch.last_error = obstacle(batch) or batch.last_error
             if batch.last_error is None and self._sequences is not None:
                 batch.last_error = self._sequences.obstacle
-            self._settlement.settle(batch, Failed(error=expired(batch, now)))
+            self._completion.complete(batch, Failed(error=expired(batch, now)))
         return bool(late)
 
     def fail_queued(self, cause: OttlaError) -> None:
@@ -262,32 +263,32 @@ class RecordAccumulator:
         with self._lock:
             queued = self._backlog.take_while(lambda _batch: True)
         for batch in queued:
-            self._settlement.give_up(batch, cause)
+            self._completion.give_up(batch, cause)
 
-    def drop_queued(self, cause: OttlaError) -> None:
+    def abort_undrained(self, cause: OttlaError) -> None:
         """Fail every batch that is queued, for its transaction cannot be committed; what is in flight goes on."""
         with self._lock:
-            self.intake.close_open()
+            self.appender.seal_open_batches()
             queued = self._backlog.take_while(lambda _batch: True)
         for batch in queued:
-            self._settlement.settle(batch, Failed(error=dropped(batch, cause, self._clock())))
+            self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))
 
-    def close_open(self) -> None:
+    def seal_open_batches(self) -> None:
         """Let every queued batch leave; whatever is queued from now on comes after it."""
         with self._guard:
-            self.intake.close_open()
+            self.appender.seal_open_batches()
         self._wake()
 
-    def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
+    def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
         """Give a batch its outcome; False: it had one."""
-        return self._settlement.settle(batch, outcome)
+        return self._completion.complete(batch, outcome)
 
-    def settle_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
+    def complete_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
         """Give batches, one after the other, their outcomes."""
-        self._settlement.settle_all(outcomes)
+        self._completion.complete_all(outcomes)
 
     def _urgent(self) -> bool:
-        return self.intake.refusal is not None or self._pool.waiting > 0
+        return self.appender.refusal is not None or self._pool.waiting > 0
 
     def _due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
         """When the head of a queue may leave; one that is tried again is closed."""
@@ -299,24 +300,24 @@ class RecordAccumulator:
         return due if due > queue.muted_until else queue.muted_until
 
     def _take_ready(
-        self, cluster: Cluster, room: dict[int, int], now: float
+        self, cluster: Cluster, free_bytes: dict[int, int], now: float
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
-        """Remove and yield the ready heads, one per partition, while their broker's *room* lasts.
+        """Remove and yield the ready heads, one per partition, while their broker's *free_bytes* lasts.
 
         Then, where these are few and one has lingered, heads that still do.
         """
-        if not room:
+        if not free_bytes:
             return
-        growing = dict.fromkeys(room, GROWING_IN_A_REQUEST)
-        taken = dict.fromkeys(room, 0)
+        growing = dict.fromkeys(free_bytes, GROWING_IN_A_REQUEST)
+        taken = dict.fromkeys(free_bytes, 0)
         lingering: list[tuple[PartitionQueue, int]] = []
         with self._lock:
             line = list(self._backlog.waiting)
         urgent = self._urgent()
         for queue in line:
             leader = cluster.leader(queue.topic.name, queue.partition)
-            if leader is None or room.get(leader, 0) <= 0:
-                if max(room.values()) <= 0:
+            if leader is None or free_bytes.get(leader, 0) <= 0:
+                if max(free_bytes.values()) <= 0:
                     return
                 continue
             with self._lock:
@@ -324,7 +325,7 @@ class RecordAccumulator:
                     continue
                 head = queue.batches[0]
                 if self._due(queue, head, cluster, urgent=urgent) > now:
-                    if len(lingering) < COMPANY * len(room) and _only_lingers(queue, head, now):
+                    if len(lingering) < COMPANY * len(free_bytes) and _only_lingers(queue, head, now):
                         lingering.append((queue, leader))
                     continue
                 if not self._may_leave(head):
@@ -336,9 +337,9 @@ class RecordAccumulator:
             if grows:
                 growing[leader] -= 1
                 if not growing[leader]:
-                    room[leader] = 0
+                    free_bytes[leader] = 0
         for queue, leader in lingering:
-            if room[leader] <= 0 or growing[leader] == GROWING_IN_A_REQUEST or taken[leader] >= COMPANY:
+            if free_bytes[leader] <= 0 or growing[leader] == GROWING_IN_A_REQUEST or taken[leader] >= COMPANY:
                 continue
             with self._lock:
                 if not (queue.batches and self._may_leave(queue.batches[0])):
@@ -353,7 +354,7 @@ class RecordAccumulator:
         except Exception as cause:  # a codec or encoder, perhaps somebody else's, must not stop the others
             logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
             # Without its traceback: the frames there hold the batch, whose end tells that its records are lost.
-            self._settlement.give_up(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
+            self._completion.give_up(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
             return None
         surplus = batch.held_bytes - sealed.size
         if surplus > 0:
@@ -371,7 +372,7 @@ class RecordAccumulator:
         if sealed.magic >= FIRST_WITH_STAMP:
             sequences.stamp(batch)
         elif batch.stamp is not None or (sequences.required and not sequences.off):
-            self._settlement.give_up(batch, no_producer_ids(sealed.magic))
+            self._completion.give_up(batch, no_producer_ids(sealed.magic))
             return False
         return True
 
@@ -386,20 +387,20 @@ class RecordAccumulator:
             lost = self._backlog.recover()
         for batch in lost:
             match batch.outcome:
-                case None if batch.partition == UNDECIDED:
-                    self.intake.lose_run(batch)
+                case None if batch.partition == UNASSIGNED:
+                    self.appender.fail_later(batch)
                 case None:
                     batch.close()
-                case Forwarded() if batch.partition == UNDECIDED:
-                    batch.hand_on_callbacks()
+                case Forwarded() if batch.partition == UNASSIGNED:
+                    batch.forward_callbacks()
                     with self._lock:
                         self._backlog.settled([batch])
                 case Forwarded(parts=parts):
-                    batch.hand_on_callbacks()
-                    self.replace(batch, parts, most=max(part.columns.size_estimate() for part in parts))
+                    batch.forward_callbacks()
+                    self.replace(batch, parts, max_bytes=max(part.columns.size_estimate() for part in parts))
                 case _:
-                    self._settlement.go_on(batch)
-        self.intake.fail_undealt()
+                    self._completion.resume(batch)
+        self.appender.fail_unassigned()
         return sorted((batch for batch in lost if batch.outcome is None), key=lambda batch: batch.created_at)
 
     # Ending
@@ -408,17 +409,17 @@ class RecordAccumulator:
         """Make every queued batch leave, and wait for those of this moment; False: time ran out."""
         deadline = None if timeout is None else self._clock() + timeout
         with self._guard:
-            self.intake.close_open()
+            self.appender.seal_open_batches()
             pending = list(self._backlog.incomplete)
         self._wake()
         with self._guard:
             while pending:
                 batch = pending.pop()
                 while batch in self._backlog.incomplete:
-                    left = None if deadline is None else deadline - self._clock()
-                    if left is not None and left <= 0:
+                    remaining = None if deadline is None else deadline - self._clock()
+                    if remaining is not None and remaining <= 0:
                         return False
-                    self._guard.wait(left)
+                    self._guard.wait(remaining)
                 if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
         return True
@@ -427,8 +428,8 @@ class RecordAccumulator:
         """Refuse new records with *refusal*, also those that wait for memory; let everything queued leave at once."""
         self.lost.hold()
         with self._guard:
-            self.intake.refusal = refusal
-            self.intake.close_open()
+            self.appender.refusal = refusal
+            self.appender.seal_open_batches()
         self._pool.close(refusal)
 
     def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
@@ -437,25 +438,25 @@ class RecordAccumulator:
         *aside*: for another thread than the I/O thread, which is held up; callbacks run on threads of their own, and
         what the I/O thread has taken out of its queue counts as in flight.
         """
-        self.intake.fail_undealt()
+        self.appender.fail_unassigned()
         with self._guard:
-            left, queued = self._backlog.take_all()
-        for batch in left:
+            sent, queued = self._backlog.take_all()
+        for batch in sent:
             # The I/O thread may be held up between taking a batch and sending it, by a codec for instance.
-            batch.undecided |= aside and batch.partition != UNDECIDED
-        for batch in (*left, *queued):
-            self._settlement.give_up(batch, cause, aside=aside)
+            batch.maybe_written |= aside and batch.partition != UNASSIGNED
+        for batch in (*sent, *queued):
+            self._completion.give_up(batch, cause, aside=aside)
 
-    def forget(self, cause: OttlaError) -> None:
+    def fail_after_fork(self, cause: OttlaError) -> None:
         """In a forked child every batch that is not settled has failed; no callback runs."""
         now = self._clock()
         self.lost.ignore()
         for batch in tuple(self._backlog.incomplete):
-            batch.forget(Failed(error=given_up(batch, cause, now)))
+            batch.fail_after_fork(Failed(error=given_up(batch, cause, now)))
 
-    def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
+    def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
-        return self._settlement.report()
+        return self._completion.report()
 
 
 def has_new_leader(cluster: Cluster, batch: ProducerBatch) -> bool:
@@ -470,12 +471,12 @@ def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
     occupied = [part.columns.memory() for part in parts]
     held, whole = batch.held_bytes, sum(occupied)
     batch.held_bytes = 0  # nothing from here on can fail
-    left = held
+    remaining = held
     for part, memory in zip(parts[1:], occupied[1:], strict=True):
         share = held * memory // whole
         part.held_bytes += share
-        left -= share
-    parts[0].held_bytes += left
+        remaining -= share
+    parts[0].held_bytes += remaining
 
 
 def _only_lingers(queue: PartitionQueue, head: ProducerBatch, now: float) -> bool:

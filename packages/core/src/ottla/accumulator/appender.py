@@ -10,22 +10,22 @@ from contextlib import contextmanager
 
 import attrs
 
-from ottla.accumulator.batch import UNDECIDED, NewRecord, ProducerBatch
-from ottla.accumulator.batch_memory import Allowances, Room
+from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch
+from ottla.accumulator.batch_memory import Allowances, MemoryGrant
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.buffer_pool import BufferPool, Claim
-from ottla.accumulator.completion import Settlement
+from ottla.accumulator.completion import BatchCompletion
 from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import IoLoop
-from ottla.accumulator.key_partitioning import Dealer
+from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueues
 from ottla.concurrency import io_threads, signals
-from ottla.errors import BufferExhausted, OttlaError, WrongCall
+from ottla.errors import BufferExhaustedError, IllegalStateError, OttlaError
 from ottla.interfaces import Columns, TopicView
 from ottla.recordbatch.section import Section
 
 
-class Intake:
+class RecordAppender:
     """Queues records. For any thread, but for the last three methods, which are the accumulator's.
 
     *admit* raises when no record may be queued. The lock is not held while waiting for memory, or settling.
@@ -35,11 +35,11 @@ class Intake:
         self,
         *,
         backlog: Backlog,
-        settlement: Settlement,
+        completion: BatchCompletion,
         allowances: Allowances,
         pool: BufferPool,
         columns: Callable[[int], Columns],
-        dealer: Dealer | None,
+        key_partitioner: KeyPartitioner | None,
         linger: float,
         max_block: float,
         admit: Callable[[], object] | None,
@@ -48,11 +48,11 @@ class Intake:
     ) -> None:
         self._backlog = backlog
         self._lock = backlog.guard
-        self._settlement = settlement
+        self._completion = completion
         self._allowances = allowances
         self._pool = pool
         self._columns = columns
-        self._dealer = dealer
+        self._key_partitioner = key_partitioner
         self._linger = linger
         self._max_block = max_block
         self._admit = admit
@@ -60,7 +60,7 @@ class Intake:
         self._wake = io_loop.wake
         self._awaited = io_loop.run_while_waiting
         self._clock = clock
-        self._undealt: list[tuple[ProducerBatch, Exception]] = []
+        self._unassignable: list[tuple[ProducerBatch, Exception]] = []
         self.refusal: OttlaError | None = None
         """Why there are to be no new records, once that is so."""
 
@@ -76,9 +76,9 @@ class Intake:
     ) -> tuple[ProducerBatch, int]:
         """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; its batch, and its index there.
 
-        The seconds that the same call has *waited* already, for metadata, are part of `max.block.ms`. With UNDECIDED as
-        the partition the record joins the topic's run. Raises BufferExhausted, or the `refusal`; then nothing was
-        queued.
+        The seconds that the same call has *waited* already, for metadata, are part of `max.block.ms`. With UNASSIGNED
+        as the partition the record joins the topic's run. Raises BufferExhaustedError, or the `refusal`; then nothing
+        was queued.
         """
         charge = self._allowances.charge(size)
         while True:
@@ -96,9 +96,9 @@ class Intake:
                 with self._claim() as claim:
                     waited += self._reserve(reserved, claim, waited=waited)
                     placed = self._append_with(claim, queue, record, charge)
-            except BufferExhausted:
+            except BufferExhaustedError:
                 with self._lock:
-                    self._close_or_deal(queue)  # so that it leaves at once, and its memory comes back
+                    self._close_or_assign(queue)  # so that it leaves at once, and its memory comes back
                 self._wake()
                 raise
             if placed is not None:
@@ -129,7 +129,7 @@ class Intake:
                 batch.close()
                 batch.sealed, batch.full = sealed, True
                 queue = self._backlog.queue(topic, partition)
-                self._deal(queue.topic)
+                self._assign(queue.topic)
                 batch.held_bytes, claim.held = claim.held, 0
                 self._begin(queue, batch)
                 queue.close()
@@ -138,15 +138,15 @@ class Intake:
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
         """Count records that could not be queued as failed; they hold no memory."""
-        batch = ProducerBatch(topic=topic, partition=UNDECIDED, columns=columns, now=self._clock())
+        batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=columns, now=self._clock())
         with signals.Deferred():
-            self._settlement.settle(batch, failed)
+            self._completion.complete(batch, failed)
         return batch
 
-    def deal(self, topic: TopicQueues) -> None:
+    def assign_partitions(self, topic: TopicQueues) -> None:
         """Have the topic's run, if there is one, find its partitions: what is queued now comes before what follows."""
         with self._lock:
-            self._deal(topic)
+            self._assign(topic)
 
     def _check_open(self) -> None:
         """Raise when no record may be queued: the producer is closed, or no transaction is open."""
@@ -158,10 +158,10 @@ class Intake:
     def _reserve(self, memory: int, claim: Claim, *, waited: float) -> float:
         """Take memory, waiting for what is left of `max.block.ms`; returns the seconds that this took."""
         # On an I/O thread nothing could free any.
-        patience = 0.0 if io_threads.here() else max(self._max_block - waited, 0.0)
-        began = self._clock()
-        self._pool.reserve(memory, timeout=patience, waited=waited, on_wait=self._wake, claim=claim)
-        return self._clock() - began
+        timeout = 0.0 if io_threads.on_io_thread() else max(self._max_block - waited, 0.0)
+        started_at = self._clock()
+        self._pool.reserve(memory, timeout=timeout, waited=waited, on_wait=self._wake, claim=claim)
+        return self._clock() - started_at
 
     @contextmanager
     def _claim(self) -> Iterator[Claim]:
@@ -210,15 +210,15 @@ class Intake:
         if index is not None:
             return batch, index
         was_full = batch.full
-        room = self._allowances.extend(batch, queue.topic, charge)
+        grant = self._allowances.extend(batch, queue.topic, charge)
         if batch.full and not was_full:
             self._wake()
-        if room is Room.GIVEN:
+        if grant is MemoryGrant.GIVEN:
             index = batch.append(*record)
             if index is not None:
                 return batch, index
-        if room is not Room.SHORT or queue.partition == UNDECIDED:
-            self._close_or_deal(queue)
+        if grant is not MemoryGrant.SHORT or queue.partition == UNASSIGNED:
+            self._close_or_assign(queue)
         return None
 
     def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
@@ -245,40 +245,42 @@ class Intake:
         elif batch.created_at + self._linger < self._backlog.look_again_at:  # else the I/O thread looks in time anyhow
             self._io_loop.batch_started(alone=len(self._backlog.incomplete) == 1)
 
-    def _begin_looking(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+    def _begin_unannounced(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         batch.awaited = self._awaited
         self._backlog.begin(queue, batch)
 
-    def _close_or_deal(self, queue: PartitionQueue) -> None:
-        if queue.partition == UNDECIDED:
-            self._deal(queue.topic)
+    def _close_or_assign(self, queue: PartitionQueue) -> None:
+        if queue.partition == UNASSIGNED:
+            self._assign(queue.topic)
         else:
             queue.close()
 
-    def _deal(self, topic: TopicQueues, *, looking: bool = False) -> None:
+    def _assign(self, topic: TopicQueues, *, looking: bool = False) -> None:
         """Deal the topic's run; nobody need be told of new batches who is *looking* for them anyhow."""
-        if topic.run.open is not None:
+        if topic.unassigned.open is not None:
             with signals.Deferred():  # half of a run must not be lost, nor told as failed and written
-                self._deal_run(topic, looking=looking)
+                self._assign_batch(topic, looking=looking)
 
-    def _deal_run(self, topic: TopicQueues, *, looking: bool) -> None:
-        assert self._dealer is not None, "runs are begun for partitioners that look at whole columns"
-        run = self._backlog.take_run(topic)
+    def _assign_batch(self, topic: TopicQueues, *, looking: bool) -> None:
+        assert self._key_partitioner is not None, "runs are begun for partitioners that look at whole columns"
+        run = self._backlog.take_unassigned(topic)
         try:
-            dealt = self._dealer.deal(topic, run, self._begin_looking if looking else self._begin)
+            dealt = self._key_partitioner.repartition(topic, run, self._begin_unannounced if looking else self._begin)
         except BaseException as cause:  # a partitioner, perhaps somebody else's, must not stop the others
-            self._undealt.append(
-                (run, cause if isinstance(cause, Exception) else WrongCall(f"broken off by {cause!r}"))
+            self._unassignable.append(
+                (run, cause if isinstance(cause, Exception) else IllegalStateError(f"broken off by {cause!r}"))
             )
             self._wake()
             if not isinstance(cause, Exception):
                 raise
             return
         finally:
-            topic.run.open = None  # not before: what is sent to a partition meanwhile has to wait for its records
+            topic.unassigned.open = (
+                None  # not before: what is sent to a partition meanwhile has to wait for its records
+            )
         surplus, run.held_bytes = run.held_bytes, 0
         self._pool.release(surplus)
-        run.hand_over(dealt)
+        run.forward_to(dealt)
         run.columns.release()
         self._backlog.settled([run])
         if not looking and any(batch.full for batch in dealt.parts):
@@ -286,39 +288,41 @@ class Intake:
 
     # The accumulator's, the first two under the lock
 
-    def deal_lingered(self, now: float, *, urgent: bool) -> float:
+    def assign_lingered(self, now: float, *, urgent: bool) -> float:
         """Deal the runs that have lingered, or all of them if it is *urgent*; when the next one will have."""
         next_at = FOREVER
-        for topic in list(self._backlog.running):
-            due = now if urgent else topic.run.batches[0].created_at + self._linger
+        for topic in list(self._backlog.unassigned):
+            due = now if urgent else topic.unassigned.batches[0].created_at + self._linger
             if due <= now:
-                self._deal(topic, looking=True)
+                self._assign(topic, looking=True)
             elif due < next_at:
                 next_at = due
         return next_at
 
-    def close_open(self) -> None:
+    def seal_open_batches(self) -> None:
         """Let every batch that is queued leave without more records."""
-        for topic in list(self._backlog.running):
-            self._deal(topic)
+        for topic in list(self._backlog.unassigned):
+            self._assign(topic)
         for queue in self._backlog.waiting:
             queue.close()
 
-    def lose_run(self, run: ProducerBatch) -> None:
-        """Have `fail_undealt` fail a run that a failed round has left in no queue."""
+    def fail_later(self, run: ProducerBatch) -> None:
+        """Have `fail_unassigned` fail a run that a failed round has left in no queue."""
         with self._lock:
-            if not any(other is run for other, _cause in self._undealt):
-                self._undealt.append((run, WrongCall("the round of the I/O thread that looked for them failed")))
+            if not any(other is run for other, _cause in self._unassignable):
+                self._unassignable.append(
+                    (run, IllegalStateError("the round of the I/O thread that looked for them failed"))
+                )
             topic = self._backlog.topic(run.topic, 0)
-            if topic.run.open is run:
-                topic.run.open = None
+            if topic.unassigned.open is run:
+                topic.unassigned.open = None
         run.close()
 
-    def fail_undealt(self) -> None:
+    def fail_unassigned(self) -> None:
         """Fail the runs that could not be dealt."""
         with self._lock:
-            undealt, self._undealt = self._undealt, []
+            undealt, self._unassignable = self._unassignable, []
         for run, cause in undealt:
-            short = isinstance(cause, MemoryError | BufferExhausted)
+            short = isinstance(cause, MemoryError | BufferExhaustedError)
             why = "there was no memory to queue them" if short else f"no partition could be chosen: {cause}"
-            self._settlement.give_up(run, cause, why=why)
+            self._completion.give_up(run, cause, why=why)

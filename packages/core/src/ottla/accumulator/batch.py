@@ -21,16 +21,16 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Out
 from ottla.accumulator.lost_records import DropNotice, FailedRecords
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
-from ottla.errors import DeliveryFailed, OttlaError, WrongCall
+from ottla.errors import DeliveryError, IllegalStateError, OttlaError
 from ottla.interfaces import Columns, Facts, Header
 from ottla.recordbatch.callbacks import CallbackColumn, OnDelivery
 from ottla.recordbatch.section import Section
-from ottla.recordbatch.stamp import Stamp
+from ottla.recordbatch.stamp import BatchSequence
 from ottla.results import RecordMetadata
 
 logger = logging.getLogger(__name__)
 
-UNDECIDED: Final = -1
+UNASSIGNED: Final = -1
 """The partition of a run: records with keys that have not been dealt to the partitions yet."""
 
 _first: Final = itemgetter(0)
@@ -46,7 +46,7 @@ Awaited: TypeAlias = "Callable[[ProducerBatch, float | None], object]"
 """What a thread does that waits for a batch, for so many seconds at most, before it sleeps."""
 
 
-def nobody_to_tell() -> None:
+def no_callbacks_to_run() -> None:
     """There are no callbacks."""
 
 
@@ -71,15 +71,15 @@ class ProducerBatch:
 
     __slots__ = (
         "_callbacks",
+        "_callbacks_to_run",
         "_columns",
         "_drop_notice",
-        "_flown",
+        "_in_flight_seconds",
         "_lock",
-        "_looked_at",
-        "_queued",
+        "_queued_seconds",
+        "_retrieved",
         "_settled",
         "_since",
-        "_untold",
         "accounted",
         "append",
         "attempts",
@@ -92,6 +92,7 @@ class ProducerBatch:
         "last_error",
         "last_node",
         "leader_epoch",
+        "maybe_written",
         "outcome",
         "partition",
         "queued_bytes",
@@ -100,7 +101,6 @@ class ProducerBatch:
         "stamp",
         "topic",
         "unanswered",
-        "undecided",
     )
 
     def __init__(self, *, topic: str, partition: int, columns: Columns, now: float) -> None:
@@ -114,15 +114,17 @@ class ProducerBatch:
         self.attempts = 0
         self.retry_at = now
         self.in_flight = False
-        self._queued = 0.0
-        self._flown = 0.0
+        self._queued_seconds = 0.0
+        self._in_flight_seconds = 0.0
         self.unanswered = False  # an attempt ended without an answer
-        self.undecided = False  # an attempt did not end before the append for certain; later ones do not change that
+        self.maybe_written = (
+            False  # an attempt did not end before the append for certain; later ones do not change that
+        )
         self.last_node: int | None = None
         self.leader_epoch = -1  # of its partition, as we knew it when the batch was last drained
         self.last_error: OttlaError | None = None
         self.sealed: Section | None = None
-        self.stamp: Stamp | None = None  # for all its tries, unless its broker misses what came before it
+        self.stamp: BatchSequence | None = None  # for all its tries, unless its broker misses what came before it
         self.outcome: Outcome[ProducerBatch] | None = None
         self.awaited: Awaited | None = None  # is told when a thread comes to wait for it
         self._columns = columns
@@ -137,8 +139,8 @@ class ProducerBatch:
             self._lock, self._callbacks = threading.RLock(), []
             self.append = partial(_append, columns, self._lock, self._callbacks)
         self._since = now  # it is queued, or in flight
-        self._looked_at: set[int] | None = None
-        self._untold: Any = None  # the callbacks that have not run, since it has its outcome
+        self._retrieved: set[int] | None = None
+        self._callbacks_to_run: Any = None  # the callbacks that have not run, since it has its outcome
         self.accounted = False  # it is part of a delivery report
 
     @property
@@ -147,7 +149,7 @@ class ProducerBatch:
         return len(self._columns)
 
     def __str__(self) -> str:
-        where = f", partition {self.partition}" if self.partition != UNDECIDED else ""
+        where = f", partition {self.partition}" if self.partition != UNASSIGNED else ""
         return f"topic {self.topic!r}{where}"
 
     @property
@@ -157,7 +159,7 @@ class ProducerBatch:
         False only where each attempt ended before the append for certain: never written to a socket, or refused with a
         code of `REFUSED_BEFORE_APPEND`.
         """
-        return self.in_flight or self.undecided
+        return self.in_flight or self.maybe_written
 
     @property
     def columns(self) -> Columns:
@@ -175,56 +177,61 @@ class ProducerBatch:
             self.closed = True
             self._columns.close()
 
-    def leave(self, node: int, now: float) -> None:
+    def mark_sent(self, node: int, now: float) -> None:
         """It goes out in a request."""
-        self._pass_time(now)
+        self._advance_timers(now)
         self.attempts += 1
         self.in_flight = True
         self.last_node = node
 
-    def come_back(self, now: float) -> None:
+    def mark_returned(self, now: float) -> None:
         """Its request is answered, or lost."""
-        self._pass_time(now)
+        self._advance_timers(now)
         self.in_flight = False
 
     def inherit(self, batch: ProducerBatch) -> None:
         """Take over what another batch, whose records these were, has been through."""
         self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
-        self.unanswered, self.undecided = batch.unanswered, batch.undecided
+        self.unanswered, self.maybe_written = batch.unanswered, batch.maybe_written
         self.leader_epoch = batch.leader_epoch
-        self._queued, self._flown, self._since = batch._queued, batch._flown, batch._since
+        self._queued_seconds, self._in_flight_seconds, self._since = (
+            batch._queued_seconds,
+            batch._in_flight_seconds,
+            batch._since,
+        )
 
     def times(self, now: float) -> tuple[float, float]:
         """The seconds that it has spent in the queue, and in flight, so far."""
         passed = 0.0 if self.outcome is not None else max(now - self._since, 0.0)
         if self.in_flight:
-            return self._queued, self._flown + passed
-        return self._queued + passed, self._flown
+            return self._queued_seconds, self._in_flight_seconds + passed
+        return self._queued_seconds + passed, self._in_flight_seconds
 
-    def settle(self, outcome: Acknowledged | Failed) -> bool:
+    def complete_and_call_back(self, outcome: Acknowledged | Failed) -> bool:
         """Give the batch its outcome and run the callbacks; False: it had one already."""
-        tell = self.end(outcome)
+        tell = self.complete(outcome)
         if tell is None:
             return False
         tell()
         return True
 
-    def end(self, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
-        """The same, but for the callbacks: returns what runs them, `nobody_to_tell`, or None: it had an outcome."""
-        callbacks = self._end(outcome)
+    def complete(self, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
+        """The same, but for the callbacks: returns what runs them, `no_callbacks_to_run`, or None: it had an
+        outcome."""
+        callbacks = self._complete(outcome)
         if callbacks is None:
             return None
-        return self.tell if callbacks else nobody_to_tell
+        return self.run_callbacks if callbacks else no_callbacks_to_run
 
-    def tell(self) -> None:
+    def run_callbacks(self) -> None:
         """Run the callbacks that have not run yet; called again after an interruption, it goes on where it was."""
-        callbacks, outcome = self._untold, self.outcome
+        callbacks, outcome = self._callbacks_to_run, self.outcome
         if callbacks is None:
             return
         assert isinstance(outcome, Acknowledged | Failed), "callbacks run when it is settled"
         tell = getattr(self._columns, "tell", None)
         if tell is not None and isinstance(outcome, Acknowledged):
-            self._untold = None
+            self._callbacks_to_run = None
             tell(
                 callbacks,
                 self.topic,
@@ -238,44 +245,44 @@ class ProducerBatch:
             self._run_column(callbacks, outcome)
         else:
             if not isinstance(callbacks, deque):
-                callbacks = self._untold = deque(callbacks)
+                callbacks = self._callbacks_to_run = deque(callbacks)
             self._run_each(callbacks, outcome)
-        self._untold = None
+        self._callbacks_to_run = None
 
     def retrieve_for_callbacks(self) -> None:
         """Count the errors as retrieved that callbacks are about to be given."""
-        for index, callback in self._untold or ():
+        for index, callback in self._callbacks_to_run or ():
             if getattr(callback, "looks", True):
-                self.look_at(index)
+                self.mark_error_retrieved(index)
 
-    def forget(self, outcome: Failed) -> None:
+    def fail_after_fork(self, outcome: Failed) -> None:
         """Give it this outcome in a forked child, where it is nobody's, and whoever holds its lock does not exist."""
         self._lock = threading.Lock()
         self._callbacks, self._settled = None, ()
         self.sealed = self.awaited = None
         self.outcome = outcome
 
-    def hand_over(self, outcome: Forwarded[ProducerBatch]) -> bool:
+    def forward_to(self, outcome: Forwarded[ProducerBatch]) -> bool:
         """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""
-        if self._end(outcome) is None:
+        if self._complete(outcome) is None:
             return False
-        self.hand_on_callbacks()
+        self.forward_callbacks()
         return True
 
-    def hand_on_callbacks(self) -> None:
+    def forward_callbacks(self) -> None:
         """Give the callbacks to the batches that answer for the records; goes on where it was interrupted."""
-        outcome, callbacks = self.outcome, self._untold
+        outcome, callbacks = self.outcome, self._callbacks_to_run
         if callbacks is None:
             return
         assert isinstance(outcome, Forwarded), "other batches answer for it"
         if not isinstance(callbacks, deque):
-            callbacks = self._untold = deque(callbacks)
+            callbacks = self._callbacks_to_run = deque(callbacks)
         while callbacks:
             index, callback = callbacks[0]
             batch, place = outcome.place(index)
             batch.call_when_settled(place, callback)
             callbacks.popleft()
-        self._untold = None
+        self._callbacks_to_run = None
 
     def take_from(self, run: ProducerBatch, indexes: Sequence[int], *, memory: int) -> tuple[int, int]:
         """Take over the first of these records of a closed run, as many as *memory* bytes have room for.
@@ -296,8 +303,8 @@ class ProducerBatch:
         """Wait until the batch has an outcome; False: time ran out."""
         if self.outcome is not None:
             return True
-        if io_threads.here():
-            raise WrongCall("waiting for a delivery inside a delivery callback would never end; use a callback")
+        if io_threads.on_io_thread():
+            raise IllegalStateError("waiting for a delivery inside a delivery callback would never end; use a callback")
         settled = Latch()
         with signals.Deferred(), self._lock:
             if self.outcome is not None:
@@ -328,37 +335,37 @@ class ProducerBatch:
         """What an acknowledged record's caller is told."""
         return _metadata(self, self._columns.facts(), index, outcome)
 
-    def look_at(self, index: int) -> None:
+    def mark_error_retrieved(self, index: int) -> None:
         """Note that somebody has seen why this record failed."""
         with signals.Deferred(), self._lock:
-            if self._looked_at is None:
-                self._looked_at = set()
-            self._looked_at.add(index)
+            if self._retrieved is None:
+                self._retrieved = set()
+            self._retrieved.add(index)
 
-    def unseen(self) -> int:
+    def unretrieved_errors(self) -> int:
         """How many records' failures nobody has looked at."""
-        return self.count - len(self._looked_at or ())
+        return self.count - len(self._retrieved or ())
 
-    def watch(self, error: DeliveryFailed, dropped: Callable[[FailedRecords], object]) -> FailedRecords:
+    def watch(self, error: DeliveryError, dropped: Callable[[FailedRecords], object]) -> FailedRecords:
         """The batch has failed: what a report needs of it, and *dropped* is called with once the batch is gone."""
         with self._lock:
-            if self._looked_at is None:
-                self._looked_at = set()
+            if self._retrieved is None:
+                self._retrieved = set()
             failed = FailedRecords(
-                topic=self.topic, partition=self.partition, count=self.count, retrieved=self._looked_at, error=error
+                topic=self.topic, partition=self.partition, count=self.count, retrieved=self._retrieved, error=error
             )
         self._drop_notice = DropNotice(failed, dropped)  # unset in all others: only failures pay for it
         return failed
 
-    def _pass_time(self, now: float) -> None:
+    def _advance_timers(self, now: float) -> None:
         passed = max(now - self._since, 0.0)
         if self.in_flight:
-            self._flown += passed
+            self._in_flight_seconds += passed
         else:
-            self._queued += passed
+            self._queued_seconds += passed
         self._since = now
 
-    def _end(self, outcome: Outcome[ProducerBatch]) -> Collection[tuple[int, OnDelivery]] | None:
+    def _complete(self, outcome: Outcome[ProducerBatch]) -> Collection[tuple[int, OnDelivery]] | None:
         """Take the outcome and wake who waits; the callbacks to run, in order, or None if there was one already."""
         take_callbacks = getattr(self._columns, "take_callbacks", None)
         with self._lock:
@@ -370,7 +377,7 @@ class ProducerBatch:
             callbacks: Collection[tuple[int, OnDelivery]]
             callbacks = given if take_callbacks is None else take_callbacks(given)
             # From here on nothing is called that could fail: the outcome comes with its callbacks, or not at all.
-            self._untold, self._callbacks = callbacks, None
+            self._callbacks_to_run, self._callbacks = callbacks, None
             self.outcome = outcome
             settled, self._settled = self._settled, ()
         self.sealed = self.awaited = None  # a delivery that is kept does not keep the producer
@@ -387,7 +394,7 @@ class ProducerBatch:
             if isinstance(outcome, Failed):
                 error = outcome.error_of(index)
                 if getattr(callback, "looks", True):
-                    self.look_at(index)
+                    self.mark_error_retrieved(index)
             else:
                 assert facts is not None
                 metadata = _metadata(self, facts, index, outcome)
@@ -399,9 +406,9 @@ class ProducerBatch:
 
     def _run_column(self, callbacks: CallbackColumn, outcome: Acknowledged) -> None:
         column = iter(callbacks.column)
-        told = zip(column, self._all_metadata(outcome), strict=False)  # which asks the column first, and no more then
+        pairs = zip(column, self._all_metadata(outcome), strict=False)  # which asks the column first, and no more then
         try:
-            for callback, metadata in told:
+            for callback, metadata in pairs:
                 if callback is not None:
                     try:
                         callback(metadata, None)
@@ -409,7 +416,7 @@ class ProducerBatch:
                         self._callback_raised()
         except BaseException:  # the metadata of this record could not be made: it and what follows are yet to be told
             first = len(callbacks.column) - length_hint(column) - 1
-            self._untold = deque(pair for pair in callbacks if pair[0] >= first)
+            self._callbacks_to_run = deque(pair for pair in callbacks if pair[0] >= first)
             raise
 
     def _all_metadata(self, outcome: Acknowledged) -> Iterator[RecordMetadata]:
@@ -461,7 +468,7 @@ def _append(
 def _refuse_inside(lock: Any) -> None:
     """A handler, or __del__, waits for what an append to these columns holds: nothing is known of their insides."""
     if lock._is_owned():
-        raise WrongCall(
+        raise IllegalStateError(
             "the producer was called in the middle of a send of the same thread, by a signal handler or __del__: set a "
             "flag there, and call it from the main program"
         )

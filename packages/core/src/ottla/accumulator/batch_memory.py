@@ -6,14 +6,14 @@ import enum
 
 import attrs
 
-from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.key_partitioning import run_memory
+from ottla.accumulator.key_partitioning import unassigned_memory
 from ottla.accumulator.partition_queue import TopicQueues
 
 
-class Room(enum.Enum):
+class MemoryGrant(enum.Enum):
     """What became of the wish for more."""
 
     GIVEN = "the batch may use more"
@@ -48,7 +48,7 @@ class Allowances:
         batch.allow(min(reserved, comfortable))
         topic.count(batch, memory)
 
-    def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> Room:
+    def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> MemoryGrant:
         """Let the open batch take a record that costs *charge*, and some more.
 
         A batch that has reached its target is `full`: it may leave, and until it does it may grow, in larger steps.
@@ -57,30 +57,30 @@ class Allowances:
         topic.count(batch, memory)
         allowed = self._comfortable(batch, topic, charge)
         if memory + charge > allowed:
-            if batch.partition == UNDECIDED:
-                return Room.FULL
+            if batch.partition == UNASSIGNED:
+                return MemoryGrant.FULL
             batch.full = True
             allowed = self.sizes.grown(batch.columns, topic, charge)
             if memory + charge > allowed:
-                return Room.FULL
+                return MemoryGrant.FULL
         # A run is soon dealt, and what it has not used is free again.
-        run = batch.partition == UNDECIDED
+        run = batch.partition == UNASSIGNED
         step = max(charge, 3 * memory if run else max(min(memory, self.sizes.target), memory // 4))
         if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
             allowed = max(memory + step, batch.held_bytes)
-        if not self._hold(batch, least=memory + charge, most=allowed):
-            return Room.SHORT
+        if not self._hold(batch, min_bytes=memory + charge, max_bytes=allowed):
+            return MemoryGrant.SHORT
         batch.allow(min(allowed, batch.held_bytes))
-        return Room.GIVEN
+        return MemoryGrant.GIVEN
 
-    def _hold(self, batch: ProducerBatch, *, least: int, most: int) -> bool:
-        """Let a batch hold *most* bytes of the pool, or what it can have of them; whether that is *least*."""
+    def _hold(self, batch: ProducerBatch, *, min_bytes: int, max_bytes: int) -> bool:
+        """Let a batch hold *max_bytes* bytes of the pool, or what it can have of them; whether that is *min_bytes*."""
         held = batch.held_bytes
-        if held < most:
-            batch.held_bytes += self.pool.reserve_some(least=max(least - held, 0), most=most - held)
-        return batch.held_bytes >= least
+        if held < max_bytes:
+            batch.held_bytes += self.pool.reserve_some(min_bytes=max(min_bytes - held, 0), max_bytes=max_bytes - held)
+        return batch.held_bytes >= min_bytes
 
     def _comfortable(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> int:
-        if batch.partition == UNDECIDED:
-            return max(run_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())
+        if batch.partition == UNASSIGNED:
+            return max(unassigned_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())
         return self.sizes.comfortable(batch.columns, topic, charge)

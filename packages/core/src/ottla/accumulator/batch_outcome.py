@@ -7,7 +7,7 @@ from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
-from ottla.errors import DeliveryFailed
+from ottla.errors import DeliveryError
 
 
 class Counted(Protocol):
@@ -33,16 +33,16 @@ class Acknowledged:
 class Failed:
     """The batch was given up; `record_errors` are the records that the broker itself names."""
 
-    error: DeliveryFailed
-    record_errors: Mapping[int, DeliveryFailed] = attrs.field(factory=dict)
+    error: DeliveryError
+    record_errors: Mapping[int, DeliveryError] = attrs.field(factory=dict)
 
-    def error_of(self, index: int) -> DeliveryFailed:
+    def error_of(self, index: int) -> DeliveryError:
         """Why this record failed."""
         return self.record_errors.get(index, self.error)
 
 
 @attrs.frozen(kw_only=True)
-class Piece(Generic[B]):
+class ForwardedRecords(Generic[B]):
     """Records that are in another batch now: those of *indexes*, there from index *start* on."""
 
     batch: B
@@ -57,16 +57,16 @@ class Forwarded(Generic[B]):
     Because the batch was too large for its topic and was split, or because its records had no partition yet.
     """
 
-    pieces: Sequence[Piece[B]]
+    pieces: Sequence[ForwardedRecords[B]]
     _places: Mapping[int, tuple[B, int]] | None = None
 
     @classmethod
     def in_order(cls, parts: Sequence[B]) -> Self:
         """All records, in their order: the first ones are in the first part."""
-        pieces: list[Piece[B]] = []
+        pieces: list[ForwardedRecords[B]] = []
         index = 0
         for part in parts:
-            pieces.append(Piece(batch=part, start=0, indexes=range(index, index + part.count)))
+            pieces.append(ForwardedRecords(batch=part, start=0, indexes=range(index, index + part.count)))
             index += part.count
         return cls(pieces=pieces)
 

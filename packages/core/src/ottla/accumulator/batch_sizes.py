@@ -34,7 +34,7 @@ class BatchSizes:
     """
 
     target: int
-    most: int
+    max_bytes: int
     growing: bool = True
     ratio: Callable[[str], float] = _no_compression
     record_cost: int = OBJECT_COST
@@ -49,23 +49,23 @@ class BatchSizes:
         *charge* is what the next one costs: it is let in when it fits on the wire. A batch that must not grow keeps
         to its target whatever its records are like, at the price of more looks at it.
         """
-        most = self._most(topic)
-        target = min(int((self.target - HEADER_SIZE) / self.ratio(topic.name)), most)
+        max_bytes = self._max_bytes(topic)
+        target = min(int((self.target - HEADER_SIZE) / self.ratio(topic.name)), max_bytes)
         size, memory = columns.size_estimate(), columns.memory()
-        left = target - size
-        if left <= 0:
+        remaining = target - size
+        if remaining <= 0:
             return memory
-        surely = self._surely((most if self.growing else target) - size, charge)
-        return memory + max(min(left * memory // size, surely), self._surely(left, charge))
+        surely = self._surely((max_bytes if self.growing else target) - size, charge)
+        return memory + max(min(remaining * memory // size, surely), self._surely(remaining, charge))
 
     def grown(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy at the very most."""
         if not self.growing:
             return columns.memory()
-        return columns.memory() + self._surely(max(self._most(topic) - columns.size_estimate(), 0), charge)
+        return columns.memory() + self._surely(max(self._max_bytes(topic) - columns.size_estimate(), 0), charge)
 
-    def _most(self, topic: TopicQueues) -> int:
-        return self.most - HEADER_SIZE if topic.most is None else topic.most
+    def _max_bytes(self, topic: TopicQueues) -> int:
+        return self.max_bytes - HEADER_SIZE if topic.max_bytes is None else topic.max_bytes
 
     def _surely(self, wire: int, charge: int) -> int:
         """Memory that certainly takes no more than so much on the wire: a byte there is a byte in memory or more."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import attrs
 
 from ottla.concurrency.locks import Latch, SignalSafeLock
-from ottla.errors import BufferExhausted, OttlaError
-from ottla.metrics import Tallies
+from ottla.errors import BufferExhaustedError, OttlaError
+from ottla.metrics import Counters
 
 
 @attrs.define(eq=False)
@@ -33,9 +33,9 @@ class _Waiter:
 class BufferPool:
     """A fair budget of *capacity* bytes. Safe for any number of threads."""
 
-    def __init__(self, capacity: int, *, clock: Callable[[], float], tallies: Tallies | None = None) -> None:
+    def __init__(self, capacity: int, *, clock: Callable[[], float], counters: Counters | None = None) -> None:
         self.capacity = capacity
-        self._tallies = (tallies or Tallies()).producer
+        self._counters = (counters or Counters()).producer
         self._clock = clock
         self._free = capacity
         self._waiters: deque[_Waiter] = deque()
@@ -66,7 +66,7 @@ class BufferPool:
     @property
     def refusals(self) -> int:
         """How many calls got no memory in their time."""
-        return self._tallies.memory_refusals.count
+        return self._counters.memory_refusals.count
 
     def try_reserve(self, size: int) -> bool:
         """Take *size* bytes if they are free and nobody waits; never blocks. In a deferred block."""
@@ -76,12 +76,13 @@ class BufferPool:
             self._free -= size
             return True
 
-    def reserve_some(self, *, least: int, most: int) -> int:
-        """Take what is free, from *least* to *most* bytes; how many: 0 also if anybody waits. In a deferred block."""
+    def reserve_some(self, *, min_bytes: int, max_bytes: int) -> int:
+        """Take what is free, from *min_bytes* to *max_bytes* bytes; how many: 0 also if anybody waits. In a deferred
+        block."""
         with self._lock:
-            if self._waiters or self._free < least:
+            if self._waiters or self._free < min_bytes:
                 return 0
-            taken = min(self._free, most)
+            taken = min(self._free, max_bytes)
             self._free -= taken
             return taken
 
@@ -97,8 +98,8 @@ class BufferPool:
         """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called once in line.
 
         The same call may have *waited* before, so many seconds that are not part of the time-out: the error says so.
-        Raises BufferExhausted when time runs out, and what `close` was given when the pool is closed. What was taken is
-        noted in the *claim*; when anything else is raised, that says whether it was.
+        Raises BufferExhaustedError when time runs out, and what `close` was given when the pool is closed. What was
+        taken is noted in the *claim*; when anything else is raised, that says whether it was.
         """
         claim = claim or Claim()
         waiter = _Waiter(size=size, missing=size)
@@ -156,16 +157,16 @@ class BufferPool:
     def _end_wait(self, waiter: _Waiter, claim: Claim, *, waited: float, before: float) -> None:
         """Take what has come; else say why there is nothing."""
         with self._guard:
-            self._tallies.memory_waits.add(waited)
+            self._counters.memory_waits.add(waited)
             if not waiter.missing:
                 claim.held = waiter.size
                 return
             if self._refusal is not None:
                 raise self._refusal
-            self._tallies.memory_refusals.add(1)
+            self._counters.memory_refusals.add(1)
             free = self._free
         earlier = f" after {before:.3f} s of other waits of this call" if before > 0 else ""
-        raise BufferExhausted(
+        raise BufferExhaustedError(
             f"no memory for {waiter.size} bytes within max.block.ms: waited {waited:.3f} s{earlier}, {free} of "
             f"buffer.memory={self.capacity} bytes free; the broker takes records slower than they are sent"
         )

@@ -11,12 +11,12 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.io_loop import IoLoop
-from ottla.accumulator.key_partitioning import Dealer
+from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.routes import Routes
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.config import ProducerConfig
-from ottla.metrics import Tallies
+from ottla.metrics import Counters
 from ottla.network.backoff import Backoff
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
@@ -39,7 +39,7 @@ class Queueing:
     accumulator: RecordAccumulator
     pool: BufferPool
     sealer: Sealer
-    tallies: Tallies
+    counters: Counters
     deals: bool
 
     @classmethod
@@ -60,16 +60,16 @@ class Queueing:
     ) -> Self:
         """What a configuration asks for; *metadata* tells the routes of every change."""
         batching = config.batching
-        tallies = Tallies(samples=config.observation.samples, window=config.observation.window)
-        pool = BufferPool(batching.buffer_memory, clock=clock, tallies=tallies)
+        counters = Counters(samples=config.observation.samples, window=config.observation.window)
+        pool = BufferPool(batching.buffer_memory, clock=clock, counters=counters)
         sizes = BatchSizes(
             target=min(batching.batch_size, batching.max_request_size),
-            most=batching.max_request_size,
+            max_bytes=batching.max_request_size,
             growing=batching.growth,
             ratio=sealer.ratio,
             record_cost=plugins.encoder.record_cost,
         )
-        dealer = _dealer(plugins, sizes) if may_deal else None
+        key_partitioner = _dealer(plugins, sizes) if may_deal else None
         accumulator = RecordAccumulator(
             sizes=sizes,
             linger=batching.linger - min(TO_SEAL, batching.linger / 10),
@@ -79,16 +79,16 @@ class Queueing:
             pool=pool,
             columns=plugins.columns,
             seal=sealer.seal,
-            dealer=dealer,
+            key_partitioner=key_partitioner,
             sequences=sequences,
             admit=admit,
-            tallies=tallies,
+            counters=counters,
             io_loop=io_loop,
             clock=clock,
         )
         routes = Routes(
             metadata=metadata,
-            intake=accumulator.intake,
+            appender=accumulator.appender,
             partitioner=plugins.partitioner,
             slow=slow,
             max_block=batching.max_block,
@@ -100,19 +100,19 @@ class Queueing:
             accumulator=accumulator,
             pool=pool,
             sealer=sealer,
-            tallies=tallies,
-            deals=dealer is not None,
+            counters=counters,
+            deals=key_partitioner is not None,
         )
 
 
-def _dealer(plugins: Plugins, sizes: BatchSizes) -> Dealer | None:
+def _dealer(plugins: Plugins, sizes: BatchSizes) -> KeyPartitioner | None:
     """Who partitions many keys at once; None: the partitioner looks at one after the other."""
     partitioner = plugins.partitioner
     partition_column = getattr(partitioner, "partition_column", None)
     one_by_one = getattr(partitioner, "ignores_keys", False) or hasattr(partitioner, "on_new_batch")
     if partition_column is None or one_by_one or _hashes_quickly(plugins):
         return None
-    return Dealer(
+    return KeyPartitioner(
         partition=partitioner.partition,
         partition_column=partition_column,
         appended=getattr(partitioner, "appended", None),

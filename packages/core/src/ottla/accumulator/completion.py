@@ -8,21 +8,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.accumulator.batch import ProducerBatch, nobody_to_tell
+from ottla.accumulator.batch import ProducerBatch, no_callbacks_to_run
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.delivery_counts import DeliveryLedger
+from ottla.accumulator.delivery_counts import DeliveryCounts
 from ottla.accumulator.delivery_errors import given_up
 from ottla.accumulator.incomplete_batches import Backlog
 from ottla.accumulator.io_loop import IoLoop
 from ottla.accumulator.lost_records import LostRecords
 from ottla.accumulator.sequences import Sequences
-from ottla.errors import DeliveryFailed
-from ottla.metrics import Tallies
+from ottla.errors import DeliveryError
+from ottla.metrics import Counters
 from ottla.results import DeliveryReport
 
 
-class Settlement:
+class BatchCompletion:
     """Ends batches, each of them once. For any thread.
 
     Callbacks are deferred to the I/O thread where another thread runs its round for a while (*io_loop*).
@@ -34,7 +34,7 @@ class Settlement:
         backlog: Backlog,
         pool: BufferPool,
         sequences: Sequences | None,
-        tallies: Tallies | None,
+        counters: Counters | None,
         io_loop: IoLoop,
         clock: Callable[[], float],
     ) -> None:
@@ -47,36 +47,36 @@ class Settlement:
             self.lost.ignore()
         self.on_failure: Callable[[], object] = lambda: None
         """Called when a batch has failed, with no lock held, so that nothing but deliveries keeps it."""
-        self._ledger = DeliveryLedger(tallies=tallies, lost=self.lost)
+        self._counts = DeliveryCounts(counters=counters, lost=self.lost)
         self._io_loop = io_loop
         self._clock = clock
 
-    def settle(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
+    def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
         """Give a batch its outcome, and tell whom it concerns; False: it had one.
 
         *aside*: callbacks run on a thread of their own.
         """
-        tell = self._end(batch, outcome)
+        tell = self._complete(batch, outcome)
         if tell is None:
             return False
-        if tell is nobody_to_tell:
+        if tell is no_callbacks_to_run:
             self._account_for([batch])
         elif aside:
             batch.retrieve_for_callbacks()  # now: the caller reports what was not retrieved before that thread runs
             threading.Thread(target=tell, daemon=True).start()
             self._account_for([batch])
         else:
-            self._tell(batch, tell)
+            self._run_callbacks(batch, tell)
         return True
 
-    def go_on(self, batch: ProducerBatch) -> None:
+    def resume(self, batch: ProducerBatch) -> None:
         """Go on with a batch that was given its outcome in a round that failed: whatever was done is not done again."""
         outcome = batch.outcome
         assert isinstance(outcome, Acknowledged | Failed), "of the others, other batches are settled"
         self._note(batch, outcome)
-        self._tell(batch, batch.tell)
+        self._run_callbacks(batch, batch.run_callbacks)
 
-    def settle_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
+    def complete_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
         """`settle` for each as it comes; those that nobody has to be told of are accounted for together.
 
         A request may have brought thousands, and each account takes three locks.
@@ -84,29 +84,29 @@ class Settlement:
         quiet: list[ProducerBatch] = []
         try:
             for batch, outcome in outcomes:
-                tell = self._end(batch, outcome)
-                if tell is nobody_to_tell:
+                tell = self._complete(batch, outcome)
+                if tell is no_callbacks_to_run:
                     quiet.append(batch)
                 elif tell is not None:
                     before, quiet = quiet, []
                     self._account_for(before)  # first, for a callback may send, and need the memory
-                    self._tell(batch, tell)
+                    self._run_callbacks(batch, tell)
         finally:
             self._account_for(quiet)
 
     def give_up(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
         """Fail a batch for another reason than time; *why* says more of it than its *cause* does."""
-        self.settle(batch, Failed(error=given_up(batch, cause, self._clock(), why=why)), aside=aside)
+        self.complete(batch, Failed(error=given_up(batch, cause, self._clock(), why=why)), aside=aside)
 
-    def report(self) -> tuple[DeliveryReport, int, DeliveryFailed | None]:
+    def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
         with self._backlog.guard:
             pending = list(self._backlog.incomplete)
-        return self._ledger.close_account(pending)
+        return self._counts.take_report(pending)
 
-    def _end(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
+    def _complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
         """What runs the batch's callbacks; None: it had an outcome."""
-        tell = batch.end(outcome)
+        tell = batch.complete(outcome)
         if tell is not None:
             self._note(batch, outcome)
         return tell
@@ -119,7 +119,7 @@ class Settlement:
         else:
             self._sequences.give_up(batch, outcome.error)
 
-    def _tell(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
+    def _run_callbacks(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
         def told() -> None:
             tell()  # what a callback raises is logged in there; should this fail, `go_on` goes on with it
             self._account_for([batch])
@@ -130,7 +130,7 @@ class Settlement:
     def _account_for(self, batches: Sequence[ProducerBatch]) -> None:
         if not batches:
             return
-        failed = self._ledger.enter(batches)
+        failed = self._counts.add(batches)
         held = 0
         for batch in batches:
             held += batch.held_bytes

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.errors import DeliveryFailed, DeliveryTimeout, OttlaError, TransactionAborted, counted, printable, were
+from ottla.errors import (
+    DeliveryError,
+    DeliveryTimeoutError,
+    OttlaError,
+    TransactionAbortedError,
+    counted,
+    printable,
+    were,
+)
 
 
-def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryFailed:
+def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryError:
     """The error of a batch that is given up for another reason than time; *why* says more of it than its *cause*."""
-    error = DeliveryFailed(
+    error = DeliveryError(
         f"{_records(batch)} not delivered: {why or cause}" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
@@ -21,9 +29,9 @@ def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | N
     return error
 
 
-def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionAborted:
+def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionAbortedError:
     """The error of a batch whose transaction cannot be committed."""
-    error = TransactionAborted(
+    error = TransactionAbortedError(
         f"{_records(batch)} dropped: {cause}" + _history(batch, now),
         topic=batch.topic,
         partition=batch.partition,
@@ -34,9 +42,9 @@ def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionA
     return error
 
 
-def expired(batch: ProducerBatch, now: float) -> DeliveryTimeout:
+def expired(batch: ProducerBatch, now: float) -> DeliveryTimeoutError:
     """The error of a batch whose `delivery.timeout.ms` has passed."""
-    error = DeliveryTimeout(
+    error = DeliveryTimeoutError(
         f"{_records(batch)} not delivered within "
         f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened" + _history(batch, now),
         topic=batch.topic,
@@ -64,10 +72,10 @@ def _history(batch: ProducerBatch, now: float) -> str:
     return f" ({tries}{spent}{last}{why}){perhaps}"
 
 
-def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) -> Mapping[int, DeliveryFailed]:
+def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) -> Mapping[int, DeliveryError]:
     """An error of its own for each record that the broker names; the others failed because of them (KIP-467)."""
     return {
-        index: DeliveryFailed(
+        index: DeliveryError(
             f"the broker refused the record for {batch}: " + (printable(message or "") or "it gave no reason"),
             topic=batch.topic,
             partition=batch.partition,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.partition_queue import FOREVER, NEVER, PartitionQueue, TopicQueues
 from ottla.concurrency.locks import SignalSafeLock
 
@@ -26,7 +26,7 @@ class Backlog:
         """How many there are queues for, of all topics."""
         self.waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
         """The queues that have batches; the one that was served last is last in line."""
-        self.running: dict[TopicQueues, None] = {}
+        self.unassigned: dict[TopicQueues, None] = {}
         """The topics that have a run."""
         self.incomplete: dict[ProducerBatch, None] = {}
         """Every batch that is not settled, in the order of their beginning."""
@@ -45,9 +45,9 @@ class Backlog:
         return topic
 
     def queue(self, topic: str, partition: int) -> PartitionQueue:
-        """The queue of a partition; UNDECIDED: that of the topic's run."""
+        """The queue of a partition; UNASSIGNED: that of the topic's run."""
         topic_queues = self.topic(topic, partition + 1)
-        return topic_queues.run if partition == UNDECIDED else topic_queues.queues[partition]
+        return topic_queues.unassigned if partition == UNASSIGNED else topic_queues.queues[partition]
 
     def queue_of(self, batch: ProducerBatch) -> PartitionQueue:
         """The queue that a batch is in, or was in."""
@@ -58,8 +58,8 @@ class Backlog:
         queue.begin(batch)
         self.oldest = min(self.oldest, batch.created_at)
         self.incomplete[batch] = None
-        if queue.partition == UNDECIDED:
-            self.running[queue.topic] = None
+        if queue.partition == UNASSIGNED:
+            self.unassigned[queue.topic] = None
         else:
             self.waiting.setdefault(queue)
 
@@ -72,10 +72,10 @@ class Backlog:
             del self.waiting[queue]
         return batch
 
-    def take_run(self, topic: TopicQueues) -> ProducerBatch:
+    def take_unassigned(self, topic: TopicQueues) -> ProducerBatch:
         """Remove the run of a topic, which takes no more records; as `open` it stays until it is dealt."""
-        del self.running[topic]
-        run = topic.run.batches.popleft()
+        del self.unassigned[topic]
+        run = topic.unassigned.batches.popleft()
         run.close()
         return run
 
@@ -124,11 +124,11 @@ class Backlog:
             for queue in topic.queues:
                 self._recover_queue(queue)
                 queued.update(queue.batches)
-            queued.update(topic.run.batches)
-            if topic.run.batches:
-                self.running[topic] = None
+            queued.update(topic.unassigned.batches)
+            if topic.unassigned.batches:
+                self.unassigned[topic] = None
             else:
-                self.running.pop(topic, None)
+                self.unassigned.pop(topic, None)
         lost = [batch for batch in self.incomplete if batch not in queued]
         for batch in lost:
             self._topics[batch.topic].count(batch, 0)
@@ -152,5 +152,5 @@ class Backlog:
     def take_all(self) -> tuple[list[ProducerBatch], list[ProducerBatch]]:
         """Empty the queues: every batch that is not settled, those that had left and those that had not, in order."""
         queued = self.take_while(lambda _batch: True)
-        left = self.incomplete.keys() - queued
-        return [batch for batch in self.incomplete if batch in left], queued
+        sent = self.incomplete.keys() - queued
+        return [batch for batch in self.incomplete if batch in sent], queued

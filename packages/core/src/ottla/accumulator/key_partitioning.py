@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_outcome import Forwarded, Piece
+from ottla.accumulator.batch_outcome import Forwarded, ForwardedRecords
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
 from ottla.accumulator.partitioner_calls import Partition, PartitionColumn, ask_partitioner, partition_of, partitions_of
@@ -20,23 +20,23 @@ from ottla.interfaces import Columns, TopicView
 
 Begin: TypeAlias = Callable[[PartitionQueue, ProducerBatch], None]
 
-RUN_MEMORY: Final = 256 * 1024
+UNASSIGNED_MEMORY: Final = 256 * 1024
 """What the records of any run may occupy: about a thousand of 100 bytes. More together are not hashed faster."""
 
-RUN_SHARE: Final = 8 * 1024
+UNASSIGNED_SHARE: Final = 8 * 1024
 """Where that is more, a run may have so much for each partition, which costs the dealer as much as ten records do."""
 
-MOST_RUN_MEMORY: Final = 2 * 1024 * 1024
+MAX_UNASSIGNED_MEMORY: Final = 2 * 1024 * 1024
 """But no more than this: while a run is dealt nobody else queues anything."""
 
 
-def run_memory(partitions: int, capacity: int) -> int:
+def unassigned_memory(partitions: int, capacity: int) -> int:
     """What the records of a run may occupy, where all that are queued may occupy *capacity*."""
-    return max(RUN_MEMORY, min(partitions * RUN_SHARE, MOST_RUN_MEMORY, capacity // 16))
+    return max(UNASSIGNED_MEMORY, min(partitions * UNASSIGNED_SHARE, MAX_UNASSIGNED_MEMORY, capacity // 16))
 
 
 @attrs.frozen(kw_only=True)
-class Dealer:
+class KeyPartitioner:
     """Deals runs. Under the backlog's lock, so that runs of a topic are dealt in their order."""
 
     partition: Partition
@@ -45,19 +45,19 @@ class Dealer:
     sizes: BatchSizes
     columns: Callable[[int], Columns]
 
-    def deal(
+    def repartition(
         self, queues: TopicQueues, run: ProducerBatch, begin: Callable[[PartitionQueue, ProducerBatch], None]
     ) -> Forwarded[ProducerBatch]:
         """Hand the records of a closed run to the open batches of their partitions, and to new ones, which *begin*.
 
-        Raises PluginBroken, or an error of ours that the partitioner raises; then nothing was dealt. Whatever fails
-        after that leaves the run in doubt: some of its records are on their way.
+        Raises InvalidPluginError, or an error of ours that the partitioner raises; then nothing was dealt. Whatever
+        fails after that leaves the run in doubt: some of its records are on their way.
         """
-        pieces: list[Piece[ProducerBatch]] = []
+        pieces: list[ForwardedRecords[ProducerBatch]] = []
         by_partition = self._by_partition(queues, run.columns)
-        run.undecided = True
+        run.maybe_written = True
         for partition, indexes in by_partition:
-            self._deal_to(queues.queues[partition], run, indexes, begin, pieces)
+            self._move_to(queues.queues[partition], run, indexes, begin, pieces)
         return Forwarded(pieces=pieces)
 
     def _by_partition(self, queues: TopicQueues, columns: Columns) -> Sequence[tuple[int, Sequence[int]]]:
@@ -86,13 +86,13 @@ class Dealer:
                 partitions[index] = partition
         return partitions
 
-    def _deal_to(
+    def _move_to(
         self,
         queue: PartitionQueue,
         run: ProducerBatch,
         indexes: Sequence[int],
         begin: Begin,
-        pieces: list[Piece[ProducerBatch]],
+        pieces: list[ForwardedRecords[ProducerBatch]],
     ) -> None:
         while indexes:
             batch = queue.open
@@ -102,17 +102,17 @@ class Dealer:
                 )
                 start, taken = batch.take_from(run, indexes[:1], memory=0)  # before anybody else can put a record there
             else:
-                start, taken = batch.take_from(run, indexes, memory=self._room(batch.columns, queue.topic))
+                start, taken = batch.take_from(run, indexes, memory=self._free_bytes(batch.columns, queue.topic))
             if not taken:
                 queue.close()
                 continue
             if batch is not queue.open:
                 begin(queue, batch)  # before it holds memory, which would be lost with a batch that nobody knows
-            pieces.append(Piece(batch=batch, start=start, indexes=indexes[:taken]))
+            pieces.append(ForwardedRecords(batch=batch, start=start, indexes=indexes[:taken]))
             indexes = indexes[taken:]
             self._carry_memory(batch, run, queue.topic)
 
-    def _room(self, columns: Columns, topic: TopicQueues) -> int:
+    def _free_bytes(self, columns: Columns, topic: TopicQueues) -> int:
         return max(self.sizes.comfortable(columns, topic), self.sizes.grown(columns, topic))
 
     def _carry_memory(self, batch: ProducerBatch, run: ProducerBatch, topic: TopicQueues) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from ottla.errors import DeliveryFailed, counted
+from ottla.errors import DeliveryError, counted
 from ottla.errors.outages import LONGEST_GAP, SHORTEST_GAP, SHOWN, one_line
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ class FailedRecords:
     __slots__ = ("count", "error", "partition", "reports", "retrieved", "topic")
 
     def __init__(
-        self, *, topic: str, partition: int, count: int, retrieved: Collection[int], error: DeliveryFailed
+        self, *, topic: str, partition: int, count: int, retrieved: Collection[int], error: DeliveryError
     ) -> None:
         self.topic = topic
         self.partition = partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.interfaces import TopicView
 
 FOREVER = float("inf")
@@ -67,15 +67,15 @@ class TopicQueues:
     `most` is the largest batch that the topic is known to take, once it has refused one.
     """
 
-    __slots__ = ("most", "name", "queued_bytes", "queues", "run", "view")
+    __slots__ = ("max_bytes", "name", "queued_bytes", "queues", "unassigned", "view")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.view: TopicView | None = None
-        self.run = PartitionQueue(self, UNDECIDED)  # records whose keys nobody has looked at yet
+        self.unassigned = PartitionQueue(self, UNASSIGNED)  # records whose keys nobody has looked at yet
         self.queues: list[PartitionQueue] = []
         self.queued_bytes: list[int] = []
-        self.most: int | None = None
+        self.max_bytes: int | None = None
 
     def reach(self, partitions: int) -> int:
         """Have queues for so many partitions, which are more than there are; how many of them are new."""
@@ -87,7 +87,7 @@ class TopicQueues:
 
     def count(self, batch: ProducerBatch, queued: int) -> None:
         """Note how many bytes a batch has in its queue."""
-        if batch.partition == UNDECIDED:
+        if batch.partition == UNASSIGNED:
             return
         self.queued_bytes[batch.partition] += queued - batch.queued_bytes
         batch.queued_bytes = queued

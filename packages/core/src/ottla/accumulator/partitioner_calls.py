@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ottla.errors import OttlaError, PluginBroken
+from ottla.errors import InvalidPluginError, OttlaError
 from ottla.errors.quoting import class_name
 from ottla.interfaces import TopicView
 
@@ -27,7 +27,7 @@ class PartitionColumn(Protocol):
 
 
 def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView) -> int:
-    """The partition that a partitioner chooses. Raises PluginBroken."""
+    """The partition that a partitioner chooses. Raises InvalidPluginError."""
     chosen = ask_partitioner(ask, topic, key, view)
     if type(chosen) is int and 0 <= chosen < view.partitions:
         return chosen
@@ -37,28 +37,28 @@ def partition_of(ask: Partition, topic: str, key: bytes | None, view: TopicView)
         raise _no_partition(ask, topic, chosen) from None
     if 0 <= number < view.partitions:
         return number
-    raise PluginBroken(f"{_who(ask)} chose partition {number} of {view.partitions} for topic {topic!r}")
+    raise InvalidPluginError(f"{_who(ask)} chose partition {number} of {view.partitions} for topic {topic!r}")
 
 
 def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]:
-    """The partitions that a partitioner chooses for *keys*, at least one. Raises PluginBroken."""
+    """The partitions that a partitioner chooses for *keys*, at least one. Raises InvalidPluginError."""
     chosen: Sequence[int] = ask_partitioner(ask, topic, keys, view)
     try:
-        count, least, most = len(chosen), min(chosen, default=0), max(chosen, default=0)
+        count, lowest, highest = len(chosen), min(chosen, default=0), max(chosen, default=0)
         operator.index(sum(chosen))  # quicker than a look at each
     except TypeError:
         raise _no_partition(ask, topic, chosen) from None
     if count != len(keys):
-        raise PluginBroken(f"{_who(ask)} gave {count} partitions for {len(keys)} keys of topic {topic!r}")
-    if least < 0 or most >= view.partitions:
-        raise PluginBroken(
-            f"{_who(ask)} chose partitions from {least} to {most} of {view.partitions} for topic {topic!r}"
+        raise InvalidPluginError(f"{_who(ask)} gave {count} partitions for {len(keys)} keys of topic {topic!r}")
+    if lowest < 0 or highest >= view.partitions:
+        raise InvalidPluginError(
+            f"{_who(ask)} chose partitions from {lowest} to {highest} of {view.partitions} for topic {topic!r}"
         )
     return chosen
 
 
 def ask_partitioner(ask: Callable[..., Any], topic: str, *rest: object) -> Any:
-    """What one of a partitioner's methods returns. Raises PluginBroken for what it raises."""
+    """What one of a partitioner's methods returns. Raises InvalidPluginError for what it raises."""
     try:
         return ask(topic, *rest)
     except (OttlaError, MemoryError):  # want of memory is no fault of the partitioner
@@ -67,16 +67,16 @@ def ask_partitioner(ask: Callable[..., Any], topic: str, *rest: object) -> Any:
         raise _failed(ask, topic, cause) from cause
 
 
-def _failed(ask: object, topic: str, cause: Exception) -> PluginBroken:
+def _failed(ask: object, topic: str, cause: Exception) -> InvalidPluginError:
     method = getattr(ask, "__name__", "a call")
-    return PluginBroken(f"{_who(ask)} failed in {method} for topic {topic!r}: {type(cause).__name__}: {cause}")
+    return InvalidPluginError(f"{_who(ask)} failed in {method} for topic {topic!r}: {type(cause).__name__}: {cause}")
 
 
-def _no_partition(ask: object, topic: str, chosen: object) -> PluginBroken:
+def _no_partition(ask: object, topic: str, chosen: object) -> InvalidPluginError:
     shown = type(chosen).__name__
     if isinstance(chosen, Sequence) and not isinstance(chosen, str):
         shown += " of " + " and ".join(dict.fromkeys(type(each).__name__ for each in chosen))
-    return PluginBroken(f"{_who(ask)} chose {shown} for topic {topic!r}; a partition is an int")
+    return InvalidPluginError(f"{_who(ask)} chose {shown} for topic {topic!r}; a partition is an int")
 
 
 def _who(ask: object) -> str:

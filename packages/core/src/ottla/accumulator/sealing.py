@@ -46,7 +46,7 @@ class Sealer:
         """The batch's records as they go to this broker; its columns keep only what deliveries need.
 
         One that was sealed for a broker which took a newer format is converted. What the older one cannot hold is an
-        UnsupportedVersion.
+        UnsupportedVersionError.
         """
         takes = self._takes(node)
         magic = takes.magic

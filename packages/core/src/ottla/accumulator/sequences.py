@@ -15,7 +15,7 @@ import attrs
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import OttlaError
-from ottla.recordbatch.stamp import SEQUENCES, ProducerId, Stamp, comes_after
+from ottla.recordbatch.stamp import SEQUENCES, BatchSequence, ProducerId, comes_after
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class _Numbers:
     parted: bool = False
     on_the_wire: int = 0
     in_flight: list[ProducerBatch] = attrs.field(factory=list)
-    passed: list[Stamp] = attrs.field(factory=list)
+    passed: list[BatchSequence] = attrs.field(factory=list)
 
     @property
     def quiet(self) -> bool:
@@ -205,7 +205,7 @@ class Sequences:
         for part in parts:
             part.stamp = stamp
             stamp = stamp.further(part.count)
-        numbers.parted |= batch.undecided
+        numbers.parted |= batch.maybe_written
         place = numbers.in_flight.index(batch)
         numbers.in_flight[place : place + 1] = parts
 
@@ -219,7 +219,7 @@ class Sequences:
             # Behind one that was given up that is to be expected; else its leader has lost what it had.
             self.uncertain |= batch.stamp.sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return OrderRefused.LOST
-        if batch.undecided and (numbers.missing or numbers.passed or numbers.parted):
+        if batch.maybe_written and (numbers.missing or numbers.passed or numbers.parted):
             # What it misses may be on its way yet, on a connection that we lost, and so may an earlier try of its own.
             # Where newer ones were taken it is written, in all likelihood; a part, where the whole batch is.
             return OrderRefused.LOST
@@ -289,7 +289,7 @@ class Sequences:
 
     def _number(self, batch: ProducerBatch, numbers: _Numbers) -> None:
         count = batch.count
-        batch.stamp = Stamp(owner=numbers.owner, sequence=numbers.next, transactional=self.transactional)
+        batch.stamp = BatchSequence(owner=numbers.owner, sequence=numbers.next, transactional=self.transactional)
         numbers.next = (numbers.next + count) % SEQUENCES
 
     def _numbers(self, batch: ProducerBatch) -> _Numbers:

@@ -34,20 +34,20 @@ class Splitter:
         """
         sealed = batch.sealed
         assert sealed is not None, "only what was sent can be too large"
-        most = min(self.target, sealed.plain_size // 2)
+        max_bytes = min(self.target, sealed.plain_size // 2)
         parts: list[ProducerBatch] = []
-        room = 0
+        free_bytes = 0
         for record in self.records(batch):
             size = _size(record)
-            if size > room:
+            if size > free_bytes:
                 parts.append(self._part(batch, now))
-                room = most
-            room -= size
+                free_bytes = max_bytes
+            free_bytes -= size
             index = parts[-1].append(record.key, record.value, record.headers, record.timestamp_ms, None)
             assert index is not None, "what fits is decided here"
         for part in parts:
             part.close()
-        return parts, most
+        return parts, max_bytes
 
     def _part(self, batch: ProducerBatch, now: float) -> ProducerBatch:
         columns = self.columns(_NO_LIMIT)

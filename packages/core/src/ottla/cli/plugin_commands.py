@@ -18,7 +18,7 @@ import click
 from ottla.cli.plugin_table import document, show
 from ottla.cli.properties import read_properties
 from ottla.errors import OttlaError
-from ottla.plugins.registry import KINDS, EntryInfo, KindName, Plugin, Registry, standing
+from ottla.plugins.registry import KINDS, EntryInfo, KindName, Plugin, Registry, plugin_condition
 from ottla.plugins.registry.installed import misplaced
 
 _PROMISE_BROKEN: Final = 1
@@ -54,7 +54,7 @@ def _list(*, as_json: bool) -> None:
     for info in _installed(registry):
         # What is printed by a package that is imported is no part of the list, which programs read.
         with contextlib.redirect_stdout(sys.stderr), told_when_slow(info):
-            standings.append(standing(info, registry=registry))
+            standings.append(plugin_condition(info, registry=registry))
     if as_json:
         click.echo(document(standings, misplaced()))
     else:
@@ -124,9 +124,9 @@ def new(kind: KindName, name: str, directory: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def told_when_slow(info: EntryInfo, *, patience: float = _PATIENCE) -> Iterator[None]:
+def told_when_slow(info: EntryInfo, *, timeout: float = _PATIENCE) -> Iterator[None]:
     """Whoever waits for a plugin learns which one it is; a call that hangs in foreign code cannot be ended."""
-    notice = threading.Timer(patience, lambda: click.echo(f"still waiting for the {info}; Ctrl-C ends it", err=True))
+    notice = threading.Timer(timeout, lambda: click.echo(f"still waiting for the {info}; Ctrl-C ends it", err=True))
     notice.daemon = True
     notice.start()
     try:

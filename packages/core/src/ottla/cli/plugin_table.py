@@ -14,13 +14,13 @@ from rich.text import Text
 
 from ottla.cli.table import console
 from ottla.errors import printable
-from ottla.plugins.registry import KINDS, Standing
+from ottla.plugins.registry import KINDS, PluginCondition
 
 _FINE: Final = "loaded"
 _TITLES: Final = ("kind", "name", "distribution", "version")
 
 
-def show(standings: Sequence[Standing], misplaced: Sequence[EntryPoint]) -> None:
+def show(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> None:
     """Print them to the standard output, in colour where that is a terminal."""
     out: Console = console()
     out.print(_table(standings))
@@ -28,7 +28,7 @@ def show(standings: Sequence[Standing], misplaced: Sequence[EntryPoint]) -> None
         out.print(Text(f"\n{_note(entry)}", style="yellow"), soft_wrap=True)
 
 
-def document(standings: Sequence[Standing], misplaced: Sequence[EntryPoint]) -> str:
+def document(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> str:
     """One object: `plugins`, whose `problem` is null where all is well, and `notes`, sentences."""
     plugins = [
         {
@@ -44,7 +44,7 @@ def document(standings: Sequence[Standing], misplaced: Sequence[EntryPoint]) -> 
     return json.dumps({"plugins": plugins, "notes": [_note(entry) for entry in misplaced]}, indent=2)
 
 
-def _table(standings: Sequence[Standing]) -> Table:
+def _table(standings: Sequence[PluginCondition]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in _TITLES:
         table.add_column(title, no_wrap=title in ("kind", "version"), overflow="fold")

@@ -18,7 +18,7 @@ def leave() -> None:
     _IDENTIFIERS.discard(threading.get_ident())
 
 
-def here() -> bool:
+def on_io_thread() -> bool:
     """Whether the calling thread is an I/O thread, as it is inside a delivery callback."""
     return threading.get_ident() in _IDENTIFIERS
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from ottla.concurrency import signals
-from ottla.errors import WrongCall
+from ottla.errors import IllegalStateError
 
 
 class Latch:
@@ -60,7 +60,7 @@ class SignalSafeLock:
     """A lock whose blocks no signal handler interrupts; `raw` is for threads on which no handler runs.
 
     Where code of the same thread asks for it in such a block nevertheless, by `__del__` for instance, it raises
-    WrongCall instead of waiting for itself.
+    IllegalStateError instead of waiting for itself.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class SignalSafeLock:
         try:
             raw = self.raw
             if raw._is_owned():
-                raise WrongCall(
+                raise IllegalStateError(
                     "the producer was called in the middle of another call on the same thread, by __del__ or a signal "
                     "handler: set a flag there, and call it from the main program"
                 )

@@ -40,7 +40,7 @@ _functions: list[tuple[int, Any]] = []  # those of them that are functions of th
 _usual: dict[int, Any] = {}  # and the last such function of each signal
 
 
-def here() -> bool:
+def on_main_thread() -> bool:
     """Whether this is the thread that handlers run on."""
     return threading.get_ident() == _main
 
@@ -149,7 +149,7 @@ class Deferred:
     def __enter__(self) -> Self:
         global _tell
         begin()
-        if here():
+        if on_main_thread():
             self._before, _tell = _tell, self._told
         return self
 
@@ -157,7 +157,7 @@ class Deferred:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         global _tell
-        if here():
+        if on_main_thread():
             _tell = self._before
         end()
 

@@ -38,7 +38,7 @@ _files: set[str] = set()
 _others: contextvars.ContextVar[str | None] = contextvars.ContextVar("ottla_options_of_others", default=None)
 
 
-class NotAllowed(ValueError):
+class NotAllowedError(ValueError):
     """An option names a file, a URL or a login that is in no list; the message says what would allow it."""
 
 
@@ -109,7 +109,7 @@ def normal_url(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Raise NotAllowed if an option may not name this URL; ValueError if it is none."""
+    """Raise NotAllowedError if an option may not name this URL; ValueError if it is none."""
     url = normal_url(url)
     listed = _listed_urls()
     if listed is None and url.startswith("https:") and not from_others():
@@ -123,20 +123,20 @@ def check_url(url: str) -> None:
         why = "who writes the options need not be who runs the program"
     else:
         why = "it is none of the allowed URLs"
-    raise NotAllowed(f"{shown} may not be asked: {why}; {_remedy(URLS, shown, 'urls')}")
+    raise NotAllowedError(f"{shown} may not be asked: {why}; {_remedy(URLS, shown, 'urls')}")
 
 
 def check_file(path: str) -> str:
-    """The path without links of a file that an option may name. Raises NotAllowed."""
+    """The path without links of a file that an option may name. Raises NotAllowedError."""
     if "\0" in path or not os.path.isabs(path):
-        raise NotAllowed(f"{quoted(path)} is not an absolute path")
+        raise NotAllowedError(f"{quoted(path)} is not an absolute path")
     real = os.path.realpath(path)
     if real.startswith(_KERNEL):
-        raise NotAllowed(f"{quoted(path)} is no file on a disk but a view into the system, and is never read")
+        raise NotAllowedError(f"{quoted(path)} is no file on a disk but a view into the system, and is never read")
     if not any(_covers(entry, real) for entry in _listed_files()):
         # Where a link leads is not said to somebody who may not read what is there.
         through = "" if from_others() or real == os.path.normpath(path) else f" (which leads to {quoted(real)})"
-        raise NotAllowed(
+        raise NotAllowedError(
             f"{quoted(path)}{through} may not be read: it is none of the allowed files; "
             f"{_remedy(FILES, printable(path, limit=_LONGEST_PATH), 'files')}{_slash_missing(path, real)}"
         )
@@ -144,7 +144,7 @@ def check_file(path: str) -> str:
 
 
 def check_login(name: str, *, what: str) -> None:
-    """Raise NotAllowed if options of others may not log in as the process does: with *what*, such as its tickets.
+    """Raise NotAllowedError if options of others may not log in as the process does: with *what*, such as its tickets.
 
     Options of who runs the program may: `kinit` was theirs, too. *name* is what stands in the list.
     """
@@ -152,24 +152,25 @@ def check_login(name: str, *, what: str) -> None:
     place = _others.get()
     if place is None or name.lower() in listed:
         return
-    raise NotAllowed(
+    raise NotAllowedError(
         f"a login with {what} is one as the user of the process, and who writes the options need not be that user; "
         f"who runs it can allow it by {LOGINS}={name} in {place.format(variable=LOGINS)}"
     )
 
 
-def read_file(path: str, *, most: int) -> bytes:
+def read_file(path: str, *, max_bytes: int) -> bytes:
     """The content of a file that an option may name.
 
-    Raises NotAllowed; OSError, also when it is no regular file; ValueError when it has more than *most* bytes.
+    Raises NotAllowedError; OSError, also when it is no regular file; ValueError when it has more than *max_bytes*
+    bytes.
     """
     real = check_file(path)
     with os.fdopen(open_without_links(real), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "it is no regular file")
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise ValueError(f"{quoted(path)} has more than {most} bytes")
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"{quoted(path)} has more than {max_bytes} bytes")
     return content
 
 

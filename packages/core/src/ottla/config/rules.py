@@ -116,8 +116,8 @@ def _keep_at_most(rule: AtMost, reading: Reading) -> None:
 
 def _keep_delivery_possible(reading: Reading) -> None:
     linger, request = reading.values["linger.ms"], reading.values["request.timeout.ms"]
-    least = min(linger + request, INT_MAX)  # as in Java: "for ever" may be written for all of them
-    if reading.values["delivery.timeout.ms"] >= least:
+    minimum = min(linger + request, INT_MAX)  # as in Java: "for ever" may be written for all of them
+    if reading.values["delivery.timeout.ms"] >= minimum:
         return
     parts = f"linger.ms={linger} + request.timeout.ms={request}"
     if reading.given("delivery.timeout.ms"):
@@ -126,4 +126,4 @@ def _keep_delivery_possible(reading: Reading) -> None:
             "a record must have the time to wait and to be answered once: raise it or lower one of them"
         )
     else:
-        reading.adjust("delivery.timeout.ms", least, because=f"it may not be below {parts}")
+        reading.adjust("delivery.timeout.ms", minimum, because=f"it may not be below {parts}")

@@ -106,43 +106,43 @@ class ConnectionConfig:
     )
     send_buffer_bytes: int = option(
         "send.buffer.bytes",
-        integer(least=-1),
+        integer(minimum=-1),
         default=-1,  # in Java 131,072, with which a request takes several rounds: a seventh of the rate of tables
         meaning="The size of a socket's send buffer; -1 leaves it to the system.",
     )
     receive_buffer_bytes: int = option(
         "receive.buffer.bytes",
-        integer(least=-1),
+        integer(minimum=-1),
         default=32_768,
         meaning="The size of a socket's receive buffer; -1 leaves it to the system.",
     )
     receive_message_max_bytes: int = option(
         "receive.message.max.bytes",
-        integer(least=1_000, most=2**31 - 1),
+        integer(minimum=1_000, maximum=2**31 - 1),
         default=100_000_000,
         meaning="The largest response that a broker may send; a larger one ends the connection. As in librdkafka.",
     )
     reconnect_backoff: float = option(
         "reconnect.backoff.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=50,
         meaning="The first wait before connecting again to a broker that could not be reached.",
     )
     reconnect_backoff_max: float = option(
         "reconnect.backoff.max.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=1_000,
         meaning="The longest wait before connecting again; waits double up to it.",
     )
     connection_setup_timeout: float = option(
         "socket.connection.setup.timeout.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=10_000,
         meaning="How long making a connection may take at first.",
     )
     connection_setup_timeout_max: float = option(
         "socket.connection.setup.timeout.max.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=30_000,
         meaning="How long making a connection may take at most; the time doubles up to it.",
     )
@@ -167,13 +167,13 @@ class MetadataConfig:
 
     max_age: float = option(
         "metadata.max.age.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=300_000,
         meaning="Brokers and partitions are asked for again after this time, even if nothing went wrong.",
     )
     max_idle: float = option(
         "metadata.max.idle.ms",
-        milliseconds(least=5_000, most=LONG_MAX),
+        milliseconds(minimum=5_000, maximum=LONG_MAX),
         default=300_000,
         meaning="A topic that nothing was sent to for this long is forgotten.",
     )
@@ -185,7 +185,7 @@ class MetadataConfig:
     )
     rebootstrap_trigger: float = option(
         "metadata.recovery.rebootstrap.trigger.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=300_000,
         meaning="Begin again with bootstrap.servers when metadata could not be had for this long.",
     )
@@ -197,13 +197,13 @@ class BatchingConfig:
 
     batch_size: int = option(
         "batch.size",
-        integer(least=0),
+        integer(minimum=0),
         default=16_384,
         meaning="The size of a batch in bytes; a larger record gets a batch of its own.",
     )
     linger: float = option(
         "linger.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=5,
         meaning="How long a batch waits for more records at most: its request leaves by then, if its broker takes one.",
     )
@@ -215,19 +215,19 @@ class BatchingConfig:
     )
     buffer_memory: int = option(
         "buffer.memory",
-        integer(least=0, most=LONG_MAX),
+        integer(minimum=0, maximum=LONG_MAX),
         default=33_554_432,
         meaning="The bytes that records may occupy until they are acknowledged; beyond it, send waits.",
     )
     max_request_size: int = option(
         "max.request.size",
-        integer(least=0),
+        integer(minimum=0),
         default=1_048_576,
         meaning="The largest request, and so the largest record, in bytes.",
     )
     max_block: float = option(
         "max.block.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=60_000,
         meaning="How long one call of send waits, for a topic that it does not know yet and for memory together.",
     )
@@ -257,7 +257,7 @@ class DeliveryConfig:
     )
     retries: int = option(
         "retries",
-        integer(least=0),
+        integer(minimum=0),
         default=2_147_483_647,
         meaning="How often a batch is sent again; best left alone: delivery.timeout.ms is the limit.",
     )
@@ -269,19 +269,19 @@ class DeliveryConfig:
     )
     retry_backoff: float = option(
         "retry.backoff.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=100,
         meaning="The first wait before a batch is sent again.",
     )
     retry_backoff_max: float = option(
         "retry.backoff.max.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=1_000,
         meaning="The longest wait before a batch is sent again; waits double up to it.",
     )
     max_in_flight: int = option(
         "max.in.flight.requests.per.connection",
-        integer(least=1),
+        integer(minimum=1),
         default=5,
         meaning="Requests awaiting an answer on one connection. Up to 5 keep the order when a batch is tried again; "
         "without idempotence only 1 does.",
@@ -308,13 +308,13 @@ class TransactionsConfig:
     )
     transactional_id: str | None = option(
         "transactional.id",
-        text(least=1, most_bytes=SHORT_MAX),
+        text(minimum=1, most_bytes=SHORT_MAX),
         default=None,
         meaning="The name under which this producer writes transactions; one producer at a time may have it.",
     )
     timeout: int = option(
         "transaction.timeout.ms",
-        integer(least=1),
+        integer(minimum=1),
         default=60_000,
         meaning="How long a transaction may stay open before its coordinator aborts it.",
     )
@@ -350,7 +350,7 @@ class PartitioningConfig:
     )
     availability_timeout: float = option(
         "partitioner.availability.timeout.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=0,
         meaning="Partitions of a broker that took nothing for this long are left out; 0: never.",
     )
@@ -386,13 +386,13 @@ class ObservationConfig:
     )
     samples: int = option(
         "metrics.num.samples",
-        integer(least=1),
+        integer(minimum=1),
         default=2,
         meaning="Over how many windows rates, averages and maxima are taken.",
     )
     window: float = option(
         "metrics.sample.window.ms",
-        milliseconds(most=LONG_MAX),
+        milliseconds(maximum=LONG_MAX),
         default=30_000,
         meaning="How long such a window is.",
     )

@@ -38,29 +38,29 @@ class ValueType:
     inside: Callable[[Any], Any] = _unchanged
 
 
-def integer(*, least: int, most: int = INT_MAX) -> ValueType:
-    allowed = f"a whole number of at least {least}" + (f" and at most {most}" if most < INT_MAX else "")
+def integer(*, minimum: int, maximum: int = INT_MAX) -> ValueType:
+    allowed = f"a whole number of at least {minimum}" + (f" and at most {maximum}" if maximum < INT_MAX else "")
 
     def parse(raw: object) -> int:
         number = _whole(raw)
-        if number is None or number < least:
+        if number is None or number < minimum:
             raise ValueError(f"{brief(raw)} is not {allowed}")
-        if number > most:
-            raise ValueError(f"{brief(raw)} is too large; at most {most} is allowed")
+        if number > maximum:
+            raise ValueError(f"{brief(raw)} is too large; at most {maximum} is allowed")
         return number
 
     return ValueType(allowed=allowed, parse=parse)
 
 
-def milliseconds(*, least: int = 0, most: int = INT_MAX) -> ValueType:
+def milliseconds(*, minimum: int = 0, maximum: int = INT_MAX) -> ValueType:
     """Milliseconds at the edge, seconds inside."""
-    number = integer(least=least, most=most)
+    number = integer(minimum=minimum, maximum=maximum)
     return attrs.evolve(number, allowed=f"milliseconds, {number.allowed}", inside=_seconds)
 
 
 def milliseconds_or_never() -> ValueType:
     """As `milliseconds`; a negative number is `FOREVER`."""
-    number = integer(least=-LONG_MAX, most=LONG_MAX)
+    number = integer(minimum=-LONG_MAX, maximum=LONG_MAX)
     return attrs.evolve(
         number,
         allowed="milliseconds, a whole number; negative means never",
@@ -85,12 +85,13 @@ def boolean() -> ValueType:
     return choice({"true": True, "false": False})
 
 
-def text(*, least: int = 0, most_bytes: int | None = None) -> ValueType:
-    """Of *least* characters, without the space around them; *most_bytes* is the limit of a field that it travels in."""
-    allowed = "a string" + (f" of at least {least} character{'s' * (least > 1)}" if least else "")
+def text(*, minimum: int = 0, most_bytes: int | None = None) -> ValueType:
+    """Of *minimum* characters, without the space around them; *most_bytes* is the limit of a field that it travels
+    in."""
+    allowed = "a string" + (f" of at least {minimum} character{'s' * (minimum > 1)}" if minimum else "")
 
     def parse(raw: object) -> str:
-        if not isinstance(raw, str) or len(raw.strip()) < least:
+        if not isinstance(raw, str) or len(raw.strip()) < minimum:
             raise ValueError(f"{brief(raw)} is not {allowed}")
         stripped = raw.strip()
         if most_bytes is not None:
@@ -100,14 +101,14 @@ def text(*, least: int = 0, most_bytes: int | None = None) -> ValueType:
     return ValueType(allowed=allowed, parse=parse)
 
 
-def _check_bytes(written: str, most: int) -> None:
+def _check_bytes(written: str, max_bytes: int) -> None:
     try:
         size = len(written.encode())
     except UnicodeEncodeError as cause:
         character = ascii(written[cause.start])
         raise ValueError(f"{brief(written)} cannot be sent: UTF-8 has no bytes for {character}") from None
-    if size > most:
-        raise ValueError(f"{brief(written)} has {size} bytes in UTF-8; at most {most} are allowed")
+    if size > max_bytes:
+        raise ValueError(f"{brief(written)} has {size} bytes in UTF-8; at most {max_bytes} are allowed")
 
 
 def plugin_name() -> ValueType:

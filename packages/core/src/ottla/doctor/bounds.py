@@ -13,12 +13,12 @@ _TRIES: Final = 7
 
 @attrs.frozen
 class Bounds:
-    """`patience` is the longest single wait, `ends_at` the end of everything, on `clock`.
+    """`timeout` is the longest single wait, `ends_at` the end of everything, on `clock`.
 
     `answer_bytes` is `receive.message.max.bytes`.
     """
 
-    patience: float
+    timeout: float
     ends_at: float
     clock: Callable[[], float]
     answer_bytes: int = 100_000_000
@@ -30,8 +30,8 @@ class Bounds:
 
     def deadline(self) -> float:
         """When a wait that begins now is given up."""
-        return min(self.clock() + self.patience, self.ends_at)
+        return min(self.clock() + self.timeout, self.ends_at)
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds for a wait that begins now."""
         return max(self.deadline() - self.clock(), 0.0)

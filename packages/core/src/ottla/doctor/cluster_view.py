@@ -11,7 +11,7 @@ from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble, listed
 from ottla.doctor.greeting import Greeted, unanswered
-from ottla.errors import BrokerError, ErrorCode, UnsupportedVersion, counted, error_code, printable
+from ottla.errors import BrokerError, ErrorCode, UnsupportedVersionError, counted, error_code, printable
 from ottla.network import Request
 from ottla.protocol import (
     METADATA,
@@ -61,7 +61,7 @@ def ask_cluster(greeted: Greeted, *, topic: str | None, protocol: SecurityProtoc
         version = choose_version(METADATA, *greeted.versions[METADATA.key])
         body = greeted.conversation.ask(metadata_question(topic), version)
         return _view(METADATA.response(version).decode(body, exact=False), topic)
-    except UnsupportedVersion as error:
+    except UnsupportedVersionError as error:
         return Trouble.told_by(error, remedy="upgrade ottla")
     except Exception as error:  # also of the transport plugin
         login = "SASL_SSL" if protocol is SecurityProtocol.SSL else "SASL_PLAINTEXT"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.doctor.bounds import Bounds
-from ottla.errors import ConnectionFailed, ProtocolError, RequestTimeout
+from ottla.errors import ConnectionFailedError, ProtocolError, RequestTimeoutError
 from ottla.interfaces import Buffer, Interest, Transport
 from ottla.network import Request
 from ottla.network.selector.channel import SIZE_PREFIX, Channel
@@ -21,7 +21,7 @@ CLIENT_ID: Final = "ottla-doctor"
 PEER: Final = "the server"
 
 
-class Conversation:
+class BrokerSession:
     """Takes over a connected socket. Raises OttlaError and OSError; `close` it in any case."""
 
     def __init__(self, sock: socket.socket, *, transport: Transport, host: str, port: int, bounds: Bounds) -> None:
@@ -75,17 +75,17 @@ class Conversation:
             self._wait(self._channel.interest, deadline)
 
     def _wait(self, interest: Interest, deadline: float) -> None:
-        left = deadline - self._bounds.clock()
-        if left <= 0:
-            raise RequestTimeout(f"{PEER} was silent for {self._bounds.patience:.1f} s")
+        remaining = deadline - self._bounds.clock()
+        if remaining <= 0:
+            raise RequestTimeoutError(f"{PEER} was silent for {self._bounds.timeout:.1f} s")
         if self._sock.fileno() < 0:
-            raise ConnectionFailed("the transport closed the connection")
+            raise ConnectionFailedError("the transport closed the connection")
         events = selectors.EVENT_WRITE if interest & Interest.WRITE else 0
         if interest & Interest.READ or not events:
             events |= selectors.EVENT_READ
         with selectors.DefaultSelector() as watch:
             watch.register(self._sock, events)
-            watch.select(left)
+            watch.select(remaining)
 
 
 def _framed(request: Request, version: int, correlation_id: int) -> Sequence[Buffer]:

@@ -113,12 +113,12 @@ class _Course:
         protocol = checked.connection.security_protocol
         for broker in greeted:
             started = self._bounds.clock()
-            told = ask_cluster(broker, topic=self._topic, protocol=protocol, bounds=self._bounds)
+            view = ask_cluster(broker, topic=self._topic, protocol=protocol, bounds=self._bounds)
             subject, seconds = str(broker.door), self._bounds.clock() - started
-            if isinstance(told, ClusterView):
-                yield Finding(step=Step.METADATA, subject=subject, verdict=Verdict.OK, seconds=seconds, said=str(told))
-                return told
-            yield Finding.failed(Step.METADATA, subject, told, seconds=seconds)
+            if isinstance(view, ClusterView):
+                yield Finding(step=Step.METADATA, subject=subject, verdict=Verdict.OK, seconds=seconds, said=str(view))
+                return view
+            yield Finding.failed(Step.METADATA, subject, view, seconds=seconds)
         return None
 
     def _on_topic(self, seen: _Seen) -> Iterator[Finding]:

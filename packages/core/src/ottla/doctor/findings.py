@@ -65,9 +65,9 @@ class Trouble:
         return cls.of(str(error) or type(error).__name__, remedy=remedy)
 
     @classmethod
-    def of(cls, told: str, *, remedy: str = "") -> Trouble:
+    def of(cls, text: str, *, remedy: str = "") -> Trouble:
         """The two halves of a sentence that has a semicolon between them."""
-        said, _, own = " ".join(told.split()).partition("; ")
+        said, _, own = " ".join(text.split()).partition("; ")
         return cls(said, own or remedy)
 
 
@@ -103,8 +103,8 @@ class Finding:
     def sentence(self) -> str:
         """What is wrong and what to change."""
         parts = [f"{self.subject}: {self.said}" if self.subject else self.said, self.remedy]
-        told = "; ".join(part.rstrip(".") for part in parts if part)
-        return told if told.endswith("?") else f"{told}."
+        text = "; ".join(part.rstrip(".") for part in parts if part)
+        return text if text.endswith("?") else f"{text}."
 
 
 @attrs.frozen(kw_only=True)

@@ -11,17 +11,17 @@ from typing import Final, TypeAlias
 import attrs
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.conversation import PEER, Conversation
+from ottla.doctor.conversation import PEER, BrokerSession
 from ottla.doctor.findings import Trouble
 from ottla.doctor.tcp import Door, Open
 from ottla.doctor.workers import side_by_side
 from ottla.errors import (
-    ConnectionFailed,
+    ConnectionFailedError,
     OttlaError,
     ProtocolError,
-    RequestTimeout,
-    SecurityRefused,
-    WrongProtocol,
+    ProtocolMismatchError,
+    RequestTimeoutError,
+    SecurityError,
     printable,
 )
 from ottla.interfaces import Transport
@@ -38,7 +38,7 @@ class Greeted:
     """A broker that told its versions; the conversation goes on, and is the receiver's to close."""
 
     door: Door
-    conversation: Conversation
+    conversation: BrokerSession
     versions: Mapping[int, tuple[int, int]]
     details: Sequence[tuple[str, str]] = ()
     handshake_seconds: float
@@ -80,9 +80,9 @@ def greet(opened: Sequence[Open], *, transport: Transport, bounds: Bounds) -> Se
 
 def _greet(opened: Open, transport: Transport, bounds: Bounds) -> Greeting:
     door, started = opened.door, bounds.clock()
-    conversation: Conversation | None = None
+    conversation: BrokerSession | None = None
     try:
-        conversation = Conversation(
+        conversation = BrokerSession(
             opened.sock, transport=transport, host=door.address.host, port=door.server.port, bounds=bounds
         )
         conversation.begin()
@@ -111,7 +111,7 @@ def _greet(opened: Open, transport: Transport, bounds: Bounds) -> Greeting:
     )
 
 
-def _ask_versions(conversation: Conversation) -> Offer:
+def _ask_versions(conversation: BrokerSession) -> Offer:
     request, version = api_versions_request(), API_VERSIONS.max_version
     offer = offered_versions(version, conversation.ask(request, version))
     if offer.ask_again_with is None:
@@ -122,17 +122,17 @@ def _ask_versions(conversation: Conversation) -> Offer:
 def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:
     """Why a question has no answer; *remedy* is for a peer that hung up."""
     match error:
-        case WrongProtocol():
+        case ProtocolMismatchError():
             return Trouble.told_by(error, remedy=_SECURITY)
-        case RequestTimeout():
+        case RequestTimeoutError():
             return Trouble(f"{PEER} took the connection and was silent for {seconds:.1f} s", _ALIVE)
-        case SecurityRefused():  # in TLS 1.3 our certificate is judged after the handshake
+        case SecurityError():  # in TLS 1.3 our certificate is judged after the handshake
             return Trouble.told_by(error, remedy=remedy)
-        case ConnectionFailed() | ConnectionError():
+        case ConnectionFailedError() | ConnectionError():
             return Trouble(f"{PEER} closed the connection without an answer", remedy)
         case ProtocolError():
-            told = Trouble.told_by(error, remedy=_SECURITY)
-            return Trouble(f"{PEER} answered, but not as Kafka does ({told.said})", told.remedy)
+            response = Trouble.told_by(error, remedy=_SECURITY)
+            return Trouble(f"{PEER} answered, but not as Kafka does ({response.said})", response.remedy)
         case OttlaError() | OSError():
             return Trouble.told_by(error, remedy=remedy)
         case _:
@@ -142,9 +142,9 @@ def unanswered(error: Exception, *, seconds: float, remedy: str) -> Trouble:
 
 
 def _unshaken(error: Exception, *, seconds: float) -> Trouble:
-    if isinstance(error, RequestTimeout):
+    if isinstance(error, RequestTimeoutError):
         return Trouble(f"the handshake did not end within {seconds:.1f} s", _SECURITY)
     if isinstance(error, OSError | OttlaError):
-        told = Trouble.told_by(error, remedy=_SECURITY)
-        return Trouble(f"the handshake failed: {told.said}", told.remedy)
+        response = Trouble.told_by(error, remedy=_SECURITY)
+        return Trouble(f"the handshake failed: {response.said}", response.remedy)
     return unanswered(error, seconds=seconds, remedy=_SECURITY)

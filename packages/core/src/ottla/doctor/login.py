@@ -12,10 +12,10 @@ from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
 from ottla.doctor.greeting import Greeted, unanswered
 from ottla.doctor.workers import side_by_side
-from ottla.errors import ConnectionFailed, SecurityRefused
+from ottla.errors import ConnectionFailedError, SecurityError
 from ottla.interfaces import Mechanism
 from ottla.network import Request
-from ottla.network.authentication import Ask, LoggedIn, Think, Token, login_errors
+from ottla.network.authentication import Ask, Compute, LoggedIn, Token, login_errors
 from ottla.network.authentication.exchange import Exchange
 
 _REMEDY: Final = "look into the broker's log"
@@ -78,23 +78,23 @@ def _converse(greeted: Greeted, mechanism: Mechanism) -> tuple[Exchange, float]:
                 case Token(data=data):
                     conversation.tell(data)
                     move = exchange.answered(conversation.hear())
-                case Think(work=work):
-                    move = exchange.thought(work())
+                case Compute(work=work):
+                    move = exchange.computed(work())
                 case LoggedIn(session=session):
                     return exchange, session
                 case _:
                     assert_never(move)
-    except ConnectionFailed as error:
-        if exchange.bare and type(error) is ConnectionFailed:
-            raise login_errors.wordless(mechanism, "the server", error) from error
+    except ConnectionFailedError as error:
+        if exchange.bare and type(error) is ConnectionFailedError:
+            raise login_errors.closed_without_answer(mechanism, "the server", error) from error
         raise
 
 
 def _trouble(error: Exception, *, seconds: float) -> Trouble:
-    if isinstance(error, SecurityRefused):
+    if isinstance(error, SecurityError):
         return Trouble.told_by(error, remedy=_REMEDY)
-    told = unanswered(error, seconds=seconds, remedy=_REMEDY)
-    return Trouble(f"in the middle of the login: {told.said}", told.remedy)
+    response = unanswered(error, seconds=seconds, remedy=_REMEDY)
+    return Trouble(f"in the middle of the login: {response.said}", response.remedy)
 
 
 def _encoded(body: bytes, _version: int) -> Sequence[bytes]:

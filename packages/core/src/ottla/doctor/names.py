@@ -14,7 +14,7 @@ import attrs
 from ottla.config.hosts import illegal, with_port
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Trouble
-from ottla.errors import NameResolutionFailed, printable, quoted
+from ottla.errors import NameResolutionError, printable, quoted
 from ottla.interfaces import Transport
 from ottla.network.selectable import Address
 from ottla.network.selector.resolver import Resolver
@@ -96,8 +96,8 @@ def _by_resolver(
                     found[server] = Unresolved(server=server, trouble=answer, seconds=seconds)
                 elif answer is not None:
                     found[server] = Resolved(server=server, addresses=answer, own=False, seconds=seconds)
-        left = deadline - bounds.clock()
-        if len(found) < len(servers) and (left <= 0 or not answered.wait(left)):
+        remaining = deadline - bounds.clock()
+        if len(found) < len(servers) and (remaining <= 0 or not answered.wait(remaining)):
             break
     seconds = bounds.clock() - started
     late = Trouble(
@@ -110,7 +110,7 @@ def _by_resolver(
 def _answer(resolver: Resolver, server: Server, *, canonical: bool, setting: str) -> Sequence[Address] | Trouble | None:
     try:
         return resolver.resolve(server.host, server.port, canonical=canonical)
-    except NameResolutionFailed as error:
+    except NameResolutionError as error:
         reason = getattr(error.__cause__, "strerror", None) or error.__cause__
         return Trouble(
             f"the name {quoted(server.host)} has no address here ({printable(str(reason))})",

@@ -30,7 +30,7 @@ def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> F
 
 
 def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
-    within = max(math.floor(bounds.left() * 1000 / _WAITS), _LEAST_MS)
+    within = max(math.floor(bounds.remaining() * 1000 / _WAITS), _LEAST_MS)
     producer = Producer({**settings, **_hurried(within)})
     try:
         metadata = producer.send(topic, VALUE).result()  # the delivery timeout ends it, and says more

@@ -77,8 +77,8 @@ class _Knocking:
         with selectors.DefaultSelector() as watch:
             for door in dict.fromkeys(doors):
                 self._begin(door, watch)
-            while watch.get_map() and (left := deadline - self._bounds.clock()) > 0:
-                for key, _events in watch.select(left):
+            while watch.get_map() and (remaining := deadline - self._bounds.clock()) > 0:
+                for key, _events in watch.select(remaining):
                     door, sock = key.data
                     watch.unregister(sock)
                     self._end(door, sock, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))

@@ -1,9 +1,9 @@
 """The exceptions, grouped by what the caller can do about them.
 
-Raised by `send`, before the record was queued: `InvalidRecord`, `RecordTooLarge`, `SerializationFailed`,
-`TopicUnavailable`, `SecurityRefused`, `BufferExhausted`, `ProducerClosed`, `ProducerFailed`, `WrongCall`, and
-`PluginBroken` for a fault of the partitioner; by `send_table` also `TableUnreadable`.
-The outcome of a record that was queued: `DeliveryFailed`, `DeliveryTimeout`; of a table: `TableUndelivered`.
+Raised by `send`, before the record was queued: `InvalidRecordError`, `RecordTooLargeError`, `SerializationError`,
+`TopicUnavailableError`, `SecurityError`, `BufferExhaustedError`, `ProducerClosedError`, `ProducerFailedError`,
+`IllegalStateError`, and `InvalidPluginError` for a fault of the partitioner; by `send_table` also `TableReadError`.
+The outcome of a record that was queued: `DeliveryError`, `DeliveryTimeoutError`; of a table: `TableDeliveryError`.
 While assembling a producer: `ConfigError`, `PluginError`.
 By the methods for transactions: `TransactionError`, or one of its kinds.
 """
@@ -31,7 +31,7 @@ class RowOutcomes(Protocol):
     def result(self, timeout: float | None = None) -> TableResult:
         """The counts, waiting at most *timeout* seconds for them."""
 
-    def failed_rows(self) -> Mapping[int, DeliveryFailed]:
+    def failed_rows(self) -> Mapping[int, DeliveryError]:
         """The rows that have failed so far, in order, and why; never blocks."""
 
     def metadata(self, row: int) -> RecordMetadata | None:
@@ -60,43 +60,43 @@ class PluginError(OttlaError):
     """A plugin that the configuration asks for cannot be had."""
 
 
-class PluginMissing(PluginError):
+class PluginNotFoundError(PluginError):
     """No installed package offers the plugin; the message says what to install."""
 
 
-class PluginBroken(PluginError):
+class InvalidPluginError(PluginError):
     """The plugin is installed but cannot be used; the message names it, or its class, and what is wrong."""
 
 
-class WrongCall(OttlaError, RuntimeError):
+class IllegalStateError(OttlaError, RuntimeError):
     """A call that is not allowed here, such as `flush` inside a delivery callback."""
 
 
-class ProducerClosed(OttlaError):
+class ProducerClosedError(OttlaError):
     """The producer was closed, or belongs to the process that this one was forked from. Make a new one."""
 
 
-class ProducerFailed(OttlaError):
+class ProducerFailedError(OttlaError):
     """The I/O thread met an error that it cannot survive; the cause is attached. Make a new producer."""
 
 
-class InvalidRecord(OttlaError, ValueError):
+class InvalidRecordError(OttlaError, ValueError):
     """The record can never be sent as it is; nothing was queued."""
 
 
-class RecordTooLarge(InvalidRecord):
+class RecordTooLargeError(InvalidRecordError):
     """The record is above `max.request.size` or `buffer.memory`; nothing was queued."""
 
 
-class SerializationFailed(InvalidRecord):
+class SerializationError(InvalidRecordError):
     """The serializer refused a key or value; the cause is attached and nothing was queued."""
 
 
-class TopicUnavailable(OttlaError):
+class TopicUnavailableError(OttlaError):
     """The topic or partition was not known within `max.block.ms`; the message says what stood in the way."""
 
 
-class BufferExhausted(OttlaError):
+class BufferExhaustedError(OttlaError):
     """No memory became free within `max.block.ms`; nothing was queued. Send slower or raise `buffer.memory`."""
 
 
@@ -104,15 +104,15 @@ class NetworkError(OttlaError):
     """Something between us and a broker; retried until a deadline of its own ends it."""
 
 
-class ConnectionFailed(NetworkError):
+class ConnectionFailedError(NetworkError):
     """A connection could not be made or was lost."""
 
 
-class ConnectionRetired(ConnectionFailed):
+class ConnectionRetiredError(ConnectionFailedError):
     """A connection was closed by us: idle for `connections.max.idle.ms`, or to a broker that left the cluster."""
 
 
-class NameResolutionFailed(ConnectionFailed):
+class NameResolutionError(ConnectionFailedError):
     """A broker's name has no address. `final`: the name does not exist, as far as the resolver knows."""
 
     def __init__(self, message: str, *, final: bool = False) -> None:
@@ -120,63 +120,63 @@ class NameResolutionFailed(ConnectionFailed):
         super().__init__(message)
 
 
-class BrokersUnreachable(ConnectionFailed):
+class BrokersUnreachableError(ConnectionFailedError):
     """A bootstrap server answers, and a broker was never reached at the address that it advertises; it is retried."""
 
 
-class ResponseTooLargeError(ConnectionFailed):
+class ResponseTooLargeError(ConnectionFailedError):
     """A broker announced a response above `receive.message.max.bytes`; the connection was closed before it arrived."""
 
 
-class WrongProtocol(ConnectionFailed):
+class ProtocolMismatchError(ConnectionFailedError):
     """The peer speaks something else than we do: TLS where we do not, or no Kafka at all. The message says what."""
 
 
-class SecurityRefused(ConnectionFailed):
+class SecurityError(ConnectionFailedError):
     """One side does not trust the other; trying again as we are will not help. Raised as one of its subclasses."""
 
 
-class TlsFailed(SecurityRefused):
+class TlsHandshakeError(SecurityError):
     """The TLS handshake was refused, by us or by the broker; the message has the reason and the setting to change."""
 
 
-class CertificateUntrusted(TlsFailed):
+class CertificateNotTrustedError(TlsHandshakeError):
     """No trusted authority vouches for the broker's certificate; the message has subject, issuer and trust source."""
 
 
-class CertificateExpired(TlsFailed):
+class CertificateExpiredError(TlsHandshakeError):
     """A certificate of the broker is not valid now; the message has its dates."""
 
 
-class CertificateRevokedError(TlsFailed):
+class CertificateRevokedError(TlsHandshakeError):
     """The issuer of the broker's certificate has revoked it, by a list in `ssl.crl.location`."""
 
 
-class RevocationUnknownError(TlsFailed):
+class RevocationUnknownError(TlsHandshakeError):
     """`ssl.crl.location` has no usable list of the issuer of the broker's certificate; the message says why."""
 
 
-class HostnameMismatch(TlsFailed):
+class HostnameMismatchError(TlsHandshakeError):
     """The broker's certificate is for other names than the one we connected to; the message lists them."""
 
 
-class ClientCertificateRequired(TlsFailed):
+class ClientCertificateRequiredError(TlsHandshakeError):
     """The broker wants a certificate from us, or another one than it got (`ssl.keystore.*`)."""
 
 
-class AuthenticationFailed(SecurityRefused):
+class AuthenticationError(SecurityError):
     """The broker refused our credentials, or could not prove that it knows them; it said what the message quotes."""
 
 
-class MechanismNotEnabled(AuthenticationFailed):
+class UnsupportedSaslMechanismError(AuthenticationError):
     """The broker does not offer `sasl.mechanism`; the message lists what it offers."""
 
 
-class SessionExpired(AuthenticationFailed):
+class SessionExpiredError(AuthenticationError):
     """The broker ended a session whose credentials were not renewed in time (KIP-368)."""
 
 
-class RequestTimeout(NetworkError):
+class RequestTimeoutError(NetworkError):
     """A broker did not answer within `request.timeout.ms`."""
 
 
@@ -184,11 +184,11 @@ class ProtocolError(OttlaError):
     """The peer's bytes are not what the protocol says: a fault of the peer, or of something in between."""
 
 
-class CorruptBatch(ProtocolError):
+class CorruptBatchError(ProtocolError):
     """A record batch whose length, checksum, codec or content is wrong."""
 
 
-class UnsupportedVersion(OttlaError):
+class UnsupportedVersionError(OttlaError):
     """The broker and we share no version of a request, or the version has no place for what is to be said."""
 
 
@@ -201,7 +201,7 @@ class BrokerError(OttlaError):
         super().__init__(f"{code.name} ({code.value}): {self.detail or code.meaning}")
 
 
-class DeliveryFailed(OttlaError):
+class DeliveryError(OttlaError):
     """A queued record was given up after `attempts` requests; the cause is attached. Never raised by `send`.
 
     `possibly_persisted` is True unless the record was never sent, or refused before the append for certain each time:
@@ -216,7 +216,7 @@ class DeliveryFailed(OttlaError):
         super().__init__(message)
 
 
-class DeliveryTimeout(DeliveryFailed):
+class DeliveryTimeoutError(DeliveryError):
     """`delivery.timeout.ms` passed before the record was acknowledged."""
 
 
@@ -228,7 +228,7 @@ class UndeliveredError(OttlaError):
         super().__init__(message)
 
 
-class TableUndelivered(OttlaError):
+class TableDeliveryError(OttlaError):
     """Rows of a table were given up; `result` has the counts, the first cause is attached."""
 
     def __init__(self, result: TableResult, message: str) -> None:
@@ -236,11 +236,11 @@ class TableUndelivered(OttlaError):
         super().__init__(message)
 
 
-class TableUnreadable(OttlaError):
+class TableReadError(OttlaError):
     """The table's own stream failed; the cause is attached, and `delivery` has the rows before."""
 
 
-class FlushTimeout(OttlaError, TimeoutError):
+class FlushTimeoutError(OttlaError, TimeoutError):
     """`flush` ran out of time; nothing was dropped, the rest goes on being sent. `report` has the counts."""
 
     def __init__(self, report: DeliveryReport, message: str) -> None:
@@ -252,21 +252,21 @@ class TransactionError(OttlaError):
     """Something is wrong with a transaction; the message says which state it is in and what may be done next."""
 
 
-class AbortableError(TransactionError):
+class AbortableTransactionError(TransactionError):
     """The transaction cannot be committed; `abort_transaction` helps, then another one may be begun."""
 
 
-class TransactionFailed(TransactionError):
+class FatalTransactionError(TransactionError):
     """The transactional producer can do nothing more; close it and make a new one."""
 
 
-class ProducerFenced(TransactionFailed):
+class ProducerFencedError(FatalTransactionError):
     """Another producer has taken the transactional id over; this one's open transaction was aborted by it."""
 
 
-class TransactionTimeout(TransactionError, TimeoutError):
+class TransactionTimeoutError(TransactionError, TimeoutError):
     """The answer did not come in time; call the same method again to wait for the same outcome."""
 
 
-class TransactionAborted(DeliveryFailed):
+class TransactionAbortedError(DeliveryError):
     """The record was dropped because its transaction was aborted, or could only be."""

@@ -13,7 +13,7 @@ SILENCE_SECONDS: Final = 30.0
 """Seconds without another line about the same fault."""
 
 
-class Complaints:
+class ThrottledLog:
     """Logs what failed, at most once in `SILENCE_SECONDS` for each key. For any thread."""
 
     def __init__(self, logger: logging.Logger, *, clock: Callable[[], float]) -> None:
@@ -22,7 +22,7 @@ class Complaints:
         self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
         self._silent: dict[Hashable, tuple[float, int]] = {}
 
-    def about(self, key: Hashable, line: str, *arguments: object, error: BaseException) -> None:
+    def error(self, key: Hashable, line: str, *arguments: object, error: BaseException) -> None:
         """Log a line with the error and its traceback, unless there was one about *key* a short while ago."""
         now = self._clock()
         with self._lock:

@@ -102,7 +102,7 @@ class _Outage(Generic[S, R]):
     """The failure of one subject, whatever the reasons."""
 
     group: _Group[S, R]
-    began: float
+    started_at: float
     failed_at: float
     failures: int = 0
     logged: bool = False
@@ -125,7 +125,7 @@ class _Ended(Generic[S]):
             self.shown.append(subject)
         self.count += 1
         self.failures += outage.failures
-        self.lasting = max(self.lasting, ended_at - outage.began)
+        self.lasting = max(self.lasting, ended_at - outage.started_at)
 
 
 class Outages(Generic[S, R]):
@@ -133,12 +133,12 @@ class Outages(Generic[S, R]):
 
     False while nothing fails and nothing is left to log. Thousands of subjects that fail for one reason make one line,
     and then one after each gap; a subject whose failure was logged is logged again when it works. What is over within
-    *patience* seconds is not logged. With *repeat_by_failure* a line is repeated only when a failure has come after the
+    *timeout* seconds is not logged. With *repeat_by_failure* a line is repeated only when a failure has come after the
     gap: for subjects that are not tried all the time, so that none is called failing when nothing is tried.
     """
 
-    def __init__(self, *, patience: float = 0.0, repeat_by_failure: bool = False) -> None:
-        self._patience = patience
+    def __init__(self, *, timeout: float = 0.0, repeat_by_failure: bool = False) -> None:
+        self._timeout = timeout
         self._repeat_by_failure = repeat_by_failure
         self._outages: dict[S, _Outage[S, R]] = {}
         self._groups: dict[R, _Group[S, R]] = {}
@@ -155,19 +155,22 @@ class Outages(Generic[S, R]):
     def __len__(self) -> int:
         return len(self._outages)
 
-    def failed(self, subject: S, reason: R, error: object, now: float, *, began: float | None = None) -> None:
-        """Note a failure. Subjects with one *reason* share their lines. *began*: when it was, if that is not now."""
+    def failed(self, subject: S, reason: R, error: object, now: float, *, started_at: float | None = None) -> None:
+        """Note a failure. Subjects with one *reason* share their lines. *started_at*: when it was, if that is not
+        now."""
         group = self._groups.get(reason)
         if group is None:
             group = self._groups[reason] = _Group(reason=reason)
         outage = self._outages.get(subject)
         if outage is None:
-            outage = self._outages[subject] = _Outage(group=group, began=now if began is None else began, failed_at=now)
+            outage = self._outages[subject] = _Outage(
+                group=group, started_at=now if started_at is None else started_at, failed_at=now
+            )
         if subject not in group.subjects:
             outage.group.subjects.pop(subject, None)
             outage.group = group
             if not group.subjects:
-                group.next_at = max(group.next_at, outage.began + self._patience)
+                group.next_at = max(group.next_at, outage.started_at + self._timeout)
             group.subjects[subject] = None
             group.news = True
         outage.failed_at = group.failed_at = now
@@ -227,7 +230,7 @@ class Outages(Generic[S, R]):
             shown=tuple((new or list(group.subjects))[:SHOWN]),
             count=len(outages),
             failures=group.failures,
-            lasting=now - min(outage.began for outage in outages),
+            lasting=now - min(outage.started_at for outage in outages),
         )
         for outage in outages:
             outage.logged = True

@@ -15,7 +15,7 @@ NOTHING: Final = float("-inf")
 """The peak of a window in which nothing happened."""
 
 
-class Mark(NamedTuple):
+class CounterTotals(NamedTuple):
     """A tally at the end of a window: what was counted until then, and the window's own peak."""
 
     times: int
@@ -23,10 +23,10 @@ class Mark(NamedTuple):
     peak: float
 
 
-_START: Final = Mark(times=0, total=0, peak=NOTHING)
+_START: Final = CounterTotals(times=0, total=0, peak=NOTHING)
 
 
-class Tally:
+class Counter:
     """One thing that is counted. Written by one thread at a time, read by any without a lock."""
 
     __slots__ = ("_marks", "count", "peak", "total")
@@ -35,7 +35,7 @@ class Tally:
         self.count = 0
         self.total: float = 0
         self.peak = NOTHING
-        self._marks: tuple[Mark, ...] = ()
+        self._marks: tuple[CounterTotals, ...] = ()
 
     def add(self, amount: float) -> None:
         """Count one more, of so much."""
@@ -44,39 +44,39 @@ class Tally:
         if amount > self.peak:
             self.peak = amount
 
-    def turn(self, keep: int) -> None:
+    def roll_window(self, keep: int) -> None:
         """A window is over; *keep* so many."""
-        self._marks = (*self._marks, Mark(self.count, self.total, self.peak))[-keep:]
+        self._marks = (*self._marks, CounterTotals(self.count, self.total, self.peak))[-keep:]
         self.peak = NOTHING
 
-    def since(self, windows: int) -> Mark:
+    def since(self, windows: int) -> CounterTotals:
         """What was counted in this window and so many before it."""
         if windows < 0:
             return _START
         marks = self._marks
         before = marks[-windows - 1] if windows < len(marks) else _START
         peak = max([self.peak, *(mark.peak for mark in marks[-windows:])]) if windows else self.peak
-        return Mark(self.count - before.times, self.total - before.total, peak)
+        return CounterTotals(self.count - before.times, self.total - before.total, peak)
 
 
 class Sum:
     """Several tallies, read as one."""
 
-    def __init__(self, tallies: Iterable[Tally]) -> None:
-        self._tallies = tuple(tallies)
+    def __init__(self, counters: Iterable[Counter]) -> None:
+        self._counters = tuple(counters)
 
     @property
     def count(self) -> int:
-        return sum(tally.count for tally in self._tallies)
+        return sum(counter.count for counter in self._counters)
 
     @property
     def total(self) -> float:
-        return sum(tally.total for tally in self._tallies)
+        return sum(counter.total for counter in self._counters)
 
-    def since(self, windows: int) -> Mark:
+    def since(self, windows: int) -> CounterTotals:
         """What was counted in this window and so many before it."""
-        marks = [tally.since(windows) for tally in self._tallies]
-        return Mark(
+        marks = [counter.since(windows) for counter in self._counters]
+        return CounterTotals(
             times=sum(mark.times for mark in marks),
             total=sum(mark.total for mark in marks),
             peak=max((mark.peak for mark in marks), default=NOTHING),
@@ -100,8 +100,8 @@ class Span:
     @contextmanager
     def timed(self, clock: Callable[[], float]) -> Iterator[None]:
         """Count what the block takes, also when it raises."""
-        began = clock()
+        started_at = clock()
         try:
             yield
         finally:
-            self.add(clock() - began)
+            self.add(clock() - started_at)

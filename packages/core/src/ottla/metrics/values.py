@@ -13,8 +13,8 @@ import attrs
 
 from ottla.interfaces import MetricDescription, MetricName
 from ottla.metrics.catalogue import COUNT, LABELS, METRICS, NODE, PRODUCER, RECORD_SIZES, TOPIC, Metric, Reading
-from ottla.metrics.counter import Mark
-from ottla.metrics.counters import Tallies
+from ottla.metrics.counter import CounterTotals
+from ottla.metrics.counters import Counters
 
 NAN: Final = float("nan")
 
@@ -35,18 +35,18 @@ class _Horizon:
     seconds: float
 
 
-class Figures:
+class MetricValues:
     """The `MetricsRegistry` of one producer. For any thread."""
 
     def __init__(
         self,
         *,
-        tallies: Tallies,
+        counters: Counters,
         client_id: str,
         gauges: Mapping[str, Callable[[], float]],
         clock: Callable[[], float],
     ) -> None:
-        self._tallies = tallies
+        self._counters = counters
         self._client = ("client-id", client_id)
         self._gauges = {MetricName(PRODUCER, name, (self._client,)): read for name, read in gauges.items()}
         self._count = MetricName(COUNT, "count", (self._client,))
@@ -56,9 +56,9 @@ class Figures:
     def snapshot(self) -> Mapping[MetricName, float]:
         """Every metric's value now. An average or a maximum of nothing is NaN."""
         for _ in range(_TRIES):
-            turns = self._tallies.turns
+            turns = self._counters.rolls
             values = self._counted()
-            if turns == self._tallies.turns and not turns % 2:
+            if turns == self._counters.rolls and not turns % 2:
                 break  # no window has ended meanwhile
         values.update((name, float(read())) for name, read in self._gauges.items())
         values[self._count] = len(values) + 1.0
@@ -79,12 +79,12 @@ class Figures:
 
     def _counted(self) -> dict[MetricName, float]:
         values: dict[MetricName, float] = {}
-        tallies = self._tallies
-        horizon = _horizon(tallies, self._clock())
-        values.update(self._read(PRODUCER, "", tallies.source, horizon))
-        for node, of_node in list(tallies.nodes.items()):
+        counters = self._counters
+        horizon = _horizon(counters, self._clock())
+        values.update(self._read(PRODUCER, "", counters.source, horizon))
+        for node, of_node in list(counters.nodes.items()):
             values.update(self._read(NODE, f"node-{node}", partial(getattr, of_node), horizon))
-        for topic, of_topic in list(tallies.topics.items()):
+        for topic, of_topic in list(counters.topics.items()):
             values.update(self._read(TOPIC, topic, partial(getattr, of_topic), horizon))
         return values
 
@@ -104,13 +104,13 @@ class Figures:
         return named
 
 
-def _horizon(tallies: Tallies, now: float) -> _Horizon:
+def _horizon(counters: Counters, now: float) -> _Horizon:
     """As in Java: a window counts while its beginning is no older than all samples; a short time counts as longer."""
-    reach = tallies.samples * tallies.window
-    live = [began for began in tallies.began if now - began < reach]
+    reach = counters.samples * counters.window
+    live = [started_at for started_at in counters.window_starts if now - started_at < reach]
     passed = now - live[0] if live else 0.0
-    lacking = max(tallies.samples - 1 - int(passed / tallies.window), 0)
-    return _Horizon(windows=len(live) - 1, seconds=passed + lacking * tallies.window)
+    lacking = max(counters.samples - 1 - int(passed / counters.window), 0)
+    return _Horizon(windows=len(live) - 1, seconds=passed + lacking * counters.window)
 
 
 def _value(metric: Metric, sources: Callable[[str], Any], horizon: _Horizon) -> float:
@@ -132,7 +132,7 @@ def _so_far(reading: Reading, source: Any) -> float:
             return float(source.total)
 
 
-def _of_late(reading: Reading, mark: Mark, seconds: float) -> float:
+def _of_late(reading: Reading, mark: CounterTotals, seconds: float) -> float:
     match reading:
         case Reading.TIMES_PER_SECOND:
             return mark.times / seconds if seconds else 0.0

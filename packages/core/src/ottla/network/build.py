@@ -7,8 +7,8 @@ from random import Random, SystemRandom
 
 from ottla.config import ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.interfaces import Mechanism, Transport
-from ottla.metrics import Tallies
-from ottla.network.authentication import Authentication, Helper
+from ottla.metrics import Counters
+from ottla.network.authentication import Authentication, AuthWorker
 from ottla.network.backoff import Backoff
 from ottla.network.client import NetworkClient
 from ottla.network.metadata import Metadata
@@ -54,8 +54,8 @@ def build_authentication(
     """The login of every connection; None: without one."""
     if mechanism is None:
         return None
-    helper = Helper(name=f"ottla-login-{client_id}", wake=wake)
-    return Authentication(mechanism, helper=helper, uniform=chance.uniform)
+    worker = AuthWorker(name=f"ottla-login-{client_id}", wake=wake)
+    return Authentication(mechanism, worker=worker, uniform=chance.uniform)
 
 
 def build_client(
@@ -66,7 +66,7 @@ def build_client(
     client_id: str,
     clock: Callable[[], float],
     *,
-    tallies: Tallies | None = None,
+    counters: Counters | None = None,
 ) -> NetworkClient:
     """The connections over a selector, and the requests on them."""
     connection = config.connection
@@ -83,7 +83,7 @@ def build_client(
         rebootstraps=config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP,
         rebootstrap_trigger=config.metadata.rebootstrap_trigger,
         setup_backoff=build_backoff(connection.connection_setup_timeout, connection.connection_setup_timeout_max),
-        tallies=tallies,
+        counters=counters,
         chance=chance,
         clock=clock,
     )

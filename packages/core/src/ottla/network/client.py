@@ -13,24 +13,32 @@ from random import Random, SystemRandom
 from typing import Any, assert_never
 
 from ottla.errors import (
-    ConnectionFailed,
-    ConnectionRetired,
-    NameResolutionFailed,
+    ConnectionFailedError,
+    ConnectionRetiredError,
+    NameResolutionError,
     NetworkError,
     OttlaError,
     ProtocolError,
-    RequestTimeout,
-    SecurityRefused,
-    UnsupportedVersion,
-    WrongProtocol,
+    ProtocolMismatchError,
+    RequestTimeoutError,
+    SecurityError,
+    UnsupportedVersionError,
 )
 from ottla.interfaces import Buffer
-from ottla.metrics import Tallies
+from ottla.metrics import Counters
 from ottla.network.api_versions import Features, api_versions_request, offered_versions
 from ottla.network.authentication import Ask, Authentication, Token
 from ottla.network.backoff import Backoff
 from ottla.network.connection import Connection, Stage
-from ottla.network.connection_errors import SILENCE, ended_unused, forget_frames, never_reached, told, unheard, wordless
+from ottla.network.connection_errors import (
+    SILENCE,
+    closed_after_api_versions,
+    closed_before_api_versions,
+    describe,
+    ended_unused,
+    forget_frames,
+    never_reached,
+)
 from ottla.network.connection_log import ConnectionLog
 from ottla.network.connection_logins import Logins
 from ottla.network.connections import Connections
@@ -69,7 +77,7 @@ class NetworkClient:
         canonical_bootstrap: bool = False,
         rebootstraps: bool = True,
         rebootstrap_trigger: float = 300.0,
-        tallies: Tallies | None = None,
+        counters: Counters | None = None,
         chance: Random | None = None,
         clock: Callable[[], float],
     ) -> None:
@@ -83,7 +91,7 @@ class NetworkClient:
         self._setup_backoff = setup_backoff
         self._canonical_bootstrap = canonical_bootstrap
         self._clock = clock
-        self._tallies = tallies or Tallies()
+        self._counters = counters or Counters()
         self._connections = Connections(max_in_flight=max_in_flight, chance=chance or SystemRandom())
         self._log = ConnectionLog(client_id=client_id)
         self._throttle_log = ThrottleLog(client_id=client_id)
@@ -127,7 +135,7 @@ class NetworkClient:
         assert connection.may_send(now, max_in_flight=self._max_in_flight), "only a ready broker is sent to"
         try:
             version = self._version(connection, request)
-        except UnsupportedVersion as error:
+        except UnsupportedVersionError as error:
             self._complete(request, node, now, error=error, written=False)
             return
         self._transmit(connection, request, version, now)
@@ -158,7 +166,7 @@ class NetworkClient:
         changes = (max(c.retry_at, c.throttled_until) for c in self._connections)
         return min((at for at in changes if at > now), default=float("inf"))
 
-    def refused_by_all(self) -> SecurityRefused | None:
+    def refused_by_all(self) -> SecurityError | None:
         """Why no broker lets us in, although a bootstrap server did; None: it is not so, or one was reached once."""
         cluster = self._metadata.cluster
         if self._upkeep.reached or cluster.bootstrap or not self._accepted:
@@ -187,7 +195,7 @@ class NetworkClient:
         """What helps, where an address was never reached that a broker advertises, and nobody has configured."""
         broker = connection.broker
         configured = (broker.host, broker.port) in self._metadata.bootstrap_addresses
-        if connection.reached or broker.id < 0 or configured or isinstance(error, SecurityRefused):
+        if connection.reached or broker.id < 0 or configured or isinstance(error, SecurityError):
             return error
         return never_reached(connection, error)
 
@@ -207,12 +215,12 @@ class NetworkClient:
         """
         if not self._completions:
             asked = self._upkeep.ask(now)  # if so, what had to wait for the question goes on, not for its answer
-            patience = 0.0 if self._written or asked else min(timeout, self._due_at(now) - now)
-            if patience > 0.0:
-                patience -= self._clock() - now  # what the round has taken so far: a linger would last so much longer
-            self._selector.poll(max(0.0, patience))
+            seconds = 0.0 if self._written or asked else min(timeout, self._due_at(now) - now)
+            if seconds > 0.0:
+                seconds -= self._clock() - now  # what the round has taken so far: a linger would last so much longer
+            self._selector.poll(max(0.0, seconds))
             now = self._clock()
-            self._tallies.pass_time(now)
+            self._counters.end_window_if_due(now)
             selector = self._selector
             if self._written or selector.sent:
                 self._note_sent(now)
@@ -237,7 +245,7 @@ class NetworkClient:
             self._upkeep.log.write(now)
         return now
 
-    def confirm(self, now: float) -> bool:
+    def flush_unacknowledged(self, now: float) -> bool:
         """Ask each broker that was sent to without wanting an answer for one; True: some have not answered yet.
 
         Before a connection with `acks=0` is closed: what our kernel still holds is thrown away when an answer arrives
@@ -261,7 +269,7 @@ class NetworkClient:
         """Close every connection; what is in flight completes as lost."""
         now = self._clock()
         for connection in self._connections:
-            error = ConnectionFailed("the producer was closed")
+            error = ConnectionFailedError("the producer was closed")
             self._count_end(connection, error)
             for sent in connection.lost():
                 self._complete(sent.request, connection.broker.id, now, error=error)
@@ -347,8 +355,8 @@ class NetworkClient:
         self._count_end(connection, error)
         harmless = ended_unused(connection, error, since=now - self._request_timeout)
         unanswered = connection.lost()
-        if isinstance(error, ConnectionRetired):
-            logger.debug("%s: %s", self._client_id, told(connection, error))
+        if isinstance(error, ConnectionRetiredError):
+            logger.debug("%s: %s", self._client_id, describe(connection, error))
             if connection.short_sessions:
                 connection.retry_at = now + self._reconnect_backoff.delay(connection.attempts)
         elif harmless:
@@ -365,28 +373,28 @@ class NetworkClient:
             connection.last_failure = error
             self._metadata.note(error)
             self._metadata.request_update()
-            self._lose_hope_if_refused(connection, error)
+            self._fail_fatally_if_refused(connection, error)
         for sent in unanswered:
             self._complete(sent.request, connection.broker.id, now, error=error)
 
     def _count_end(self, connection: Connection, error: OttlaError) -> None:
-        tallies = self._tallies.producer
+        counters = self._counters.producer
         if connection.stage not in (Stage.DISCONNECTED, Stage.RESOLVING, Stage.CONNECTING):
-            tallies.closed.add(1)
-        if isinstance(error, SecurityRefused):
-            (tallies.lost_renewals if connection.stage is Stage.RENEWING else tallies.refusals).add(1)
+            counters.closed.add(1)
+        if isinstance(error, SecurityError):
+            (counters.lost_renewals if connection.stage is Stage.RENEWING else counters.refusals).add(1)
 
-    def _lose_hope_if_refused(self, connection: Connection, error: OttlaError) -> None:
+    def _fail_fatally_if_refused(self, connection: Connection, error: OttlaError) -> None:
         """Tell who waits, if no server has ever accepted us and all of them say why they will not."""
         if self._accepted:
             return
-        final = isinstance(error, WrongProtocol | SecurityRefused) or (
-            isinstance(error, NameResolutionFailed) and error.final
+        final = isinstance(error, ProtocolMismatchError | SecurityError) or (
+            isinstance(error, NameResolutionError) and error.final
         )
         connection.refusal = error if final else None
         refusal = self._connections.refusal_of_all(self._metadata.cluster.brokers.values())
         if refusal is not None:
-            self._metadata.lose_hope(refusal)
+            self._metadata.fail_fatally(refusal)
 
     def drop(self, connection: Connection, reason: NetworkError) -> None:
         """Close a connection; its end is told by the next poll."""
@@ -409,7 +417,7 @@ class NetworkClient:
                 self._finishing = True
                 continue
             if connection.stage is not Stage.DISCONNECTED:
-                self.drop(connection, ConnectionRetired(f"{connection.broker} is not part of the cluster"))
+                self.drop(connection, ConnectionRetiredError(f"{connection.broker} is not part of the cluster"))
             # One that we may come back to keeps its backoff.
             if connection.stage is Stage.DISCONNECTED and not cluster.bootstrap:
                 self._connections.forget(connection)
@@ -421,18 +429,18 @@ class NetworkClient:
         message = request.message
         offered = connection.versions.get(message.key)
         if offered is None:
-            raise UnsupportedVersion(f"{connection.broker} does not offer {message.name} requests")
+            raise UnsupportedVersionError(f"{connection.broker} does not offer {message.name} requests")
         return choose_version(message, *offered, floor=request.floor, ceiling=request.ceiling)
 
     def ask(self, connection: Connection, move: Ask | Token, reader: Reader, now: float) -> None:
         """Send what a login wants to be sent."""
         match move:
             case Ask(message=message, version=version, body=body):
-                request = Request(message=message, body=lambda _version: [body], on_complete=_unheard)
+                request = Request(message=message, body=lambda _version: [body], on_complete=_closed_unanswered)
                 self._transmit(connection, request, version, now, reader=reader)
             case Token(message=message, data=data, last=last):
                 request = Request(
-                    message=message, body=lambda _version: [data], on_complete=_unheard, answered=not last
+                    message=message, body=lambda _version: [data], on_complete=_closed_unanswered, answered=not last
                 )
                 self._transmit(connection, request, 0, now, reader=reader, bare=True)
             case _:
@@ -465,7 +473,7 @@ class NetworkClient:
         if connection.unconfirmed is not None and not connection.asked_to_confirm:
             self._ask_to_confirm(connection, now)
         elif not connection.awaits_answers:
-            self.drop(connection, ConnectionRetired(f"the short session at {connection.broker} is almost over"))
+            self.drop(connection, ConnectionRetiredError(f"the short session at {connection.broker} is almost over"))
 
     def _transmit(
         self,
@@ -482,7 +490,7 @@ class NetworkClient:
         correlation_id = self._requests & 0x7FFFFFFF
         header = b"" if bare else request_header(request.message, version, correlation_id, self._client_id)
         size = len(header) + sum(map(len, body))
-        self._tallies.node(connection.broker.id).requests.add(size + 4)
+        self._counters.node(connection.broker.id).requests.add(size + 4)
         connection.in_flight.append(
             InFlight(
                 request=request,
@@ -553,11 +561,11 @@ class NetworkClient:
         for node, frame in self._selector.received:
             connection = self._connections[node]
             connection.used_at, connection.idle_at = now, now + self._max_idle
-            self._tallies.node(node).answers.add(len(frame) + 4)
+            self._counters.node(node).answers.add(len(frame) + 4)
             try:
                 self._pair(connection, frame, now)
             except ProtocolError as cause:
-                error = ConnectionFailed(f"{connection.broker} answered something unreadable: {cause}")
+                error = ConnectionFailedError(f"{connection.broker} answered something unreadable: {cause}")
                 error.__cause__ = cause
                 self.drop(connection, error)
 
@@ -598,7 +606,7 @@ class NetworkClient:
         self, connection: Connection, message: Message[Any, Any], version: int, throttle_ms: int, now: float
     ) -> None:
         """Pause for as long as an answer asks for."""
-        self._tallies.producer.throttles.add(float(throttle_ms))
+        self._counters.producer.throttles.add(float(throttle_ms))
         if throttle_ms > 0 and (seconds := pause(message, version, throttle_ms)):
             connection.throttle(seconds, now)
             self._throttle_log.paused(connection.broker, seconds, now)
@@ -632,8 +640,8 @@ class NetworkClient:
     def admit(self, connection: Connection, now: float) -> None:
         """A connection is ready: it was greeted, and is logged in where that is asked for."""
         if self._logins is not None:
-            tallies = self._tallies.producer
-            (tallies.renewals if connection.stage is Stage.RENEWING else tallies.logins).add(1)
+            counters = self._counters.producer
+            (counters.renewals if connection.stage is Stage.RENEWING else counters.logins).add(1)
         connection.stage = Stage.READY
         connection.ready_at = connection.used_at = now
         connection.idle_at = now + self._max_idle
@@ -655,20 +663,20 @@ class NetworkClient:
 
     def _meaning(self, connection: Connection, error: OttlaError, now: float) -> OttlaError:
         """What it means that the peer has ended a connection at this stage."""
-        if type(error) is not ConnectionFailed:
+        if type(error) is not ConnectionFailedError:
             return error
         if connection.stage is Stage.NEGOTIATING:
-            return wordless(error)
+            return closed_before_api_versions(error)
         if self._logins is not None:
             return self._logins.end_of(connection, error, now)
-        return unheard(error) if connection.in_flight and not connection.heard else error
+        return closed_after_api_versions(error) if connection.in_flight and not connection.heard else error
 
     def _greet_connected(self, now: float) -> None:
         for node in self._selector.connected:
             connection = self._connections[node]
             if connection.stage is Stage.CONNECTING:
                 connection.stage = Stage.NEGOTIATING
-                self._tallies.producer.connected.add(1)
+                self._counters.producer.connected.add(1)
                 self._ask_for_versions(connection, API_VERSIONS.max_version, now)
 
     def _look_for_names(self, now: float) -> None:
@@ -696,7 +704,7 @@ class NetworkClient:
             else:
                 what = f"did not get ready within socket.connection.setup.timeout.ms ({connection.doing})"
                 what += SILENCE.get(connection.stage, "")
-            error = RequestTimeout(f"{connection.broker} {what}")
+            error = RequestTimeoutError(f"{connection.broker} {what}")
             if connection.stage is Stage.RESOLVING:
                 self._failed(connection, error, now)  # there is nothing to close yet
             else:
@@ -708,7 +716,7 @@ class NetworkClient:
         """Close a connection that had nothing to do for `connections.max.idle.ms`."""
         # What was sent with acks=0 was written so long ago, and the broker kept the connection: that is no loss.
         connection.unconfirmed = None
-        self.drop(connection, ConnectionRetired(f"{connection.broker} had no request for connections.max.idle.ms"))
+        self.drop(connection, ConnectionRetiredError(f"{connection.broker} had no request for connections.max.idle.ms"))
 
     def _due_at(self, now: float) -> float:
         """When the client itself has something to do again."""
@@ -722,5 +730,5 @@ class NetworkClient:
         return min(due, self._upkeep.due_at(now))
 
 
-def _unheard(_completion: Completion) -> None:
+def _closed_unanswered(_completion: Completion) -> None:
     """Nobody waits for the end of the client's own requests but the client."""

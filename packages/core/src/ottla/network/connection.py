@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ottla.errors import OttlaError
-from ottla.network.authentication import Thought
+from ottla.network.authentication import Computation
 from ottla.network.cluster import Broker
 from ottla.network.request import InFlight
 from ottla.network.selectable import Address
@@ -42,11 +42,11 @@ class Stage(enum.Enum):
 
 
 @attrs.define(eq=False, kw_only=True)
-class Login:
+class LoginState:
     """A login under way: what is exchanged, and what our side is thinking of, if it is."""
 
     exchange: Exchange
-    thought: Thought | None = None
+    thought: Computation | None = None
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -65,7 +65,7 @@ class Connection:
     used_at: float = float("-inf")  # ready, answered, or written to without an answer
     idle_at: float = float("inf")  # when connections.max.idle.ms are over, if it has nothing to do until then
     host: str = ""  # the name that certificate or principal should have there
-    login: Login | None = None
+    login: LoginState | None = None
     renew_at: float = float("inf")
     session_ends_at: float = float("inf")
     short_sessions: int = 0  # in a row, each too short to be renewed on its connection

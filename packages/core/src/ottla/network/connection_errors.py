@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.errors import BrokersUnreachable, ConnectionFailed, OttlaError, SessionExpired
+from ottla.errors import BrokersUnreachableError, ConnectionFailedError, OttlaError, SessionExpiredError
 from ottla.network.connection import Connection, Stage
 
 SILENCE: Final[Mapping[Stage, str]] = {
@@ -18,7 +18,7 @@ SILENCE: Final[Mapping[Stage, str]] = {
 """What may be the cause when a peer is silent until socket.connection.setup.timeout.ms, by stage."""
 
 
-def told(connection: Connection, error: OttlaError) -> str:
+def describe(connection: Connection, error: OttlaError) -> str:
     """An error with the broker that it is about, once."""
     broker, text = str(connection.broker), str(error)
     return text if text.startswith(broker) else f"{broker}: {text}"
@@ -34,13 +34,13 @@ def ended_unused(connection: Connection, error: OttlaError, *, since: float) -> 
         and not connection.in_flight
         and not connection.closing
         and (connection.heard or connection.ready_at <= since)
-        and type(error) in (ConnectionFailed, SessionExpired)
+        and type(error) in (ConnectionFailedError, SessionExpiredError)
     )
 
 
-def wordless(error: ConnectionFailed) -> ConnectionFailed:
+def closed_before_api_versions(error: ConnectionFailedError) -> ConnectionFailedError:
     """The end of a connection whose peer took our first request and never said a word."""
-    guess = ConnectionFailed(
+    guess = ConnectionFailedError(
         f"{error}; it had answered nothing: a listener that expects TLS or SASL does that (security.protocol), and so "
         "does a proxy without a broker behind it"
     )
@@ -48,12 +48,12 @@ def wordless(error: ConnectionFailed) -> ConnectionFailed:
     return guess
 
 
-def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachable:
+def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachableError:
     """A broker that could not be reached, not once, at the address that it advertises, with what may help.
 
     It may just be starting, so it is tried again all the same.
     """
-    remedy = BrokersUnreachable(
+    remedy = BrokersUnreachableError(
         f"{connection.broker} was never reached at this address, which it advertises; check the broker's "
         f"advertised.listeners and the network in between; last error: {error}"
     )
@@ -61,9 +61,9 @@ def never_reached(connection: Connection, error: OttlaError) -> BrokersUnreachab
     return remedy
 
 
-def unheard(error: ConnectionFailed) -> ConnectionFailed:
+def closed_after_api_versions(error: ConnectionFailedError) -> ConnectionFailedError:
     """The end of a connection whose peer told its versions, and hung up on the first thing that we asked."""
-    guess = ConnectionFailed(
+    guess = ConnectionFailedError(
         f"{error}; it had answered nothing but its versions: a listener that wants a login does that (put SASL_ before "
         "what security.protocol is now), and so does a broker that is just ending"
     )

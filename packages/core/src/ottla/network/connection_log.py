@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Final, TypeAlias
 
-from ottla.errors import OttlaError, SecurityRefused, counted
+from ottla.errors import OttlaError, SecurityError, counted
 from ottla.errors.outages import LONGEST_GAP, Failing, Outages
 from ottla.network.cluster import Broker
 from ottla.network.connection import Connection
-from ottla.network.connection_errors import told
+from ottla.network.connection_errors import describe
 
 logger = logging.getLogger(__name__)
 
@@ -38,19 +38,21 @@ class ConnectionLog:
         """Note a connection that was lost, or could not be made."""
         self.active = True
         self._ended_at.pop(connection.broker, None)
-        kind = type(error) if isinstance(error, SecurityRefused) else None
+        kind = type(error) if isinstance(error, SecurityError) else None
         broker = connection.broker
-        self._outages.failed(broker, (broker, kind), told(connection, error), now)
+        self._outages.failed(broker, (broker, kind), describe(connection, error), now)
 
     def ended(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Log that a broker has ended a connection on which nothing was under way."""
         broker = connection.broker
         if now - connection.used_at > RECENTLY or now < self._ended_logged_at.get(broker, float("-inf")) + LONGEST_GAP:
-            logger.debug("%s: %s; no request was under way", self._client_id, told(connection, error))
+            logger.debug("%s: %s; no request was under way", self._client_id, describe(connection, error))
             return
         self._ended_at[broker] = self._ended_logged_at[broker] = now
         logger.info(
-            "%s: %s; no request was under way, the broker may be restarting", self._client_id, told(connection, error)
+            "%s: %s; no request was under way, the broker may be restarting",
+            self._client_id,
+            describe(connection, error),
         )
 
     def ready(self, connection: Connection, now: float) -> None:

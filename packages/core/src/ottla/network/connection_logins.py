@@ -10,9 +10,18 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol, assert_never
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, NetworkError, OttlaError, UnsupportedVersion
-from ottla.network.authentication import SHORT_SESSION, Ask, Authentication, LoggedIn, Move, Think, Token, login_errors
-from ottla.network.connection import Connection, Login, Stage
+from ottla.errors import AuthenticationError, ConnectionFailedError, NetworkError, OttlaError, UnsupportedVersionError
+from ottla.network.authentication import (
+    SHORT_SESSION,
+    Ask,
+    Authentication,
+    Compute,
+    LoggedIn,
+    Move,
+    Token,
+    login_errors,
+)
+from ottla.network.connection import Connection, LoginState, Stage
 from ottla.network.request import Reader
 
 
@@ -42,7 +51,7 @@ class Logins:
         exchange = self._authentication.exchange(
             host=connection.host, port=broker.port, peer=str(broker), versions=connection.versions
         )
-        connection.login = Login(exchange=exchange)
+        connection.login = LoginState(exchange=exchange)
         self._follow(connection, exchange.begin, now)
 
     def go_on(self, connections: Iterable[Connection], now: float) -> None:
@@ -56,21 +65,21 @@ class Logins:
                 if isinstance(outcome, NetworkError):
                     self._transport.drop(connection, outcome)
                 else:
-                    self._follow(connection, partial(login.exchange.thought, outcome), now)
+                    self._follow(connection, partial(login.exchange.computed, outcome), now)
 
     def abandon(self, connection: Connection) -> None:
         """The connection has ended."""
         if connection.login is not None and connection.login.thought is not None:
-            self._authentication.forget(connection.login.thought)
+            self._authentication.cancel(connection.login.thought)
 
-    def end_of(self, connection: Connection, error: ConnectionFailed, now: float) -> OttlaError:
+    def end_of(self, connection: Connection, error: ConnectionFailedError, now: float) -> OttlaError:
         """What it means that the peer closed a connection."""
         mechanism = self._authentication.mechanism
         if connection.login is not None:  # without SaslAuthenticate a broker refuses us in no other way
             connection.login.exchange.refused(certain=connection.login.exchange.bare)
         match connection.stage:
             case Stage.AUTHENTICATING if connection.login is not None and connection.login.exchange.bare:
-                return login_errors.wordless(mechanism, str(connection.broker), error)
+                return login_errors.closed_without_answer(mechanism, str(connection.broker), error)
             case Stage.AUTHENTICATING:
                 return login_errors.interrupted(mechanism, error)
             case Stage.RENEWING:
@@ -90,8 +99,8 @@ class Logins:
             self._make(connection, next_move(), now)
         except NetworkError as error:
             self._transport.drop(connection, error)
-        except UnsupportedVersion as cause:
-            refusal = AuthenticationFailed(f"no login at {connection.broker} is possible: {cause}")
+        except UnsupportedVersionError as cause:
+            refusal = AuthenticationError(f"no login at {connection.broker} is possible: {cause}")
             refusal.__cause__ = cause
             self._transport.drop(connection, refusal)
 
@@ -108,8 +117,8 @@ class Logins:
                     self._follow(connection, partial(answered, body), at)
 
                 self._transport.ask(connection, move, read, now)
-            case Think():
-                login.thought = self._authentication.think(move)
+            case Compute():
+                login.thought = self._authentication.compute(move)
             case LoggedIn(session=session):
                 self._end(connection, session, now)
             case _:

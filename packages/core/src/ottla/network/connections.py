@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from random import Random
 
-from ottla.errors import OttlaError, SecurityRefused
+from ottla.errors import OttlaError, SecurityError
 from ottla.network.cluster import Broker
 from ottla.network.connection import Connection, Stage
 
@@ -67,18 +67,18 @@ class Connections:
         A login or certificate that one refuses is the same for all: then it is enough that no other one is left to try.
         """
         refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
-        trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityRefused)), None)
+        trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityError)), None)
         if trust is not None and self.none_left(brokers):
             return trust
         return refusals[-1] if refusals and None not in refusals else None
 
-    def refused_by_all(self, brokers: Collection[Broker]) -> SecurityRefused | None:
+    def refused_by_all(self, brokers: Collection[Broker]) -> SecurityError | None:
         """One of the refusals, when each of these brokers was tried, none was ever ready, and one does not trust us."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
         if not self.none_left(brokers) or any(c is not None and c.reached for c in connections):
             return None
         failures = [c.last_failure for c in connections if c is not None]
-        return next((failure for failure in failures if isinstance(failure, SecurityRefused)), None)
+        return next((failure for failure in failures if isinstance(failure, SecurityError)), None)
 
     def gone(self, brokers: Collection[Broker]) -> list[Connection]:
         """The connections to what is not one of these brokers any more, or not at this address."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import attrs
 
 from ottla.concurrency.locks import SignalSafeLock
-from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityRefused, TopicUnavailable, counted
+from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError, counted
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 
@@ -64,7 +64,7 @@ class Metadata:
         self._wanted = True
         self._new: set[str] = set()  # topics in use that no answer has told of
         self._updated_at = float("-inf")
-        self._vain_since: float | None = None
+        self._failing_since: float | None = None
         self._retry_at = float("-inf")
         self.hints: dict[tuple[str, int], int] = {}
         """By partition, the leaders in a row that answers have named since a record of it was acknowledged."""
@@ -76,7 +76,7 @@ class Metadata:
         self._failures = 0
         self._repeats = 0  # answers that told nothing new, one asked for right after the other
         self._error: OttlaError | None = None
-        self._hopeless: OttlaError | None = None
+        self._fatal_error: OttlaError | None = None
         self._refusal: OttlaError | None = None
 
     @property
@@ -100,9 +100,9 @@ class Metadata:
         return self._error
 
     @property
-    def hopeless(self) -> OttlaError | None:
+    def fatal_error(self) -> OttlaError | None:
         """Why every server refuses us, for a reason that waiting does not mend; None: it is not so."""
-        return self._hopeless
+        return self._fatal_error
 
     # For the callers of the producer
 
@@ -110,8 +110,8 @@ class Metadata:
         """The topic, with *partition* among its own, waiting at most *timeout* seconds for the cluster to tell.
 
         The seconds that the same call has *waited* already are part of the time-out.
-        Raises TopicUnavailable, which says what stood in the way; at once when waiting cannot help. Raises
-        SecurityRefused when no server lets us in.
+        Raises TopicUnavailableError, which says what stood in the way; at once when waiting cannot help. Raises
+        SecurityError when no server lets us in.
         """
         deadline = self._clock() + timeout - waited
         self.use(topic, self._clock())
@@ -124,20 +124,20 @@ class Metadata:
                     if known.leaders and (partition is None or partition < len(known.leaders)):
                         return known
                     if known.error in _FINAL_TOPIC_ERRORS:
-                        raise TopicUnavailable(f"topic {topic!r} cannot be used") from BrokerError(known.error)
-                if isinstance(self._hopeless, SecurityRefused):
-                    raise self._hopeless.with_traceback(None)
-                if self._hopeless is not None:
-                    raise self._without_hope(topic)
-                left = deadline - self._clock()
-                if left <= 0:
+                        raise TopicUnavailableError(f"topic {topic!r} cannot be used") from BrokerError(known.error)
+                if isinstance(self._fatal_error, SecurityError):
+                    raise self._fatal_error.with_traceback(None)
+                if self._fatal_error is not None:
+                    raise self._without_servers(topic)
+                remaining = deadline - self._clock()
+                if remaining <= 0:
                     raise self._unavailable(topic, known, partition, timeout)
                 if known is None:
                     self._new.add(topic)
                 else:
                     self._wanted = True
                 self._wake()
-                self._changed.wait(left)
+                self._changed.wait(remaining)
 
     def use(self, topic: str, now: float) -> None:
         """Note that a topic is in use; a new one is asked for at once."""
@@ -149,7 +149,9 @@ class Metadata:
                 self._retry_at = float("-inf")
             self._used_at[topic] = now
 
-    def _unavailable(self, topic: str, known: Topic | None, partition: int | None, timeout: float) -> TopicUnavailable:
+    def _unavailable(
+        self, topic: str, known: Topic | None, partition: int | None, timeout: float
+    ) -> TopicUnavailableError:
         cause: OttlaError | None = self._error
         if known is not None and known.leaders:
             why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
@@ -160,32 +162,32 @@ class Metadata:
             why = f"no broker answered; last error: {cause}"
         else:
             why = "no broker answered"
-        error = TopicUnavailable(f"topic {topic!r} was not available within max.block.ms ({timeout:g} s): {why}")
+        error = TopicUnavailableError(f"topic {topic!r} was not available within max.block.ms ({timeout:g} s): {why}")
         error.__cause__ = cause
         return error
 
-    def _without_hope(self, topic: str) -> TopicUnavailable:
-        error = TopicUnavailable(f"topic {topic!r} is not available: {self._hopeless}")
-        error.__cause__ = self._hopeless
+    def _without_servers(self, topic: str) -> TopicUnavailableError:
+        error = TopicUnavailableError(f"topic {topic!r} is not available: {self._fatal_error}")
+        error.__cause__ = self._fatal_error
         return error
 
     # For the I/O thread
 
-    def missing(self, topic: str, partition: int) -> TopicUnavailable | None:
+    def missing(self, topic: str, partition: int) -> TopicUnavailableError | None:
         """Why records for a partition have nowhere to go: the topic or the partition is not there any more."""
         known = self.cluster.topics.get(topic)
         if known is None:
             return None
         if known.error is not ErrorCode.NONE and not known.leaders:
             cause = BrokerError(known.error)
-            error = TopicUnavailable(
+            error = TopicUnavailableError(
                 f"topic {topic!r} cannot be used: {str(cause).rstrip('.')}; it may have been deleted, or this user may "
                 "no longer describe it"
             )
             error.__cause__ = cause
             return error
         if known.leaders and partition >= len(known.leaders):
-            return TopicUnavailable(
+            return TopicUnavailableError(
                 f"partition {partition} of topic {topic!r} does not exist any more: the topic was created anew with "
                 f"{counted(len(known.leaders), 'partition')}, counted from 0; send these records again"
             )
@@ -210,12 +212,12 @@ class Metadata:
         if now - self._retry_at > self._refresh_backoff.maximum:
             self._repeats = 0
         self._retry_at = now + self._refresh_backoff.delay(max(self._failures, self._repeats))
-        self._vain_since = now if self._vain_since is None else self._vain_since
+        self._failing_since = now if self._failing_since is None else self._failing_since
         return Wanted(topics=topics, partial=partial)
 
-    def in_vain_for(self, now: float) -> float:
+    def seconds_without_update(self, now: float) -> float:
         """For how many seconds metadata has been asked for without an answer that could be used."""
-        return 0.0 if self._vain_since is None else now - self._vain_since
+        return 0.0 if self._failing_since is None else now - self._failing_since
 
     def fail(self, error: OttlaError, now: float) -> None:
         """The request came to nothing; it is wanted again, after a backoff. Waiters learn of *error* in the end."""
@@ -225,14 +227,14 @@ class Metadata:
             self._retry_at = now + self._refresh_backoff.delay(self._failures)
             self._failures += 1
 
-    def begin_again(self, now: float) -> None:
+    def rebootstrap(self, now: float) -> None:
         """Forget the brokers and ask the bootstrap servers, at once (KIP-899, KIP-1102); topics stay known."""
         with self._changed:
             self.cluster = Cluster(brokers=self._bootstrap, topics=self.cluster.topics, bootstrap=True)
             self._advertised, self._stranger = self._bootstrap, None
             self._wanted = True
             self._retry_at = float("-inf")
-            self._vain_since = now
+            self._failing_since = now
         self.on_change()
 
     def move_leader(self, topic: str, partition: int, leader: Broker, epoch: int, now: float) -> bool:
@@ -263,13 +265,13 @@ class Metadata:
         self.on_change()
         return True
 
-    def lose_hope(self, error: OttlaError) -> None:
+    def fail_fatally(self, error: OttlaError) -> None:
         """Every server refuses us, for a reason that waiting does not mend: who waits is told so now.
 
         Until an answer comes after all.
         """
         with self._changed:
-            self._hopeless = error
+            self._fatal_error = error
             self._changed.notify_all()
 
     def note(self, error: OttlaError) -> None:
@@ -285,8 +287,8 @@ class Metadata:
         """
         with self._changed:
             self._failures = 0
-            self._error = self._hopeless = None
-            self._vain_since = None
+            self._error = self._fatal_error = None
+            self._failing_since = None
             if not partial:
                 self._updated_at = now
             brokers = self._with_stranger(brokers, now)
@@ -295,9 +297,9 @@ class Metadata:
             merged = known | {name: _newer(known.get(name), topic, brokers) for name, topic in topics.items()}
             if self.hints:
                 self.hints = {place: count for place, count in self.hints.items() if place[0] in merged}
-            told = Cluster(brokers=brokers, topics=merged)
-            self._repeats = self._repeats + 1 if told == self.cluster else 0
-            self.cluster = told
+            updated = Cluster(brokers=brokers, topics=merged)
+            self._repeats = self._repeats + 1 if updated == self.cluster else 0
+            self.cluster = updated
             if any(not topic.leaders or NO_LEADER in topic.leaders for topic in topics.values()):
                 self._wanted = True
             self._changed.notify_all()

@@ -39,13 +39,13 @@ class MetadataLog:
         elif now - self._wanted_since >= PATIENCE:
             why = "no broker can be asked" + (f"; last error: {last_error}" if last_error is not None else "")
             self.active = True
-            self._cluster.failed(_CLUSTER, "unasked", why, now, began=self._wanted_since)
+            self._cluster.failed(_CLUSTER, "unasked", why, now, started_at=self._wanted_since)
 
     def failed(self, error: OttlaError, now: float) -> None:
         """Note an answer that cannot be used."""
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
         self.active = True
-        self._cluster.failed(_CLUSTER, kind, str(error).rstrip("."), now, began=self._wanted_since)
+        self._cluster.failed(_CLUSTER, kind, str(error).rstrip("."), now, started_at=self._wanted_since)
 
     def answered(self, topics: Mapping[str, Topic], now: float) -> None:
         """Note what an answer says of the topics that were asked for."""

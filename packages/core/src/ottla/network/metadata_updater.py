@@ -102,7 +102,7 @@ class Upkeep:
         """Ask if it is due, and somebody can be asked; True: the question is out."""
         if not self.due(now):
             return False
-        self._begin_again_if_lost(now)
+        self._rebootstrap_if_lost(now)
         connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
         if connection is None or not self._transport.takes(connection, now):
             self.log.wanted(self._metadata.last_error, now)
@@ -113,7 +113,7 @@ class Upkeep:
         self._transport.send(connection.broker.id, request, now)
         return True
 
-    def _begin_again_if_lost(self, now: float) -> None:
+    def _rebootstrap_if_lost(self, now: float) -> None:
         """Turn to the bootstrap servers when no broker that we know is left, or none has told us anything for long."""
         cluster = self._metadata.cluster
         if cluster.bootstrap or not self._rebootstraps:
@@ -125,13 +125,13 @@ class Upkeep:
         )
         if tried:
             why = "every known broker was lost or cannot be reached"
-        elif self._metadata.in_vain_for(now) >= self._rebootstrap_trigger:
+        elif self._metadata.seconds_without_update(now) >= self._rebootstrap_trigger:
             why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
         else:
             return
-        self._begin_again(why, now)
+        self._rebootstrap(why, now)
 
-    def _begin_again(self, why: str, now: float) -> None:
+    def _rebootstrap(self, why: str, now: float) -> None:
         # Once for each outage: where the bootstrap servers answer and no broker does, this happens every second.
         if self._losses:
             logger.debug("%s: %s; asking bootstrap.servers again", self._client_id, why)
@@ -139,7 +139,7 @@ class Upkeep:
             logger.warning("%s: %s; asking bootstrap.servers again", self._client_id, why)
         self._began_again_at, self._again_at = now, now + self._backoff.delay(self._losses)
         self._losses += 1
-        self._metadata.begin_again(now)
+        self._metadata.rebootstrap(now)
         self._transport.forget_gone()
 
     def _take(self, completion: Completion, wanted: Wanted) -> None:
@@ -154,7 +154,7 @@ class Upkeep:
             self.log.failed(error, completion.now)
             refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
-                self._begin_again("a broker asked for it", completion.now)
+                self._rebootstrap("a broker asked for it", completion.now)
             return
         self._metadata.update(answer.brokers, answer.topics, completion.now, partial=wanted.partial)
         self.log.answered(answer.topics, completion.now)

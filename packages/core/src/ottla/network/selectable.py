@@ -44,13 +44,13 @@ class Selectable(Protocol):
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
         """The addresses to try for a broker; None: not known yet, ask again after the next `poll` that returns early.
 
-        *canonical* gives each address its own name. Raises NameResolutionFailed, rather than give none.
+        *canonical* gives each address its own name. Raises NameResolutionError, rather than give none.
         """
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
         """Begin to connect; what comes of it is told by `poll`.
 
-        Raises ConnectionFailed when there is no socket for it.
+        Raises ConnectionFailedError when there is no socket for it.
         """
 
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:

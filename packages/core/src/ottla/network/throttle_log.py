@@ -26,7 +26,7 @@ _QUOTA: Final = "quota"
 class _Pauses:
     """Pauses that follow each other: when the first began, and when the last ends."""
 
-    began: float
+    started_at: float
     until: float
 
 
@@ -47,16 +47,16 @@ class ThrottleLog:
         """Note that a broker asks for a pause."""
         pauses = self._pauses.get(broker)
         if pauses is None:
-            pauses = self._pauses[broker] = _Pauses(began=now, until=now)
+            pauses = self._pauses[broker] = _Pauses(started_at=now, until=now)
         pauses.until = max(pauses.until, now + seconds)
-        if pauses.until - pauses.began >= PATIENCE:
+        if pauses.until - pauses.started_at >= PATIENCE:
             text = f"no request is sent to it for {seconds:.1f} s"
-            self._outages.failed(broker, _QUOTA, text, pauses.until, began=pauses.began)
+            self._outages.failed(broker, _QUOTA, text, pauses.until, started_at=pauses.started_at)
 
     def lasting(self, broker: Broker, now: float) -> float | None:
         """For how many seconds a broker has throttled the client by now; None: it does not, nor did a moment ago."""
         pauses = self._pauses.get(broker)
-        return now - pauses.began if pauses is not None and now < pauses.until + QUIET else None
+        return now - pauses.started_at if pauses is not None and now < pauses.until + QUIET else None
 
     def due_at(self) -> float:
         """When a line is due if nothing happens."""

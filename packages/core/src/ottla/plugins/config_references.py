@@ -17,7 +17,7 @@ import attrs
 from ottla.config import ConfigDraft, PluginValues, allow_lists
 from ottla.config.reference import Reference
 from ottla.config.value_types import items
-from ottla.errors import ConfigError, ConnectionFailed, OttlaError, PluginError, printable
+from ottla.errors import ConfigError, ConnectionFailedError, OttlaError, PluginError, printable
 from ottla.errors.secret import Secret, revealed
 from ottla.interfaces import ConfigProvider
 from ottla.plugins.registry import Plugin, Registry
@@ -82,7 +82,7 @@ class _Text:
         def again() -> str:
             newest, missing = _ask(providers, [self])
             if missing:
-                raise ConnectionFailed(f"{key} cannot be read again: {'; '.join(missing.values())}")
+                raise ConnectionFailedError(f"{key} cannot be read again: {'; '.join(missing.values())}")
             return self._with(newest)
 
         return Reference(first=Secret(self._with(values)), again=again)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import ConfigDraft, ProducerConfig, SerializerChoice
-from ottla.errors import ConfigError, PluginBroken, PluginError, PluginMissing
+from ottla.errors import ConfigError, InvalidPluginError, PluginError, PluginNotFoundError
 from ottla.errors.secret import without_frames
 from ottla.interfaces import (
     Columns,
@@ -204,7 +204,7 @@ def _value_formats(
 
 def _compressor(name: str, compressor: Compressor) -> Compressor:
     if compressor.codec_id not in KAFKAS_CODECS:
-        raise PluginBroken(
+        raise InvalidPluginError(
             f"compression.type={name}: codec_id {compressor.codec_id!r} is none of Kafka's: 1 gzip, 2 snappy, 3 lz4 or "
             "4 zstd"
         )
@@ -226,7 +226,9 @@ def _first_for_send(encoders: Sequence[RecordEncoder]) -> RecordEncoder:
     for encoder in encoders:
         if encoder.columns(ColumnsKind.OBJECTS, 1) is not None:
             return encoder
-    raise PluginBroken("no installed record encoder takes records of `send`; is ottla itself installed completely?")
+    raise InvalidPluginError(
+        "no installed record encoder takes records of `send`; is ottla itself installed completely?"
+    )
 
 
 @attrs.frozen
@@ -247,7 +249,7 @@ def _noting(make: Callable[..., Any], note: str) -> Callable[..., Any]:
     def made(**extra: object) -> Any:
         try:
             return make(**extra)
-        except PluginMissing as error:
+        except PluginNotFoundError as error:
             raise _noted(error, note) from error.__cause__
 
     return made
@@ -260,7 +262,7 @@ def _families(name: str) -> tuple[str, ...]:
 
 
 def _noted(error: PluginError, note: str) -> PluginError:
-    return PluginMissing(f"{error}; {note}") if note and isinstance(error, PluginMissing) else error
+    return PluginNotFoundError(f"{error}; {note}") if note and isinstance(error, PluginNotFoundError) else error
 
 
 def _never(**_extra: object) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 from ottla.interfaces import Serializer
 
 ABILITY: Final = "serialize_column"
@@ -29,15 +29,15 @@ class ValueFormats:
         self._made = {} if named is None else {_plain(named[0]): named[1]}
 
     def of(self, name: object) -> SerializeColumn:
-        """What makes columns in this format. Raises InvalidRecord, or PluginError when there is none to be had."""
+        """What makes columns in this format. Raises InvalidRecordError, or PluginError when there is none to be had."""
         if not isinstance(name, str):
-            raise InvalidRecord(f"value_format={name!r}: the name of a serializer plugin is a str, such as 'json'")
+            raise InvalidRecordError(f"value_format={name!r}: the name of a serializer plugin is a str, such as 'json'")
         serializer = self._made.get(_plain(name))
         if serializer is None:  # two threads may make one each, of which one is kept: no lock is held in a plugin
             serializer = self._made.setdefault(_plain(name), self._make(name))
         ability: SerializeColumn | None = getattr(serializer, ABILITY, None)
         if ability is None:
-            raise InvalidRecord(
+            raise InvalidRecordError(
                 f"value_format={name!r}: this serializer makes one value at a time, for it has no {ABILITY}; send the "
                 "rows by `send`, or encode the column to bytes first and leave value_format out"
             )

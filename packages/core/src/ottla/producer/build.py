@@ -18,7 +18,7 @@ from ottla.plugins.selection import Plugins, choose
 from ottla.producer.components import Engine
 from ottla.protocol import PRODUCE
 from ottla.sender.build import build_sender
-from ottla.sender.io_handoff import Helm
+from ottla.sender.io_handoff import IoHandoff
 from ottla.sender.io_thread import IoThread
 from ottla.sender.node_latency import NodeDelays
 from ottla.sender.produce_request import taken_by
@@ -51,14 +51,14 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max)
     selector = build_selector(config.connection, plugins.transport)
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup)
-    helm = Helm(
+    io_handoff = IoHandoff(
         run=lambda now, until: sender.run_once(now, until=until),
         idle=lambda: sender.idle and not client.in_flight(),
         pending=lambda: accumulator.incomplete > 0,
         wake=selector.wakeup,
         clock=clock,
     )
-    metadata = build_metadata(config, helm.wake, backoff, clock)
+    metadata = build_metadata(config, io_handoff.wake, backoff, clock)
     numbering = Numbering.of(config.transactions, backoff, client_id)
     delays = NodeDelays(config.partitioning.availability_timeout)
     queueing = Queueing.of(
@@ -70,12 +70,12 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         slow=lambda: delays.slow,
         sequences=numbering.sequences,
         admit=numbering.admit,
-        io_loop=helm,
+        io_loop=io_handoff,
         clock=clock,
     )
     delays.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
-    client = build_client(config, selector, metadata, authentication, client_id, clock, tallies=queueing.tallies)
+    client = build_client(config, selector, metadata, authentication, client_id, clock, counters=queueing.counters)
     sender = build_sender(config, plugins, queueing, numbering, metadata, client, delays, client_id)
     rounds = Rounds(sender=sender, name=client_id, clock=clock)
     io_thread = IoThread(
@@ -84,7 +84,7 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         accumulator=accumulator,
         client=client,
         metadata=metadata,
-        helm=helm,
+        io_handoff=io_handoff,
         name=f"ottla-io-{client_id}",
         clock=clock,
     )
@@ -97,6 +97,6 @@ def _wire(config: ProducerConfig, plugins: Plugins, *, client_id: str) -> Engine
         manager=numbering.manager,
         client_id=client_id,
         in_flight=client.in_flight,
-        wake=helm.wake,
+        wake=io_handoff.wake,
         clock=clock,
     )

@@ -9,7 +9,7 @@ import attrs
 
 from ottla.accumulator.build import Queueing
 from ottla.config import ProducerConfig
-from ottla.metrics import Figures
+from ottla.metrics import MetricValues
 from ottla.metrics.reporters import Reporting
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
@@ -31,7 +31,7 @@ class Engine:
     metadata: Metadata
     io_thread: IoThread
     transactions: Transactions | None
-    figures: Figures
+    metric_values: MetricValues
     reporting: Reporting
     interception: Interception | None
     clock: Callable[[], float]
@@ -52,9 +52,9 @@ class Engine:
         clock: Callable[[], float],
     ) -> Self:
         """An engine of these parts; *in_flight* counts requests, *wake* has the transactions looked after."""
-        pool, spent = queueing.pool, queueing.tallies.producer
-        figures = Figures(
-            tallies=queueing.tallies,
+        pool, spent = queueing.pool, queueing.counters.producer
+        figures = MetricValues(
+            counters=queueing.counters,
             client_id=client_id,
             gauges={
                 "requests-in-flight": in_flight,
@@ -81,7 +81,7 @@ class Engine:
             metadata=metadata,
             io_thread=io_thread,
             transactions=transactions,
-            figures=figures,
+            metric_values=figures,
             reporting=Reporting(plugins.reporters, figures),
             interception=Interception(plugins.interceptors, clock=clock) if plugins.interceptors else None,
             clock=clock,

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
-from ottla.errors import DeliveryFailed
+from ottla.errors import DeliveryError
 from ottla.results import RecordMetadata
 
 
@@ -29,16 +29,17 @@ class Delivery:
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record went, waiting at most *timeout* seconds for it; None: until it is known.
 
-        Raises TimeoutError when it is not known by then, and DeliveryFailed when the record was given up; its
-        subclasses are DeliveryTimeout and, in a transaction, TransactionAborted. Sends nothing sooner than it would go
-        anyway: `flush` does that. A thread that awaits one record after the other does the I/O for them itself.
+        Raises TimeoutError when it is not known by then, and DeliveryError when the record was given up; its
+        subclasses are DeliveryTimeoutError and, in a transaction, TransactionAbortedError. Sends nothing sooner than it
+        would go anyway: `flush` does that. A thread that awaits one record after the other does the I/O for them
+        itself.
         """
         batch, index, outcome = self._wait(timeout)
         if isinstance(outcome, Acknowledged):
             return batch.metadata(index, outcome)
         raise outcome.error_of(index).with_traceback(None)
 
-    def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
+    def exception(self, timeout: float | None = None) -> DeliveryError | None:
         """Why the record was given up, None when it was acknowledged; waits like `result`."""
         _batch, index, outcome = self._wait(timeout)
         return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
@@ -70,12 +71,12 @@ class Delivery:
             awaited = batch.awaited  # it is gone as soon as there is an outcome
             if batch.outcome is None and awaited is not None:
                 awaited(batch, None if deadline is None else deadline - time.monotonic())
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not batch.wait(left):
+            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not batch.wait(remaining):
                 raise TimeoutError(f"the record for {batch} is still pending after {timeout} s")
             match batch.outcome:
                 case Failed() as failed:
-                    batch.look_at(index)
+                    batch.mark_error_retrieved(index)
                     return batch, index, failed
                 case Acknowledged() as acknowledged:
                     return batch, index, acknowledged

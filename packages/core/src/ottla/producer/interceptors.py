@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ottla.errors import DeliveryFailed, OttlaError
-from ottla.errors.log_throttle import Complaints
+from ottla.errors import DeliveryError, OttlaError
+from ottla.errors.log_throttle import ThrottledLog
 from ottla.interfaces import Header, Headers, Interceptor
 from ottla.producer.delivery import Delivery
 from ottla.recordbatch.callbacks import OnDelivery, no_callback
@@ -30,7 +30,7 @@ class Interception:
 
     def __init__(self, interceptors: Mapping[str, Interceptor], *, clock: Callable[[], float]) -> None:
         self._interceptors = interceptors
-        self._complaints = Complaints(logger, clock=clock)
+        self._throttled_log = ThrottledLog(logger, clock=clock)
         self._closed = False
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Interception:
             try:
                 interceptor.on_acknowledgement(metadata, error)
             except Exception as cause:
-                self._complaints.about(
+                self._throttled_log.error(
                     (name, "on_acknowledgement"), "the %s failed in on_acknowledgement", name, error=cause
                 )
 
@@ -100,7 +100,7 @@ class Interception:
             try:
                 record = _record(interceptor.on_send(topic, *record))
             except Exception as cause:
-                self._complaints.about(
+                self._throttled_log.error(
                     (name, "on_send"),
                     "the %s failed in on_send; the record is sent without its change",
                     name,
@@ -125,7 +125,7 @@ class _Outcome:
 
     def unwritten(self, error: Exception) -> RecordMetadata:
         """What is known of a record that is nowhere."""
-        partition = error.partition if isinstance(error, DeliveryFailed) else self._partition
+        partition = error.partition if isinstance(error, DeliveryError) else self._partition
         return RecordMetadata(self._topic, partition if isinstance(partition, int) else -1, -1, -1, -1, -1)
 
     def __call__(self, metadata: RecordMetadata | None, error: OttlaError | None) -> None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.routes import Routes
 from ottla.concurrency import io_threads
-from ottla.errors import DeliveryFailed, OttlaError, ProducerClosed
+from ottla.errors import DeliveryError, OttlaError, ProducerClosedError
 from ottla.results import DeliveryReport
 from ottla.sender.io_thread import IoThread
 
@@ -27,7 +27,7 @@ AT_EXIT_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """What the I/O thread may take to end beyond the time that `close` was given."""
 
-Account: TypeAlias = tuple[DeliveryReport, int, DeliveryFailed | None]
+Account: TypeAlias = tuple[DeliveryReport, int, DeliveryError | None]
 
 _living: set[Lifetime] = set()
 
@@ -54,41 +54,41 @@ class Lifetime:
         self._told = False
 
     def check(self) -> None:
-        """Raise ProducerClosed when the producer takes no more records."""
+        """Raise ProducerClosedError when the producer takes no more records."""
         if self.refusal is not None:
             raise self.refusal.with_traceback(None)
 
     def check_process(self) -> None:
-        """Raise ProducerClosed in a forked child, where the I/O thread does not exist."""
+        """Raise ProducerClosedError in a forked child, where the I/O thread does not exist."""
         if self.forked:
             self.check()
 
     def end(self, timeout: float | None) -> Account:
         """Close, and wait for it unless this is the I/O thread itself, which is then forced."""
         self.check_process()
-        patience = self._delivery_timeout if timeout is None else max(timeout, 0.0)
-        if io_threads.here():
+        seconds = self._delivery_timeout if timeout is None else max(timeout, 0.0)
+        if io_threads.on_io_thread():
             self._io_thread.on_end = self._let_go
             self.begin_end(0.0)
         else:
-            self.begin_end(patience)
-            if not self._io_thread.join(patience + GRACE_SECONDS):
+            self.begin_end(seconds)
+            if not self._io_thread.join(seconds + GRACE_SECONDS):
                 self._leave_behind()
             self._let_go()
         _living.discard(self)  # not before: Ctrl-C in the wait leaves it to the next `close`, or to the program's end
         return self._accumulator.report()
 
-    def begin_end(self, patience: float) -> None:
-        """Refuse records, and have the I/O thread end within *patience* seconds."""
-        self._refuse(ProducerClosed("the producer is closed"))
-        self._io_thread.begin_close(patience)
+    def begin_end(self, timeout: float) -> None:
+        """Refuse records, and have the I/O thread end within *timeout* seconds."""
+        self._refuse(ProducerClosedError("the producer is closed"))
+        self._io_thread.begin_close(timeout)
 
     def _leave_behind(self) -> None:
         """The thread does not come back, from a callback for instance: fail what is left without it."""
         where = self._io_thread.whereabouts()
         logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
         self._accumulator.abort(
-            ProducerClosed(f"the producer was closed while its I/O thread was held up at {where}"), aside=True
+            ProducerClosedError(f"the producer was closed while its I/O thread was held up at {where}"), aside=True
         )
 
     def abandon(self) -> None:
@@ -100,10 +100,10 @@ class Lifetime:
             self._io_thread.on_end = self._account_for_abandoned
             self._io_thread.abandon(self._delivery_timeout)
 
-    def end_with_the_program(self, patience: float) -> None:
-        """Close within *patience* seconds, and say what became of the last records; Ctrl-C gives them up."""
+    def end_with_the_program(self, timeout: float) -> None:
+        """Close within *timeout* seconds, and say what became of the last records; Ctrl-C gives them up."""
         try:
-            account = self.end(min(self._delivery_timeout, patience))
+            account = self.end(min(self._delivery_timeout, timeout))
         except KeyboardInterrupt:
             self._tell("the program was interrupted while its producer had records to send", self.end(0.0))
             raise
@@ -130,11 +130,11 @@ class Lifetime:
         """This is a child process: the I/O thread and its sockets belong to the parent."""
         self.forked = True
         self._io_thread.forget()
-        refusal = ProducerClosed(
+        refusal = ProducerClosedError(
             "the producer belongs to the process that this one was forked from; make a new one after the fork"
         )
         self._refuse(refusal)
-        self._accumulator.forget(refusal)
+        self._accumulator.fail_after_fork(refusal)
 
     def _refuse(self, refusal: OttlaError) -> None:
         self.refusal = refusal

@@ -9,22 +9,22 @@ from contextlib import contextmanager
 from types import EllipsisType, TracebackType
 from typing import Any, Final, NoReturn, Self
 
-from ottla.accumulator.batch import UNDECIDED, NewRecord, size_of
+from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
 from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
 from ottla.accumulator.routes import Route
 from ottla.concurrency import io_threads
 from ottla.config.values import brief
 from ottla.errors import (
-    AbortableError,
-    FlushTimeout,
-    InvalidRecord,
+    AbortableTransactionError,
+    FlushTimeoutError,
+    IllegalStateError,
+    InvalidRecordError,
     OttlaError,
-    PluginMissing,
-    ProducerClosed,
-    RecordTooLarge,
-    SerializationFailed,
+    PluginNotFoundError,
+    ProducerClosedError,
+    RecordTooLargeError,
+    SerializationError,
     UndeliveredError,
-    WrongCall,
     counted,
 )
 from ottla.errors.secret import hide_settings
@@ -49,7 +49,7 @@ TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 _new: Final = object.__new__
 
-STAYING = -2
+STICKY = -2
 """In place of a partition: wherever records without a key go at the moment."""
 
 RECORD_OVERHEAD = HEADER_SIZE + 21
@@ -75,7 +75,7 @@ class Producer:
         queueing, plugins, batching = engine.queueing, engine.plugins, engine.config.batching
         self._engine = engine
         self._accumulator = queueing.accumulator
-        self._intake = queueing.accumulator.intake
+        self._appender = queueing.accumulator.appender
         self._routes = queueing.routes
         self._known_routes = queueing.routes.known
         self._partition = plugins.partitioner.partition
@@ -85,7 +85,7 @@ class Producer:
         self._on_new_batch = getattr(plugins.partitioner, "on_new_batch", None)
         self._max_record_size = min(batching.max_request_size, batching.buffer_memory)
         self._transactions = engine.transactions
-        self._spent, self._clock = queueing.tallies.producer, engine.clock
+        self._spent, self._clock = queueing.counters.producer, engine.clock
         self._value_serializer = plugins.value_serializer
         self._key_serializer = plugins.key_serializer
         self._life = lifecycle.begin(
@@ -124,14 +124,16 @@ class Producer:
         I/O thread with a RecordMetadata and None, or None and an error.
 
         Blocks only while the topic is not known yet and while `buffer.memory` is used up, at most `max.block.ms`
-        altogether; inside a callback it raises instead. What it raises was not queued: InvalidRecord or its subclasses
-        RecordTooLarge and SerializationFailed, TopicUnavailable, SecurityRefused, BufferExhausted, ProducerClosed,
-        ProducerFailed, PluginBroken for a fault of the partitioner. With a `transactional.id` also WrongCall outside of
-        a transaction, and AbortableError or TransactionFailed when it has failed. Whatever happens later is told by
-        the delivery.
+        altogether; inside a callback it raises instead. What it raises was not queued: InvalidRecordError or its
+        subclasses RecordTooLargeError and SerializationError, TopicUnavailableError, SecurityError,
+        BufferExhaustedError, ProducerClosedError, ProducerFailedError, InvalidPluginError for a fault of the
+        partitioner. With a `transactional.id` also IllegalStateError outside of a transaction, and
+        AbortableTransactionError or FatalTransactionError when it has failed. Whatever happens later is told by the
+        delivery.
 
         For any thread, and for signal handlers, as every method: what must be whole is finished before they run. Only
-        with a `record.encoder` of a stranger, and in `__del__`, WrongCall may say that it interrupted another call.
+        with a `record.encoder` of a stranger, and in `__del__`, IllegalStateError may say that it interrupted another
+        call.
         """
         checked = _checked(headers) if headers else ()  # first: they may be readable only once
         if type(value) is not bytes or self._value_serializer is not None:
@@ -139,7 +141,7 @@ class Producer:
         if key is not None and (type(key) is not bytes or self._key_serializer is not None):
             key = _serialized(self._key_serializer, "key", topic, key, checked)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
-            raise InvalidRecord(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
+            raise InvalidRecordError(f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, not {timestamp_ms!r}")
         if on_delivery is not None and not callable(on_delivery):
             raise no_callback(on_delivery)
         waited = 0.0
@@ -147,24 +149,24 @@ class Producer:
             route = self._known_routes[topic]
         except (KeyError, TypeError):  # what cannot be hashed is no name, either
             self._check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)))
-            began = self._clock()
+            started_at = self._clock()
             route = self._find_route(topic)
-            waited = self._clock() - began
+            waited = self._clock() - started_at
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < route.view.partitions:
-                began = self._clock()
+                started_at = self._clock()
                 route = self._await_partition(topic, partition, waited)
-                waited += self._clock() - began
-            if route.run.open is not None:
-                self._intake.deal(route.topic)  # its records came first
+                waited += self._clock() - started_at
+            if route.unassigned.open is not None:
+                self._appender.assign_partitions(route.topic)  # its records came first
             chosen = partition
             batch = route.queues[chosen].open
-        elif self._sticky and (key is None or self._ignores_keys) and route.run.open is None:
-            chosen = STAYING
-            batch = route.stay
+        elif self._sticky and (key is None or self._ignores_keys) and route.unassigned.open is None:
+            chosen = STICKY
+            batch = route.sticky_batch
         elif self._deals:
-            chosen = UNDECIDED  # also without a key, if records with one came first: a partition keeps their order
-            batch = route.run.open
+            chosen = UNASSIGNED  # also without a key, if records with one came first: a partition keeps their order
+            batch = route.unassigned.open
         else:
             chosen = partition_of(self._partition, topic, key, route.view)
             batch = route.queues[chosen].open
@@ -197,9 +199,9 @@ class Producer:
         columns, the value is made of a column of any type that this takes, or of several, named in a list, as its
         fields. Needs pyarrow.
 
-        A producer with interceptors has none of this: WrongCall, for rows would go past them.
-        Blocks as `send` does, for each batch of rows. Raises InvalidRecord, and what else `send` raises, before the
-        first row is queued when the table as a whole cannot be sent; an error in the middle of a table has the
+        A producer with interceptors has none of this: IllegalStateError, for rows would go past them.
+        Blocks as `send` does, for each batch of rows. Raises InvalidRecordError, and what else `send` raises, before
+        the first row is queued when the table as a whole cannot be sent; an error in the middle of a table has the
         `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
@@ -221,7 +223,7 @@ class Producer:
     def _for_tables(self, method: str) -> Iterator[None]:
         """Around an import of what needs pyarrow. Raises where it is missing, and where there are interceptors."""
         if self._engine.interception is not None:
-            raise WrongCall(
+            raise IllegalStateError(
                 f"rows of a table would go past the {self._engine.interception}: send them one by one, or use a "
                 "producer without interceptor.classes"
             )
@@ -230,7 +232,7 @@ class Producer:
         except ImportError as cause:
             if (cause.name or "").partition(".")[0] != "pyarrow":
                 raise
-            raise PluginMissing(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
+            raise PluginNotFoundError(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
 
     # Transactions
 
@@ -240,8 +242,8 @@ class Producer:
         """Take `transactional.id` over: whoever had it before is fenced, and its open transaction aborted.
 
         Once, before the first transaction. Waits at most `max.block.ms`, or *timeout* seconds, and raises
-        TransactionTimeout then; the same call again waits for the same outcome. That holds for every method of
-        transactions that takes a *timeout*. Each raises WrongCall out of turn and inside a callback. Raises
+        TransactionTimeoutError then; the same call again waits for the same outcome. That holds for every method of
+        transactions that takes a *timeout*. Each raises IllegalStateError out of turn and inside a callback. Raises
         TransactionError when the cluster refuses the id or its time-out.
         With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
         """
@@ -251,8 +253,8 @@ class Producer:
     def begin_transaction(self) -> None:
         """Begin a transaction: what is sent from now on becomes visible together, or not at all.
 
-        Asks no broker and does not block. Raises AbortableError while the one before is yet to be aborted, and
-        TransactionFailed, or its ProducerFenced, when this producer can write no more transactions.
+        Asks no broker and does not block. Raises AbortableTransactionError while the one before is yet to be aborted,
+        and FatalTransactionError, or its ProducerFencedError, when this producer can write no more transactions.
         """
         with self._spent.txn_begin.timed(self._clock):
             self._transactional("begin_transaction").begin()
@@ -267,7 +269,8 @@ class Producer:
 
         An offset is an int or an OffsetAndMetadata. *group_metadata* is the group's id, or better a
         ConsumerGroupMetadata, so that a consumer that has lost its partitions is refused: then this raises
-        AbortableError. Raises InvalidRecord for what can be no offset or group. Waits for the coordinator.
+        AbortableTransactionError. Raises InvalidRecordError for what can be no offset or group. Waits for the
+        coordinator.
         """
         with self._spent.txn_send_offsets.timed(self._clock):
             self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
@@ -276,8 +279,8 @@ class Producer:
         """Send what is queued, and make the transaction's records visible.
 
         Waits until every record is acknowledged and the coordinator has taken the commit; returns the counts since the
-        last report. Raises AbortableError when a record was given up: call `abort_transaction` then. TransactionFailed,
-        and its ProducerFenced, mean that nothing more can be done with this producer.
+        last report. Raises AbortableTransactionError when a record was given up: call `abort_transaction` then.
+        FatalTransactionError, and its ProducerFencedError, mean that nothing more can be done with this producer.
         """
         with self._spent.txn_commit.timed(self._clock):
             return self._transactional("commit_transaction").end(timeout, commit=True)
@@ -285,8 +288,9 @@ class Producer:
     def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Drop what is queued, and have the rest of the transaction's records never seen by committed readers.
 
-        Records that were dropped fail with TransactionAborted. Waits for the coordinator; returns the counts since the
-        last report. Raises TransactionFailed, or its ProducerFenced, when nothing more can be done with this producer.
+        Records that were dropped fail with TransactionAbortedError. Waits for the coordinator; returns the counts since
+        the last report. Raises FatalTransactionError, or its ProducerFencedError, when nothing more can be done with
+        this producer.
         """
         with self._spent.txn_abort.timed(self._clock):
             return self._transactional("abort_transaction").end(timeout, commit=False)
@@ -295,8 +299,8 @@ class Producer:
     def transaction(self) -> Iterator[Self]:
         """A transaction for a `with` block: committed at its end, aborted when it raises.
 
-        The block's own error comes out, with a note if the abort failed, too. When the commit raises AbortableError the
-        transaction has been aborted, and another one may be begun.
+        The block's own error comes out, with a note if the abort failed, too. When the commit raises
+        AbortableTransactionError the transaction has been aborted, and another one may be begun.
         """
         self.begin_transaction()
         try:
@@ -306,14 +310,15 @@ class Producer:
             raise
         try:
             self.commit_transaction()
-        except AbortableError as error:
+        except AbortableTransactionError as error:
             self._abort_because_of(error)
             raise
 
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
         """Send what is queued, and leave the end of the transaction to `ottla.transactions.complete`, anywhere.
 
-        Raises AbortableError when a record was given up. `commit_transaction` and `abort_transaction` work as well.
+        Raises AbortableTransactionError when a record was given up. `commit_transaction` and `abort_transaction` work
+        as well.
         """
         with self._spent.txn_prepare.timed(self._clock):
             return self._transactional("prepare_transaction").prepare(timeout)
@@ -330,15 +335,15 @@ class Producer:
     def leave_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Send what is queued and wait for it; the transaction stays open, and may be joined once more.
 
-        Raises AbortableError when a record was given up, or ProducerFenced when the transaction is over for its
-        brokers: tell whoever opened it that it must not be committed, and close this producer.
+        Raises AbortableTransactionError when a record was given up, or ProducerFencedError when the transaction is over
+        for its brokers: tell whoever opened it that it must not be committed, and close this producer.
         """
         return self._transactional("leave_transaction").leave(timeout)
 
     def _transactional(self, method: str) -> Transactions:
         self._life.check()
         if self._transactions is None:
-            raise WrongCall(f"{method} needs a producer with a transactional.id")
+            raise IllegalStateError(f"{method} needs a producer with a transactional.id")
         return self._transactions
 
     def _abort_because_of(self, error: BaseException) -> None:
@@ -352,7 +357,7 @@ class Producer:
         """The topic's partitions in order, and who leads each, as the cluster told last.
 
         Blocks as `send` does while the topic is not known yet, at most `max.block.ms`, and raises what `send` raises
-        then: InvalidRecord for what is no name, TopicUnavailable, SecurityRefused, ProducerClosed.
+        then: InvalidRecordError for what is no name, TopicUnavailableError, SecurityError, ProducerClosedError.
         """
         self._life.check()
         self._route(topic)
@@ -363,7 +368,7 @@ class Producer:
 
         An average or a maximum of nothing is NaN. Blocks for no longer than it takes to read them.
         """
-        return self._engine.figures.snapshot()
+        return self._engine.metric_values.snapshot()
 
     # Ending
 
@@ -371,18 +376,20 @@ class Producer:
         """Send everything queued so far at once, and wait for it, at most *timeout* seconds; None: as long as it takes.
 
         Each record ends by itself within `delivery.timeout.ms`. Returns the counts since the last report. Raises
-        FlushTimeout when time runs out (nothing is dropped), UndeliveredError when a record failed since the last
-        report and nobody looked at its outcome, and WrongCall inside a delivery callback.
+        FlushTimeoutError when time runs out (nothing is dropped), UndeliveredError when a record failed since the last
+        report and nobody looked at its outcome, and IllegalStateError inside a delivery callback.
         """
-        if io_threads.here():
-            raise WrongCall("flush inside a delivery callback would wait for itself; call it from another thread")
+        if io_threads.on_io_thread():
+            raise IllegalStateError(
+                "flush inside a delivery callback would wait for itself; call it from another thread"
+            )
         self._life.check_process()
         with self._accumulator.lost.reporting():
             with self._spent.flush.timed(self._clock):
                 in_time = self._accumulator.flush(timeout=timeout)
             report, unseen, error = self._accumulator.report()
         if not in_time:
-            raise FlushTimeout(report, f"flush ran out of time after {timeout} s: {report}") from error
+            raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}") from error
         if unseen:
             raise UndeliveredError(report, f"{counted(unseen, 'record')} failed and nobody looked: {error}") from error
         return report
@@ -438,18 +445,18 @@ class Producer:
         """The way of a record for which no open batch has room, of a `send` that has *waited* so many seconds."""
         size = size_of(record)
         self._check_size(topic, size)
-        stays = partition == STAYING
+        stays = partition == STICKY
         if stays:
-            partition = self._routes.next_stay(topic, route)
+            partition = self._routes.next_sticky_partition(topic, route)
         if asked and self._on_new_batch is not None:
-            placed = self._intake.append_to_open(topic, partition, record, size)
+            placed = self._appender.append_to_open(topic, partition, record, size)
             if placed is not None:
                 return Delivery(*placed)
             ask_partitioner(self._on_new_batch, topic, partition, route.view)
             partition = partition_of(self._partition, topic, record[0], route.view)
-        batch, index = self._intake.append(topic, partition, record, size, waited=waited)
+        batch, index = self._appender.append(topic, partition, record, size, waited=waited)
         if stays:
-            route.begin_stay(batch)
+            route.set_sticky_batch(batch)
         return Delivery(batch, index)
 
     def _find_route(self, topic: str) -> Route:
@@ -462,13 +469,13 @@ class Producer:
     def _route(self, topic: str) -> Route:
         if not isinstance(topic, str) or not TOPIC_NAME.fullmatch(topic):
             shown = brief(topic) if isinstance(topic, str) else type(topic).__name__  # it may be the record, or a table
-            raise InvalidRecord(f"{shown} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
+            raise InvalidRecordError(f"{shown} is no topic: a name is 1 to 249 of a-z A-Z 0-9 . _ - and not . or ..")
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.find(topic)
 
     def _await_partition(self, topic: str, partition: int, waited: float) -> Route:
         if type(partition) is not int or partition < 0:
-            raise InvalidRecord(f"partition must be an int of at least 0, not {partition!r}")
+            raise InvalidRecordError(f"partition must be an int of at least 0, not {partition!r}")
         with self._spent.metadata_wait.timed(self._clock):
             return self._routes.await_partition(topic, partition, waited=waited)
 
@@ -481,7 +488,7 @@ class Producer:
             if batching.max_request_size < batching.buffer_memory
             else ("buffer.memory", batching.buffer_memory)
         )
-        raise RecordTooLarge(
+        raise RecordTooLargeError(
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"
         )
@@ -494,7 +501,7 @@ def _sending(producer: Producer) -> Callable[..., Delivery]:
     def send(*arguments: Any, **options: Any) -> Delivery:
         kept = found()
         if kept is None:
-            raise ProducerClosed("the producer is gone; keep it for as long as its send is used")
+            raise ProducerClosedError("the producer is gone; keep it for as long as its send is used")
         return type(kept).send(kept, *arguments, **options)
 
     return send
@@ -508,7 +515,7 @@ def _serialized(
             return None
         if isinstance(data, bytes | bytearray | memoryview):
             return plain_bytes(data)
-        raise InvalidRecord(
+        raise InvalidRecordError(
             f"the {part} for topic {topic!r} must be bytes, not {type(data).__name__}: encode it first, or set "
             f"{part}.serializer"
         )
@@ -516,7 +523,7 @@ def _serialized(
         made = serializer.serialize(topic, data, tuple(headers))
         return made if type(made) is bytes or made is None else plain_bytes(made)
     except Exception as cause:
-        raise SerializationFailed(f"the {part} for topic {topic!r} could not be serialized: {cause}") from cause
+        raise SerializationError(f"the {part} for topic {topic!r} could not be serialized: {cause}") from cause
 
 
 def _checked(headers: Headers) -> tuple[Header, ...]:
@@ -527,11 +534,11 @@ def _checked(headers: Headers) -> tuple[Header, ...]:
         try:
             name, content = header
         except (TypeError, ValueError):
-            raise InvalidRecord(f"a header is a pair of name and value, not {header!r}") from None
+            raise InvalidRecordError(f"a header is a pair of name and value, not {header!r}") from None
         if type(name) is str and (type(content) is bytes or content is None):
             continue
         if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
-            raise InvalidRecord(
+            raise InvalidRecordError(
                 f"a header's name is str and its value bytes or None, not {type(name).__name__} and "
                 f"{type(content).__name__}"
             )

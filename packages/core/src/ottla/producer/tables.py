@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.accumulator.routes import Route
-from ottla.errors import InvalidRecord, RecordTooLarge
+from ottla.errors import InvalidRecordError, RecordTooLargeError
 from ottla.plugins.value_formats import ValueFormats
 from ottla.producer.components import Engine
 from ottla.recordbatch.codecs import NONE
@@ -31,17 +31,17 @@ def send_table(
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave."""
     queueing, plugins = engine.queueing, engine.plugins
-    began = engine.clock()
+    started_at = engine.clock()
     route = find_route(topic)  # first: a stream can be opened only once
-    waited = engine.clock() - began
+    waited = engine.clock() - started_at
     stream = open_stream(table)
     sizes = TableSizes.of(engine.config.batching)
     if value_format is not None:
-        stream = _formatted(plugins.value_formats, topic, stream, columns["value"], value_format, most=sizes.chunk)
+        stream = _formatted(plugins.value_formats, topic, stream, columns["value"], value_format, max_bytes=sizes.chunk)
         columns = {**columns, "value": stream.name}
     choice = choose(stream.schema, **columns)
     sender = TableSender(
-        queue=queueing.accumulator.intake,
+        queue=queueing.accumulator.appender,
         routes=queueing.routes,
         partitioner=plugins.partitioner,
         encoder=plugins.encoder,
@@ -56,31 +56,31 @@ def send_table(
 def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: SealedBatch) -> TableDelivery:
     """Queue a batch that was made elsewhere."""
     if not isinstance(batch, SealedBatch):
-        raise InvalidRecord(
+        raise InvalidRecordError(
             f"send_sealed takes a SealedBatch, one of the `batches` that TableSealer.seal returns, not "
             f"{type(batch).__name__}"
         )
     topic, partition, section = batch.topic, batch.partition, batch.section
-    queueing, most = engine.queueing, engine.config.batching.max_request_size
+    queueing, max_bytes = engine.queueing, engine.config.batching.max_request_size
     size = min(section.wire_size, section.plain_size + HEADER_SIZE)  # a codec may make a record a little larger
-    if size > most:
-        raise RecordTooLarge(
-            f"a sealed batch for topic {topic!r} has {size} bytes, above max.request.size: {most}; "
+    if size > max_bytes:
+        raise RecordTooLargeError(
+            f"a sealed batch for topic {topic!r} has {size} bytes, above max.request.size: {max_bytes}; "
             "seal with the settings of the producer that sends"
         )
     if section.codec_id not in (NONE, queueing.sealer.codec_id):
-        raise InvalidRecord(
+        raise InvalidRecordError(
             f"a sealed batch for topic {topic!r} is compressed with codec {section.codec_id}, and compression.type is "
             f"codec {queueing.sealer.codec_id}: seal with the settings of the producer that sends"
         )
     if partition < 0:
-        raise InvalidRecord(f"a sealed batch for topic {topic!r} is for partition {partition}")
-    began = engine.clock()
+        raise InvalidRecordError(f"a sealed batch for topic {topic!r} is for partition {partition}")
+    started_at = engine.clock()
     route = queueing.routes.known.get(topic) or find_route(topic)
     if partition >= route.view.partitions:
-        queueing.routes.await_partition(topic, partition, waited=engine.clock() - began)
-    queued = queueing.accumulator.intake.enqueue(
-        topic, partition, sealed_columns(section), sealed=section, waited=engine.clock() - began
+        queueing.routes.await_partition(topic, partition, waited=engine.clock() - started_at)
+    queued = queueing.accumulator.appender.enqueue(
+        topic, partition, sealed_columns(section), sealed=section, waited=engine.clock() - started_at
     )
     delivery = TableDelivery(topic)
     delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))
@@ -88,15 +88,17 @@ def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: Seale
 
 
 def _formatted(
-    formats: ValueFormats, topic: str, stream: Any, value: Any, value_format: str, *, most: int
+    formats: ValueFormats, topic: str, stream: Any, value: Any, value_format: str, *, max_bytes: int
 ) -> Formatted:
     if value is None:
-        raise InvalidRecord(f"value=None, value_format={value_format!r}: name the columns that the value is made of")
+        raise InvalidRecordError(
+            f"value=None, value_format={value_format!r}: name the columns that the value is made of"
+        )
     return Formatted(
         stream=stream,
         topic=topic,
         value_format=value_format,
         serialize_column=formats.of(value_format),
         value=value if isinstance(value, str) else tuple(value),
-        most=most,
+        max_bytes=max_bytes,
     )

@@ -9,10 +9,10 @@ import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
-from ottla.errors import TransactionError, TransactionTimeout, WrongCall
+from ottla.errors import IllegalStateError, TransactionError, TransactionTimeoutError
 from ottla.results import DeliveryReport
 from ottla.transactions.offsets import OffsetsToSend
-from ottla.transactions.pending_result import Pending
+from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla.transactions.prepared import PreparedTransaction
 from ottla.transactions.shared import SharedTransaction
 
@@ -53,7 +53,7 @@ class Transactions:
             self._cut()
         try:
             self._wait(pending, timeout)
-        except TransactionTimeout:
+        except TransactionTimeoutError:
             raise  # nothing is decided
         except TransactionError:
             self.accumulator.report()  # this error tells of what failed, and nobody has to tell it again
@@ -89,19 +89,21 @@ class Transactions:
 
     def _cut(self) -> None:
         """What was queued until now belongs to the transaction, and nothing else does."""
-        self.accumulator.close_open()
-        self.manager.let_end()
+        self.accumulator.seal_open_batches()
+        self.manager.all_records_queued()
         self.wake()
 
-    def _wait(self, pending: Pending, timeout: float | None) -> None:
+    def _wait(self, pending: TransactionalRequestResult, timeout: float | None) -> None:
         self.wake()
-        patience = self.max_block if timeout is None else timeout
-        if not pending.wait(patience):
-            raise TransactionTimeout(
-                f"{pending.what} was not done within {patience:g} s ({'max.block.ms' if timeout is None else 'timeout'}"
+        seconds = self.max_block if timeout is None else timeout
+        if not pending.wait(seconds):
+            raise TransactionTimeoutError(
+                f"{pending.what} was not done within {seconds:g} s ({'max.block.ms' if timeout is None else 'timeout'}"
                 f"): {self.manager.where()}; call it again to wait for the same outcome"
             )
 
     def _check(self, what: str) -> None:
-        if io_threads.here():
-            raise WrongCall(f"{what} inside a delivery callback would wait for itself; call it from another thread")
+        if io_threads.on_io_thread():
+            raise IllegalStateError(
+                f"{what} inside a delivery callback would wait for itself; call it from another thread"
+            )

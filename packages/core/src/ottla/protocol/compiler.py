@@ -30,7 +30,7 @@ class Codec(Generic[T]):
     def encode(self, value: T) -> bytes:
         """The body, without header and length.
 
-        Raises UnsupportedVersion for a None, or for a field's value, that this version has no place for.
+        Raises UnsupportedVersionError for a None, or for a field's value, that this version has no place for.
         """
         chunks: list[bytes] = []
         self._encoder(value, chunks.append)

@@ -29,18 +29,18 @@ def compile_decoder(root: type, *, label: str, version: int, flexible: bool) -> 
     return reader.source.compiled(f"decoder of {label}")
 
 
-def too_many(path: str, count: int, most: int) -> ProtocolError:
+def too_many(path: str, count: int, maximum: int) -> ProtocolError:
     """The error for more items than any cluster has, before they take memory."""
-    return ProtocolError(f"{path} has {count} items, and at most {most} are read")
+    return ProtocolError(f"{path} has {count} items, and at most {maximum} are read")
 
 
-def unfit(path: str, count: int, left: int) -> ProtocolError:
+def unfit(path: str, count: int, remaining: int) -> ProtocolError:
     """The error for a length or count that cannot be true."""
     if count == -1:
         return ProtocolError(f"{path} is null, which it may not be")
     if count < 0:
         return ProtocolError(f"{path} has the negative length {count}")
-    return ProtocolError(f"{path} has the length {count}, which does not fit in the {left} bytes left")
+    return ProtocolError(f"{path} has the length {count}, which does not fit in the {remaining} bytes left")
 
 
 class _Reader:
@@ -70,7 +70,7 @@ class _Reader:
         present = [field for field in fields_of(kind) if self._version in field.versions]
         values = {
             field.name: self._value(
-                field.type, f"{path}{field.name}", nullable=field.nullable(self._version), most=field.most
+                field.type, f"{path}{field.name}", nullable=field.nullable(self._version), maximum=field.maximum
             )
             for field in present
             if field.tag is None
@@ -88,7 +88,7 @@ class _Reader:
             self.source.line(f"{made}.{field.name} = {values.get(field.name) or self._default(field)}")
         return made
 
-    def _value(self, kind: WireType, path: str, *, nullable: bool, most: int | None = None) -> str:
+    def _value(self, kind: WireType, path: str, *, nullable: bool, maximum: int | None = None) -> str:
         match kind:
             case Fixed(format=format):
                 return self._take(format)
@@ -99,7 +99,7 @@ class _Reader:
             case Blob():
                 return self._sized(path, legacy="i", nullable=nullable, ending="")
             case ArrayOf(item=item):
-                return self._array(item, path, nullable=nullable, most=most)
+                return self._array(item, path, nullable=nullable, maximum=maximum)
 
     def _nullable_struct(self, kind: type, path: str) -> str:
         marker = self._take("b")
@@ -119,16 +119,16 @@ class _Reader:
             self.source.line("at = stop")
         return value
 
-    def _array(self, item: WireType, path: str, *, nullable: bool, most: int | None) -> str:
+    def _array(self, item: WireType, path: str, *, nullable: bool, maximum: int | None) -> str:
         count = self._length("i")
         value = self._assigned("None") if nullable else self.source.fresh("x")
         with self._unless_null(count) if nullable else contextlib.nullcontext():
             smallest = self._smallest(item)
             assert smallest > 0, f"{path}: items without bytes would make any count believable"
             self._stop_behind(path, count, smallest)
-            if most is not None:
-                with self.source.block(f"if {count} > {most}"):
-                    self.source.line(f"raise too_many({path!r}, {count}, {most})")
+            if maximum is not None:
+                with self.source.block(f"if {count} > {maximum}"):
+                    self.source.line(f"raise too_many({path!r}, {count}, {maximum})")
             if isinstance(item, Fixed) and len(item.format) == 1:
                 self._fixed_items(item.format, value, count)
             else:
@@ -178,7 +178,7 @@ class _Reader:
         for field in fields:
             with self.source.block(f"if {tag} == {field.tag}"):
                 name = f"{path}{field.name}"
-                made = self._value(field.type, name, nullable=field.nullable(self._version), most=field.most)
+                made = self._value(field.type, name, nullable=field.nullable(self._version), maximum=field.maximum)
                 self._flush()
                 self.source.line(f"{values[field.name]} = {made}")
                 with self.source.block(f"if at != {after}"):

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.protocol.notation import ArrayOf, Blob, Field, Fixed, StructOf, Text, WireType, fields_of
 from ottla.protocol.primitives import UVARINT, uvarint
 from ottla.protocol.source import Source
@@ -21,7 +21,7 @@ def compile_encoder(
 ) -> Callable[[Any, Callable[[bytes], object]], None]:
     """A function `encode(value, append)`.
 
-    It raises UnsupportedVersion for what the version cannot say: a null, or a field that may not be dropped.
+    It raises UnsupportedVersionError for what the version cannot say: a null, or a field that may not be dropped.
     """
     writer = _Writer(label=label, version=version, flexible=flexible)
     writer.struct(root, "value")
@@ -39,7 +39,7 @@ class _Writer:
             UVARINT=UVARINT,
             uvarint=uvarint,
             pack=struct.pack,
-            UnsupportedVersion=UnsupportedVersion,
+            UnsupportedVersionError=UnsupportedVersionError,
         )
         self._label = label
         self._version = version
@@ -74,7 +74,7 @@ class _Writer:
                 f"{self._label} cannot carry {field.name}, which is for {field.versions}: "
                 f"leave it at its default ({field.default!r}) or send another version"
             )
-            self.source.line(f"raise UnsupportedVersion({sentence!r})")
+            self.source.line(f"raise UnsupportedVersionError({sentence!r})")
 
     def _field(self, field: Field, expression: str) -> None:
         if not field.optional:
@@ -93,7 +93,7 @@ class _Writer:
         else:
             with self.source.block(f"if {value} is None"):
                 sentence = f"{self._label} has no null for {field.name}"
-                self.source.line(f"raise UnsupportedVersion({sentence!r})")
+                self.source.line(f"raise UnsupportedVersionError({sentence!r})")
             self._value(field.type, value)
 
     def _value(self, kind: WireType, expression: str) -> None:

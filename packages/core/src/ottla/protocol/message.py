@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.protocol.compiler import Codec
 
 RequestT = TypeVar("RequestT")
@@ -28,11 +28,11 @@ class Message(Generic[RequestT, ResponseT]):
     _codecs: dict[tuple[str, int], Codec[Any]] = attrs.field(factory=dict, init=False, repr=False)
 
     def request(self, version: int) -> Codec[RequestT]:
-        """The codec of the request's body. Raises UnsupportedVersion."""
+        """The codec of the request's body. Raises UnsupportedVersionError."""
         return self._codec("request", version, self.request_type)
 
     def response(self, version: int) -> Codec[ResponseT]:
-        """The codec of the response's body. Raises UnsupportedVersion."""
+        """The codec of the response's body. Raises UnsupportedVersionError."""
         return self._codec("response", version, self.response_type)
 
     def flexible(self, version: int) -> bool:
@@ -44,7 +44,7 @@ class Message(Generic[RequestT, ResponseT]):
         if codec is None:
             label = f"{self.name} {kind} v{version}"
             if not self.min_version <= version <= self.max_version:
-                raise UnsupportedVersion(f"{label} is not declared; {self.min_version} to {self.max_version} are")
+                raise UnsupportedVersionError(f"{label} is not declared; {self.min_version} to {self.max_version} are")
             codec = Codec(struct, label=label, version=version, flexible=self.flexible(version))
             self._codecs[kind, version] = codec
         return codec
@@ -60,13 +60,13 @@ def choose_version(
 ) -> int:
     """The highest version that the broker's range and ours share, from *floor* to *ceiling*.
 
-    Raises UnsupportedVersion when there is none.
+    Raises UnsupportedVersionError when there is none.
     """
     lowest = max(message.min_version, floor)
     highest = message.max_version if ceiling is None else min(message.max_version, ceiling)
     version = min(highest, broker_max)
     if version < max(lowest, broker_min):
-        raise UnsupportedVersion(
+        raise UnsupportedVersionError(
             f"no version of {message.name} fits: the broker takes {broker_min} to {broker_max}, "
             f"and this request needs {lowest} to {highest}"
         )

@@ -128,7 +128,7 @@ class Field:
     tag: int | None
     ignorable: bool
     default: Any
-    most: int | None
+    maximum: int | None
 
     def nullable(self, version: int) -> bool:
         """Whether null may be written at this version."""
@@ -162,7 +162,7 @@ def _field(name: str, hint: Any, default: Any) -> Field:
         tag=tag,
         ignorable=Ignorable() in marks,
         default=default,
-        most=next((mark.items for mark in marks if type(mark) is AtMost), None),
+        maximum=next((mark.items for mark in marks if type(mark) is AtMost), None),
     )
 
 

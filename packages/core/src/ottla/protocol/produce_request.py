@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 from ottla.interfaces import Buffer
 from ottla.protocol.messages.produce import PRODUCE
 from ottla.protocol.primitives import uvarint
@@ -36,9 +36,9 @@ def produce_request(
     timeout_ms: int,
     topics: Sequence[TopicRecords],
 ) -> list[Buffer]:
-    """The body; topics go by their ids from version 13 on, before that by name. Raises UnsupportedVersion."""
+    """The body; topics go by their ids from version 13 on, before that by name. Raises UnsupportedVersionError."""
     if not PRODUCE.min_version <= version <= PRODUCE.max_version:
-        raise UnsupportedVersion(f"Produce request v{version} is not declared")
+        raise UnsupportedVersionError(f"Produce request v{version} is not declared")
     flexible = PRODUCE.flexible(version)
     text, length = (_compact_text, uvarint) if flexible else (_text, _pack_int32)
     more = 1 if flexible else 0  # a compact length is one more than the length
@@ -48,7 +48,9 @@ def produce_request(
     if version >= _FIRST_WITH_TRANSACTIONS:
         between = text(transactional_id)
     elif transactional_id is not None:
-        raise UnsupportedVersion(f"Produce request v{version} cannot carry a transactional id; version 3 is the first")
+        raise UnsupportedVersionError(
+            f"Produce request v{version} cannot carry a transactional id; version 3 is the first"
+        )
     between += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms) + length(len(topics) + more)
     chunks: list[Buffer] = []
     for name, topic_id, partitions in topics:

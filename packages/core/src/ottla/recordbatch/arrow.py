@@ -22,7 +22,7 @@ from ottla.recordbatch.table_rows import Cut, FinishedColumns, TableRows
 FRAME: Final = 31
 """The most that a record takes beside its key, value and headers: six varints and a byte."""
 
-UNDECIDED: Final = -1
+UNASSIGNED: Final = -1
 
 _VARINTS: Final = pa.array([varint(-1), *VARINT], pa.binary())
 """The varints of -1 and up, so that the size of null is found, too."""
@@ -39,10 +39,10 @@ _NULL: Final = pa.scalar(varint(-1), pa.binary())
 _offsets = _VARINTS.slice(1, 4096)
 
 
-def cut_rows(rows: TableRows, partitions: Any | None, *, most: int) -> Iterator[Cut]:
-    """The rows in batches of at most *most* bytes of records, or of one row; of each partition in their order.
+def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
+    """The rows in batches of at most *max_bytes* bytes of records, or of one row; of each partition in their order.
 
-    *partitions* is an int32 array, None: all are UNDECIDED, and batches are cut as the rows come.
+    *partitions* is an int32 array, None: all are UNASSIGNED, and batches are cut as the rows come.
     """
     if not rows.count:
         return
@@ -51,7 +51,7 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, most: int) -> Iterator[
         rows = _taken(rows, order)
     keys, values, headers = map(_binary, (rows.keys, rows.values, rows.headers))
     bounds = _bounds(rows.count, keys, values, headers)
-    batches = list(_batches(runs, bounds, most))
+    batches = list(_batches(runs, bounds, max_bytes))
     starts = [start for _partition, start, _stop in batches]
     stops = [stop for _partition, _start, stop in batches]
     joined, key_sizes, value_sizes = _joined(rows, keys, values, headers, starts, stops)
@@ -87,7 +87,7 @@ def _offsets_up_to(count: int) -> Any:
 def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[tuple[int, int, int]]]:
     """The indexes of the rows by partition, None: as they come; and the runs: partition, start, stop."""
     if partitions is None:
-        return None, [(UNDECIDED, 0, count)]
+        return None, [(UNASSIGNED, 0, count)]
     order = pc.array_sort_indices(partitions).cast(pa.int32())  # a stable sort
     runs = pc.run_end_encode(partitions.take(order))
     ends = runs.run_ends.to_pylist()
@@ -117,11 +117,13 @@ def _bounds(count: int, *columns: Any | None) -> Sequence[int]:
     return _view(pc.cumulative_sum(pc.add(sums(count, columns), FRAME)), 1, "q")
 
 
-def _batches(runs: Sequence[tuple[int, int, int]], bounds: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
+def _batches(
+    runs: Sequence[tuple[int, int, int]], bounds: Sequence[int], max_bytes: int
+) -> Iterator[tuple[int, int, int]]:
     for partition, start, end in runs:
         while start < end:
             before = bounds[start - 1] if start else 0
-            stop = max(bisect_right(bounds, before + most, start, end), start + 1)
+            stop = max(bisect_right(bounds, before + max_bytes, start, end), start + 1)
             yield partition, start, stop
             start = stop
 

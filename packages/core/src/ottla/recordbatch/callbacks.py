@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
-from ottla.errors import InvalidRecord, OttlaError
+from ottla.errors import InvalidRecordError, OttlaError
 from ottla.results import RecordMetadata
 
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, OttlaError | None], object]
 
 
-def no_callback(given: object) -> InvalidRecord:
+def no_callback(given: object) -> InvalidRecordError:
     """What is said of something else than a function."""
-    return InvalidRecord(
+    return InvalidRecordError(
         f"on_delivery must be a function that takes a RecordMetadata or None and an error or None, not "
         f"{type(given).__name__}"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 from ottla.interfaces import Compressor, Encoded
 from ottla.recordbatch.codecs import codec
 from ottla.recordbatch.messages import NO_TIMESTAMP, message_set
@@ -21,7 +21,7 @@ from ottla.recordbatch.stored import RecordBatch
 def down_converted(section: Section, *, magic: int, compressors: Mapping[int, Compressor]) -> Section:
     """The section in format *magic*, 0 or 1; *compressors* by codec id. One that is old enough comes back as it is.
 
-    Headers, and zstd, are an UnsupportedVersion that says what to do.
+    Headers, and zstd, are a UnsupportedVersionError that says what to do.
     """
     if section.magic <= magic:
         return section
@@ -34,7 +34,7 @@ def down_converted(section: Section, *, magic: int, compressors: Mapping[int, Co
 def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mapping[int, Compressor]) -> Section:
     """The records of *batches*, one batch in v2 or a whole set of messages, as one section in format *magic*, 0 or 1.
 
-    Offsets count from 0, as in what is produced. Headers, transactions and zstd are an UnsupportedVersion.
+    Offsets count from 0, as in what is produced. Headers, transactions and zstd are a UnsupportedVersionError.
     """
     batches = tuple(batches)
     for batch in batches:
@@ -42,7 +42,7 @@ def rewritten(batches: Iterable[RecordBatch], *, magic: int, compressors: Mappin
     records = [record for batch in batches for record in batch.records]
     codec_ids = {batch.codec_id for batch in batches}
     if not records or len(codec_ids) > 1:
-        raise CorruptBatch(f"{len(records)} records in batches of {len(codec_ids)} codecs do not make one batch")
+        raise CorruptBatchError(f"{len(records)} records in batches of {len(codec_ids)} codecs do not make one batch")
     timestamps = [record.timestamp_ms if magic else NO_TIMESTAMP for record in records]
     plain = message_set(
         magic,

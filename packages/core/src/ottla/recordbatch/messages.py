@@ -15,7 +15,7 @@ from zlib import crc32
 
 import attrs
 
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 from ottla.interfaces import Buffer, Compressor
 from ottla.recordbatch.codecs import CODEC_MASK, LZ4, ZSTD, unpack
 from ottla.recordbatch.lz4_in_v0 import with_right_checksum, with_v0_checksum
@@ -92,8 +92,8 @@ def read_message(view: memoryview, *, compressors: Mapping[int, Compressor], lim
     outer = _read(view)
     try:
         inner = _inner(outer, compressors, limit) if outer.codec_id else (outer,)
-    except CorruptBatch as error:
-        raise CorruptBatch(f"the message at offset {outer.offset}: {error}") from error
+    except CorruptBatchError as error:
+        raise CorruptBatchError(f"the message at offset {outer.offset}: {error}") from error
     # Some clients leave a wrapper's offset at 0 when they produce; then its messages alone say where they are.
     base = outer.offset - inner[-1].offset if outer.magic and outer.codec_id and outer.offset else 0
     records = tuple(_record(message, base, outer) for message in inner)
@@ -114,7 +114,7 @@ def message_size(view: memoryview) -> int:
     """What the first message of *view*, whose magic is there to see, says of its size."""
     size: int = _COUNTED_FROM + _BEFORE.unpack_from(view)[1]
     if size < OVERHEADS[view[_BEFORE.size]]:
-        raise CorruptBatch(f"a message of {size} bytes is shorter than one without key and value")
+        raise CorruptBatchError(f"a message of {size} bytes is shorter than one without key and value")
     return size
 
 
@@ -122,13 +122,13 @@ def _read(view: memoryview) -> _Message:
     """A message that fills *view*."""
     offset, _length, crc = _BEFORE.unpack_from(view)
     if crc32(view[_BEFORE.size :]) != crc:
-        raise CorruptBatch(f"the checksum of the message at offset {offset} is wrong")
+        raise CorruptBatchError(f"the checksum of the message at offset {offset} is wrong")
     head = _HEADS[view[_BEFORE.size]]
     magic, attributes, *timestamp_ms = head.unpack_from(view, _BEFORE.size)
     key, position = _read_sized(view, _BEFORE.size + head.size)
     value, position = _read_sized(view, position)
     if position != len(view):
-        raise CorruptBatch(f"the message at offset {offset} has {len(view) - position} bytes behind its value")
+        raise CorruptBatchError(f"the message at offset {offset} has {len(view) - position} bytes behind its value")
     return _Message(
         magic=magic,
         offset=offset,
@@ -143,46 +143,48 @@ def _read(view: memoryview) -> _Message:
 def _read_sized(view: memoryview, position: int) -> tuple[bytes | None, int]:
     start = position + _SIZE.size
     if start > len(view):
-        raise CorruptBatch("a message ends inside the size of its key or value")
+        raise CorruptBatchError("a message ends inside the size of its key or value")
     size = _SIZE.unpack_from(view, position)[0]
     if size == -1:
         return None, start
     if size < 0 or start + size > len(view):
-        raise CorruptBatch(f"{size} bytes of a key or value do not end within the message")
+        raise CorruptBatchError(f"{size} bytes of a key or value do not end within the message")
     return bytes(view[start : start + size]), start + size
 
 
 def _inner(outer: _Message, compressors: Mapping[int, Compressor], limit: int) -> tuple[_Message, ...]:
     """The messages of a wrapper, with their offsets as they stand in it."""
     if outer.value is None:
-        raise CorruptBatch("a wrapper has nothing inside: its value is null")
+        raise CorruptBatchError("a wrapper has nothing inside: its value is null")
     if outer.codec_id == ZSTD:
-        raise CorruptBatch(f"format v{outer.magic} has no zstd")
+        raise CorruptBatchError(f"format v{outer.magic} has no zstd")
     packed: Buffer = outer.value
     if (outer.magic, outer.codec_id) == (0, LZ4):
         packed = with_right_checksum(packed)
     plain = unpack(packed, codec_id=outer.codec_id, compressors=compressors, limit=limit)
     messages = tuple(_messages_inside(plain, outer.magic))
     if not messages:
-        raise CorruptBatch("a wrapper has no messages inside")
+        raise CorruptBatchError("a wrapper has no messages inside")
     offsets = [-1, *(message.offset for message in messages), *([outer.offset + 1] if outer.offset else [])]
     if any(offset >= after for offset, after in pairwise(offsets)):
-        raise CorruptBatch("a wrapper has messages out of order or behind its end")
+        raise CorruptBatchError("a wrapper has messages out of order or behind its end")
     return messages
 
 
 def _messages_inside(plain: memoryview, magic: int) -> Iterator[_Message]:
     while plain:
         if len(plain) < OVERHEADS[magic]:
-            raise CorruptBatch(f"{len(plain)} bytes follow the last message of a wrapper")
+            raise CorruptBatchError(f"{len(plain)} bytes follow the last message of a wrapper")
         if plain[_BEFORE.size] != magic:
-            raise CorruptBatch(f"a wrapper of format v{magic} has a message of format v{plain[_BEFORE.size]} inside")
+            raise CorruptBatchError(
+                f"a wrapper of format v{magic} has a message of format v{plain[_BEFORE.size]} inside"
+            )
         size = message_size(plain)
         if size > len(plain):
-            raise CorruptBatch(f"a message of {size} bytes does not end within its wrapper")
+            raise CorruptBatchError(f"a message of {size} bytes does not end within its wrapper")
         message = _read(plain[:size])
         if message.codec_id:
-            raise CorruptBatch("a wrapper has a wrapper inside")
+            raise CorruptBatchError("a wrapper has a wrapper inside")
         yield message
         plain = plain[size:]
 

@@ -18,7 +18,7 @@ from time import time_ns
 from typing import Any, Final, TypeVar
 
 from ottla.concurrency import signals
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, Header, RecordEncoder
 from ottla.protocol.primitives import varint, varint_size
@@ -60,7 +60,7 @@ _LONGER_SIZES: Final = 12
 class ObjectColumns:
     """Keys, values, headers and callbacks in Python lists; all but the values have none until a record has one.
 
-    A timestamp that the format cannot hold, or a header name that UTF-8 cannot, raises InvalidRecord.
+    A timestamp that the format cannot hold, or a header name that UTF-8 cannot, raises InvalidRecordError.
 
     `put` is for any thread, and keeps callbacks; whoever calls the others meanwhile holds `lock`.
     """
@@ -340,7 +340,7 @@ class ObjectColumns:
     def encode(self, magic: int) -> Encoded:
         """Encode everything at once and let go of the records; called once, outside every lock.
 
-        A format before v2 cannot carry headers: UnsupportedVersion, and the records stay. v0 has no timestamps.
+        A format before v2 cannot carry headers: UnsupportedVersionError, and the records stay. v0 has no timestamps.
         """
         keys, values, timestamps = self._keys, self._values, self._timestamps()
         first, highest, count = timestamps[0], max(timestamps.moments), len(values)
@@ -376,10 +376,10 @@ class ObjectColumns:
 
     def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Collection[tuple[int, OnDelivery]]:
         """All pairs of index and callback, in order, for once: those that came with records, and those *given*."""
-        left = self._callbacks
-        if left is None:
+        own = self._callbacks
+        if own is None:
             return given
-        column = CallbackColumn(left)
+        column = CallbackColumn(own)
         taken = sorted([*column, *given], key=_first) if given else column
         self._callbacks = None  # last: what fails before has taken none
         return taken
@@ -389,7 +389,7 @@ class ObjectColumns:
         if self._closed:
             return False
         if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
-            raise InvalidRecord(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
+            raise InvalidRecordError(f"timestamp_ms={timestamp_ms} is not between -1 and {TIMESTAMP_MAX}")
         if not index:
             self._low = max(timestamp_ms - _NEAR_MS, -1)
             self._high = min(timestamp_ms + _NEAR_MS - 1, TIMESTAMP_MAX)
@@ -457,7 +457,7 @@ def _header_name(name: str) -> bytes:
     try:
         encoded = name.encode()
     except UnicodeEncodeError as error:
-        raise InvalidRecord(f"the header name {name!r} cannot be written as UTF-8: {error}") from error
+        raise InvalidRecordError(f"the header name {name!r} cannot be written as UTF-8: {error}") from error
     start = varint(len(encoded)) + encoded
     if len(_names) < _NAMES_KEPT and len(name) <= _LONGEST_NAME_KEPT:
         _names[name] = start

@@ -1,6 +1,6 @@
 """Record batches read back, of any mixture of formats: for tests, for the command line, and to split a batch.
 
-Nothing in the bytes is trusted: whatever is wrong with them is a CorruptBatch, and what they unpack to is bounded.
+Nothing in the bytes is trusted: whatever is wrong with them is a CorruptBatchError, and what they unpack to is bounded.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
-from ottla.errors import CorruptBatch
+from ottla.errors import CorruptBatchError
 from ottla.interfaces import Buffer, Compressor
 from ottla.recordbatch.messages import message_size, read_message
 from ottla.recordbatch.parse_v2 import batch_size, read_batch
@@ -51,7 +51,7 @@ def parse_batches(
         if first is None:
             if partial_tail:
                 return
-            raise CorruptBatch(f"the last batch is cut off: only {len(view)} bytes of it are here")
+            raise CorruptBatchError(f"the last batch is cut off: only {len(view)} bytes of it are here")
         size, read = first
         yield read(view[:size], compressors=compressors, limit=limit)
         view = view[size:]
@@ -63,7 +63,7 @@ def _first(view: memoryview) -> tuple[int, _Read] | None:
         return None
     magic = view[_MAGIC_AT]
     if magic not in _FORMATS:
-        raise CorruptBatch(f"record format v{magic} is not known here, only v0 to v{max(_FORMATS)}")
+        raise CorruptBatchError(f"record format v{magic} is not known here, only v0 to v{max(_FORMATS)}")
     size_of, read = _FORMATS[magic]
     size = size_of(view)
     return (size, read) if size <= len(view) else None

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import attrs
 
-from ottla.errors import CorruptBatch, ProtocolError, counted
+from ottla.errors import CorruptBatchError, ProtocolError, counted
 from ottla.interfaces import Compressor, Header
 from ottla.protocol.primitives import read_varint, read_varlong
 from ottla.recordbatch.checksum import crc32c
@@ -29,7 +29,7 @@ def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit
     """The one batch of *view*; its records may unpack to *limit* bytes."""
     base_offset, _length, leader_epoch, _magic, crc = UNCHECKED.unpack_from(view)
     if crc32c(view[CHECKED_FROM:]) != crc:
-        raise CorruptBatch(f"the checksum of the batch at offset {base_offset} is wrong")
+        raise CorruptBatchError(f"the checksum of the batch at offset {base_offset} is wrong")
     checked = CHECKED.unpack_from(view, CHECKED_FROM)
     bits, last_delta, first_timestamp, max_timestamp, producer_id, epoch, sequence, count = checked
     codec_id = bits & CODEC_MASK
@@ -38,10 +38,10 @@ def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit
         section = unpack(view[HEADER_SIZE:], codec_id=codec_id, compressors=compressors, limit=limit)
         records = tuple(_records(section, count, base_offset, first_timestamp))
     except ProtocolError as error:
-        raise CorruptBatch(f"the batch at offset {base_offset}: {error}") from error
+        raise CorruptBatchError(f"the batch at offset {base_offset}: {error}") from error
     offsets = (base_offset - 1, *(record.offset for record in records), base_offset + last_delta + 1)
     if last_delta < 0 or any(offset >= after for offset, after in pairwise(offsets)):
-        raise CorruptBatch(f"the batch at offset {base_offset} has records out of order or behind its end")
+        raise CorruptBatchError(f"the batch at offset {base_offset} has records out of order or behind its end")
     if log_append_time:
         records = tuple(attrs.evolve(record, timestamp_ms=max_timestamp) for record in records)
     return RecordBatch(
@@ -67,22 +67,22 @@ def batch_size(view: memoryview) -> int:
     """What the first batch of *view*, whose magic is there to see, says of its size."""
     size = COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
     if size < HEADER_SIZE:
-        raise CorruptBatch(f"a batch of {size} bytes is shorter than its header")
+        raise CorruptBatchError(f"a batch of {size} bytes is shorter than its header")
     return size
 
 
 def _records(section: memoryview, count: int, base_offset: int, first_timestamp: int) -> Iterator[Record]:
     if count < 0:
-        raise CorruptBatch(f"it claims {counted(count, 'record')}")
+        raise CorruptBatchError(f"it claims {counted(count, 'record')}")
     position = 0
     for _ in range(count):
         length, start = read_varint(section, position)
         position = start + length
         if length < 0 or position > len(section):
-            raise CorruptBatch(f"a record of {length} bytes does not end within the batch")
+            raise CorruptBatchError(f"a record of {length} bytes does not end within the batch")
         yield _record(section[start:position], base_offset, first_timestamp)
     if position != len(section):
-        raise CorruptBatch(f"{len(section) - position} bytes follow the last of {counted(count, 'record')}")
+        raise CorruptBatchError(f"{len(section) - position} bytes follow the last of {counted(count, 'record')}")
 
 
 def _record(view: memoryview, base_offset: int, first_timestamp: int) -> Record:
@@ -92,14 +92,14 @@ def _record(view: memoryview, base_offset: int, first_timestamp: int) -> Record:
     value, position = _read_bytes(view, position)
     count, position = read_varint(view, position)
     if count < 0:
-        raise CorruptBatch(f"a record claims {count} headers")
+        raise CorruptBatchError(f"a record claims {count} headers")
     headers: list[Header] = []
     for _ in range(count):
         name, position = _read_bytes(view, position)
         content, position = _read_bytes(view, position)
         headers.append((_text(name), content))
     if position != len(view):
-        raise CorruptBatch(f"a record has {len(view) - position} bytes behind its headers")
+        raise CorruptBatchError(f"a record has {len(view) - position} bytes behind its headers")
     return Record(
         offset=base_offset + offset_delta,
         timestamp_ms=first_timestamp + timestamp_delta,
@@ -115,14 +115,14 @@ def _read_bytes(view: memoryview, position: int) -> tuple[bytes | None, int]:
         return None, start
     end = start + size
     if size < 0 or end > len(view):
-        raise CorruptBatch(f"{size} bytes of a key, value or header do not end within the record")
+        raise CorruptBatchError(f"{size} bytes of a key, value or header do not end within the record")
     return bytes(view[start:end]), end
 
 
 def _text(name: bytes | None) -> str:
     if name is None:
-        raise CorruptBatch("a header has no name")
+        raise CorruptBatchError("a header has no name")
     try:
         return name.decode()
     except UnicodeDecodeError as error:
-        raise CorruptBatch(f"a header's name is not UTF-8: {error}") from error
+        raise CorruptBatchError(f"a header's name is not UTF-8: {error}") from error

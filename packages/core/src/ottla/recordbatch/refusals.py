@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.errors import UnsupportedVersion
+from ottla.errors import UnsupportedVersionError
 
 _FIRST_WITH_V2: Final = "brokers of 0.11 or later, and topics that are not kept at an older message.format.version"
 
 
-def no_headers(magic: int, *, index: int) -> UnsupportedVersion:
+def no_headers(magic: int, *, index: int) -> UnsupportedVersionError:
     """*index* is the place in its batch of the first record that has some."""
     return _refusal(magic, f"headers, and record {index} of the batch has some", "send it without", _FIRST_WITH_V2)
 
 
-def no_transactions(magic: int) -> UnsupportedVersion:
+def no_transactions(magic: int) -> UnsupportedVersionError:
     """For what belongs to a transaction, or ends one."""
     return _refusal(magic, "transactions", "leave transactional.id unset", _FIRST_WITH_V2)
 
 
-def no_producer_ids(magic: int) -> UnsupportedVersion:
+def no_producer_ids(magic: int) -> UnsupportedVersionError:
     """For the stamp of an idempotent producer."""
     return _refusal(magic, "producer ids and sequences", "set enable.idempotence=false", _FIRST_WITH_V2)
 
 
-def no_zstd(magic: int) -> UnsupportedVersion:
+def no_zstd(magic: int) -> UnsupportedVersionError:
     """For what is, or is to be, compressed with zstd."""
     return _refusal(magic, "zstd", "choose another compression.type", "brokers and topics of 2.1 or later")
 
 
-def _refusal(magic: int, what: str, remedy: str, newer: str) -> UnsupportedVersion:
-    return UnsupportedVersion(f"record format v{magic} cannot carry {what}; {remedy}, or use {newer}")
+def _refusal(magic: int, what: str, remedy: str, newer: str) -> UnsupportedVersionError:
+    return UnsupportedVersionError(f"record format v{magic} cannot carry {what}; {remedy}, or use {newer}")
 
 
-def zstd_is_newer() -> UnsupportedVersion:
+def zstd_is_newer() -> UnsupportedVersionError:
     """The broker takes record batches, but not with zstd in them."""
-    return UnsupportedVersion(
+    return UnsupportedVersionError(
         "the broker does not know zstd, which is for brokers from 2.1 on: choose another compression.type"
     )

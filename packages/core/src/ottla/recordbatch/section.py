@@ -14,7 +14,7 @@ from ottla.interfaces import Buffer, Compressor, Encoded
 from ottla.recordbatch.codecs import NONE, ZSTD, compressed
 from ottla.recordbatch.messages import OVERHEADS, wrapper
 from ottla.recordbatch.refusals import no_producer_ids, no_transactions, no_zstd
-from ottla.recordbatch.stamp import Stamp
+from ottla.recordbatch.stamp import BatchSequence
 from ottla.recordbatch.v2 import HEADER_SIZE, batch_header
 
 
@@ -47,7 +47,7 @@ class Section:
         """What `stamped` takes in a request."""
         return self.size + (HEADER_SIZE if self.magic == 2 else 0)
 
-    def stamped_with(self, stamp: Stamp | None) -> Sequence[Buffer]:
+    def stamped_with(self, stamp: BatchSequence | None) -> Sequence[Buffer]:
         """The same, with what a stamp says; None: without one."""
         if stamp is None:
             return self.stamped()
@@ -61,7 +61,8 @@ class Section:
     def stamped(
         self, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool = False
     ) -> Sequence[Buffer]:
-        """The batch for the wire, its records not copied. v0 and v1 have no place for any stamp: UnsupportedVersion."""
+        """The batch for the wire, its records not copied. v0 and v1 have no place for any stamp:
+        UnsupportedVersionError."""
         if self.magic == 2:
             header = batch_header(
                 self.chunks,
@@ -94,7 +95,7 @@ class SealedBatch:
 def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Section:
     """Records that were encoded for format *magic*, compressed and, before v2, wrapped; None: left plain.
 
-    zstd before v2 is an UnsupportedVersion.
+    zstd before v2 is a UnsupportedVersionError.
     """
     chunks, codec_id = encoded.chunks, NONE
     size = plain_size = sum(map(len, chunks))
@@ -118,6 +119,6 @@ def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None) -> Se
 
 
 def refuse_zstd(magic: int, codec_id: int) -> None:
-    """UnsupportedVersion when a format before v2, which has no zstd, is to carry it."""
+    """UnsupportedVersionError when a format before v2, which has no zstd, is to carry it."""
     if magic < 2 and codec_id == ZSTD:
         raise no_zstd(magic)

@@ -25,18 +25,20 @@ class ProducerId:
 
 
 @attrs.frozen(kw_only=True)
-class Stamp:
+class BatchSequence:
     """What a batch's header says of its writer."""
 
     owner: ProducerId
     sequence: int
     transactional: bool = False
 
-    def further(self, records: int) -> Stamp:
+    def further(self, records: int) -> BatchSequence:
         """The stamp of what comes so many records later."""
-        return Stamp(owner=self.owner, sequence=(self.sequence + records) % SEQUENCES, transactional=self.transactional)
+        return BatchSequence(
+            owner=self.owner, sequence=(self.sequence + records) % SEQUENCES, transactional=self.transactional
+        )
 
-    def follows(self, other: Stamp) -> bool:
+    def follows(self, other: BatchSequence) -> bool:
         """Whether this one comes after another of the same partition."""
         return comes_after(self.sequence, other.sequence)
 

@@ -34,7 +34,7 @@ class TableRows:
 
 
 class Cut(NamedTuple):
-    """One batch: its partition, UNDECIDED when none was given, the indexes of its rows in order, and its records."""
+    """One batch: its partition, UNASSIGNED when none was given, the indexes of its rows in order, and its records."""
 
     partition: int
     rows: Sequence[int]

@@ -28,9 +28,13 @@ def build_sender(
     batching, delivery, accumulator = config.batching, config.delivery, queueing.accumulator
     coordination = (
         None
-        if numbering.agenda is None
+        if numbering.request_source is None
         else Coordination(
-            agenda=numbering.agenda, client=client, metadata=metadata, accumulator=accumulator, client_id=client_id
+            request_source=numbering.request_source,
+            client=client,
+            metadata=metadata,
+            accumulator=accumulator,
+            client_id=client_id,
         )
     )
     return Sender(
@@ -49,5 +53,5 @@ def build_sender(
         sequences=numbering.sequences,
         coordination=coordination,
         transactions=numbering.manager,
-        tallies=queueing.tallies,
+        counters=queueing.counters,
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from ottla.errors import BrokerError, counted
 from ottla.errors.outages import Failing, Outages
-from ottla.transactions.request_source import Agenda
+from ottla.transactions.request_source import RequestSource
 
 logger = logging.getLogger(__name__)
 
@@ -20,13 +20,13 @@ class CoordinationLog:
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
-        self._outages: Outages[str, str] = Outages(patience=PATIENCE)
+        self._outages: Outages[str, str] = Outages(timeout=PATIENCE)
         self.active = False
         """Whether any fails, or is left to log."""
 
-    def note(self, request: str, agenda: Agenda, now: float) -> None:
+    def note(self, request: str, request_source: RequestSource, now: float) -> None:
         """Note what became of a request: it will be repeated, or its answer was taken."""
-        error = agenda.obstacle
+        error = request_source.obstacle
         if error is None:
             self._outages.recovered(request, now)
         else:

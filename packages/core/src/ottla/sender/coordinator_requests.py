@@ -1,4 +1,4 @@
-"""Brings the errands of idempotence and transactions to the brokers they are for, and tells the queues what follows.
+"""Brings the requests of idempotence and transactions to the brokers they are for, and tells the queues what follows.
 
 What is to be asked, and what an answer means, is the agenda's.
 """
@@ -8,84 +8,84 @@ from __future__ import annotations
 from typing import assert_never
 
 from ottla.accumulator.accumulator import RecordAccumulator
-from ottla.errors import AbortableError, ConnectionFailed, OttlaError, UnsupportedVersion
+from ottla.errors import AbortableTransactionError, ConnectionFailedError, OttlaError, UnsupportedVersionError
 from ottla.network import Completion, NetworkClient, Request
 from ottla.network.metadata import Metadata
 from ottla.sender.coordinator_log import CoordinationLog
-from ottla.transactions.request_source import Agenda, Stance
-from ottla.transactions.requests import Errand
+from ottla.transactions.request_source import QueuedBatches, RequestSource
+from ottla.transactions.requests import CoordinatorRequest
 
 
 class Coordination:
-    """One errand at a time. For the I/O thread."""
+    """One request at a time. For the I/O thread."""
 
     def __init__(
         self,
         *,
-        agenda: Agenda,
+        request_source: RequestSource,
         client: NetworkClient,
         metadata: Metadata,
         accumulator: RecordAccumulator,
         client_id: str = "",
     ) -> None:
-        self._agenda = agenda
+        self._request_source = request_source
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
         self._log = CoordinationLog(client_id=client_id)
-        self._under_way: Errand | None = None
+        self._under_way: CoordinatorRequest | None = None
 
     @property
     def idle(self) -> bool:
         """Whether an orderly end has nothing to wait for here."""
-        return self._agenda.idle
+        return self._request_source.idle
 
     def close(self) -> None:
         """The producer closes. For any thread."""
-        self._agenda.close()
+        self._request_source.close()
 
-    def shut(self, error: OttlaError) -> None:
+    def abort_pending(self, error: OttlaError) -> None:
         """No round will follow."""
-        self._agenda.shut(error)
+        self._request_source.abort_pending(error)
 
     def recover(self, error: OttlaError, now: float) -> None:
         """After a round that failed: what was asked is asked again, unless its answer was taken."""
-        errand = self._under_way
-        if errand is not None:
-            self._agenda.lose(errand, error, now)
+        request = self._under_way
+        if request is not None:
+            self._request_source.on_disconnect(request, error, now)
             self._under_way = None
-        self._agenda.recover()
+        self._request_source.recover()
 
     def run(self, now: float) -> float:
         """Ask what is to be asked now, judge what is queued; returns when to come again at the latest."""
-        agenda = self._agenda
+        request_source = self._request_source
         if self._log.active:
             self._log.write(now)
-        agenda.note_level(self._client.features.levels.get("transaction.version", 0))
-        if self._metadata.hopeless is not None:
-            agenda.lose_hope(self._metadata.hopeless)
-        if agenda.stance is Stance.DROP:
+        request_source.note_level(self._client.features.levels.get("transaction.version", 0))
+        if self._metadata.fatal_error is not None:
+            request_source.fail_fatally(self._metadata.fatal_error)
+        if request_source.queued_batches is QueuedBatches.ABORT:
             self._judge_queued()  # an abort may be asked for as soon as nothing is left of its transaction
-        errand = agenda.next_errand(now, settled=not self._accumulator.incomplete)
+        request = request_source.next_request(now, settled=not self._accumulator.incomplete)
         self._judge_queued()  # what it found may have ended the transaction
-        due_at = agenda.due_at() if errand is None else self._ask(errand, now)
+        due_at = request_source.due_at() if request is None else self._ask(request, now)
         return min(due_at, self._log.due_at()) if self._log.active else due_at
 
     def _judge_queued(self) -> None:
-        stance, cause = self._agenda.stance, self._agenda.cause
-        match stance:
-            case Stance.SEND:
+        queued_batches, cause = self._request_source.queued_batches, self._request_source.cause
+        match queued_batches:
+            case QueuedBatches.SEND:
                 pass
-            case Stance.DROP:
-                self._accumulator.drop_queued(cause or AbortableError("the transaction was aborted"))
-            case Stance.FAIL:
+            case QueuedBatches.ABORT:
+                self._accumulator.abort_undrained(cause or AbortableTransactionError("the transaction was aborted"))
+            case QueuedBatches.FAIL:
                 assert cause is not None
                 self._accumulator.fail_queued(cause)
             case _:
-                assert_never(stance)
+                assert_never(queued_batches)
 
-    def _ask(self, errand: Errand, now: float) -> float:
-        node = self._agenda.node(errand)
+    def _ask(self, coordinator_request: CoordinatorRequest, now: float) -> float:
+        node = self._request_source.node(coordinator_request)
         if node is None:
             node = self._client.least_loaded(now)
             if node is None:
@@ -94,32 +94,37 @@ class Coordination:
             if node in self._metadata.cluster.brokers and not self._client.down(node):
                 return self._client.ready_at(node, now)
             self._metadata.request_update()
-            self._agenda.lose(errand, ConnectionFailed(f"broker {node} cannot be reached"), now)
-            self._log.note(errand.message.name, self._agenda, now)
-            return self._agenda.due_at()
-        if self._client.offered(node, errand.message) is None:
-            self._agenda.reject(
-                errand, UnsupportedVersion(f"broker {node} does not offer {errand.message.name} requests")
+            self._request_source.on_disconnect(
+                coordinator_request, ConnectionFailedError(f"broker {node} cannot be reached"), now
+            )
+            self._log.note(coordinator_request.message.name, self._request_source, now)
+            return self._request_source.due_at()
+        if self._client.offered(node, coordinator_request.message) is None:
+            self._request_source.on_unsupported_version(
+                coordinator_request,
+                UnsupportedVersionError(f"broker {node} does not offer {coordinator_request.message.name} requests"),
             )
             return now
-        self._under_way = errand
-        self._agenda.begin(errand)
+        self._under_way = coordinator_request
+        self._request_source.begin(coordinator_request)
         request = Request(
-            message=errand.message,
-            body=lambda version: [errand.message.request(version).encode(errand.content(version))],
-            on_complete=lambda completion: self._take(errand, completion),
-            floor=errand.floor,
-            ceiling=errand.ceiling,
+            message=coordinator_request.message,
+            body=lambda version: [
+                coordinator_request.message.request(version).encode(coordinator_request.content(version))
+            ],
+            on_complete=lambda completion: self._on_response(coordinator_request, completion),
+            floor=coordinator_request.floor,
+            ceiling=coordinator_request.ceiling,
         )
         self._client.send(node, request, now)
         return float("inf")
 
-    def _take(self, errand: Errand, completion: Completion) -> None:
-        if isinstance(completion.error, UnsupportedVersion):
-            self._agenda.reject(errand, completion.error)
+    def _on_response(self, request: CoordinatorRequest, completion: Completion) -> None:
+        if isinstance(completion.error, UnsupportedVersionError):
+            self._request_source.on_unsupported_version(request, completion.error)
         elif completion.error is not None:
-            self._agenda.lose(errand, completion.error, completion.now)
+            self._request_source.on_disconnect(request, completion.error, completion.now)
         else:
-            self._agenda.answer(errand, completion.answer, completion.now)
-        self._log.note(errand.message.name, self._agenda, completion.now)
+            self._request_source.on_response(request, completion.answer, completion.now)
+        self._log.note(request.message.name, self._request_source, completion.now)
         self._under_way = None

@@ -10,7 +10,7 @@ from typing import Final
 from ottla.errors import ErrorCode
 
 
-class Verdict(enum.Enum):
+class ProduceErrorAction(enum.Enum):
     """The ways a batch can go on after an answer."""
 
     ACKNOWLEDGED = "the broker holds the batch"
@@ -24,17 +24,19 @@ _ACKNOWLEDGED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_N
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE})
 
 
-def _verdict(code: ErrorCode) -> Verdict:
+def _action(code: ErrorCode) -> ProduceErrorAction:
     if code in _ACKNOWLEDGED:
-        return Verdict.ACKNOWLEDGED
+        return ProduceErrorAction.ACKNOWLEDGED
     if code in _TOO_LARGE:
-        return Verdict.TOO_LARGE
+        return ProduceErrorAction.TOO_LARGE
     if code.stale_metadata:
-        return Verdict.REFRESH
-    return Verdict.RETRY if code.retriable else Verdict.FAIL
+        return ProduceErrorAction.REFRESH
+    return ProduceErrorAction.RETRY if code.retriable else ProduceErrorAction.FAIL
 
 
-VERDICTS: Final[Mapping[ErrorCode, Verdict]] = MappingProxyType({code: _verdict(code) for code in ErrorCode})
+PRODUCE_ERROR_ACTIONS: Final[Mapping[ErrorCode, ProduceErrorAction]] = MappingProxyType(
+    {code: _action(code) for code in ErrorCode}
+)
 
 ORDER_REFUSED: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """Codes that say: what should come before the batch is not there."""

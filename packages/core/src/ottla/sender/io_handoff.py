@@ -31,7 +31,7 @@ PATIENCE: Final = 0.1
 """When nobody has led for so long, the I/O thread goes back to watch the sockets."""
 
 
-class Helm:
+class IoHandoff:
     """Held by one thread at a time, at first by the I/O thread, which alone may `rest`.
 
     *run* is one round, which waits no longer than until a moment, and *wake* ends its wait. *idle* tells whether
@@ -56,13 +56,13 @@ class Helm:
         self._turn.acquire()
         self._gate = threading.Lock()  # free: the I/O thread is to come back
         self._gate.acquire()
-        self._resting = False
+        self._yielding = False
         self._called = False  # since the I/O thread began its round
-        self.leader: int | None = None
-        self._led_at = float("-inf")
+        self.polling_thread: int | None = None
+        self._polled_at = float("-inf")
         self._lost: BaseException | None = None
-        self._put_off: deque[Callable[[], object]] = deque()
-        self._begun = 0
+        self._deferred: deque[Callable[[], object]] = deque()
+        self._batches_started = 0
         self._unasked = False  # nobody has asked for the last batch that was begun
         self._in_a_row = 0
 
@@ -71,17 +71,17 @@ class Helm:
     def wake(self) -> None:
         """Have a round begin at once, and by the I/O thread, unless it is the round itself that calls."""
         self._called = True  # before the look, as `rest` looks after it has said so
-        if self._resting and threading.get_ident() != self.leader:
-            self._call_back()
+        if self._yielding and threading.get_ident() != self.polling_thread:
+            self._recall_io_thread()
         self._wake()
 
     def batch_started(self, *, alone: bool) -> None:
         """A batch was begun that may leave at once, and nothing else is under way if it is *alone*."""
-        self._begun += 1
+        self._batches_started += 1
         if self._unasked or not alone:
             self._in_a_row = 0
         self._unasked = True
-        if not self._resting or self._in_a_row < ENOUGH:
+        if not self._yielding or self._in_a_row < ENOUGH:
             self.wake()
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
@@ -89,58 +89,58 @@ class Helm:
         if self._unasked:
             self._unasked = False
             self._in_a_row += 1
-            if self._in_a_row == ENOUGH and not _may_lead():
+            if self._in_a_row == ENOUGH and not _may_poll():
                 self._in_a_row = 0
-        if not self._resting or io_threads.here():
+        if not self._yielding or io_threads.on_io_thread():
             return
         if _deep_in_calls():
-            self._leave_it()
-        elif not signals.here():
-            self._steer(batch, timeout, None)
+            self._leave_to_io_thread()
+        elif not signals.on_main_thread():
+            self._poll_on_this_thread(batch, timeout, None)
         elif signals.only_ctrl_c():
             with signals.Deferred(self._wake) as interrupt:
-                self._steer(batch, timeout, interrupt)
+                self._poll_on_this_thread(batch, timeout, interrupt)
         else:
-            self._leave_it()
+            self._leave_to_io_thread()
 
     def defer(self, work: Callable[[], object]) -> bool:
         """Have the I/O thread do this, if the calling thread leads; False: it does not."""
-        if threading.get_ident() != self.leader:
+        if threading.get_ident() != self.polling_thread:
             return False
-        self._put_off.append(work)
-        self._call_back()
+        self._deferred.append(work)
+        self._recall_io_thread()
         return True
 
     def forget(self) -> None:
         """In a forked child there are no rounds."""
-        self._resting = False
+        self._yielding = False
 
     # For the I/O thread
 
-    def go_on(self) -> None:
+    def begin_round(self) -> None:
         """A round begins: what is called for from now on is for the next one."""
         self._called = False
 
-    def rest(self) -> None:
+    def yield_to_callers(self) -> None:
         """Let others run the rounds until one is wanted here, if it looks as if somebody would.
 
         Raises what ended a round of theirs.
         """
         if self._in_a_row < ENOUGH or not self._idle():
             return
-        self._resting = True
+        self._yielding = True
         if self._called:
-            self._resting = False
+            self._yielding = False
             return
         self._turn.release()
         try:
             self._wait_for_call()
         finally:
-            self._resting = False
+            self._yielding = False
             self._turn.acquire()
             self._gate.acquire(blocking=False)
-        while self._put_off:
-            self._put_off.popleft()()
+        while self._deferred:
+            self._deferred.popleft()()
         if self._lost is not None:
             lost, self._lost = self._lost, None
             self._in_a_row = 0
@@ -150,59 +150,61 @@ class Helm:
         rested_at = self._clock()
         seen = -1  # how many batches had been begun at the last look, if one of them was waiting
         while not self._gate.acquire(timeout=TICK):
-            if self.leader is not None:
+            if self.polling_thread is not None:
                 continue
             if not self._pending():
                 seen = -1
-                if self._clock() - max(rested_at, self._led_at) > PATIENCE:
+                if self._clock() - max(rested_at, self._polled_at) > PATIENCE:
                     return
-            elif seen == self._begun:
+            elif seen == self._batches_started:
                 self._in_a_row = 0
                 return
             else:
-                seen = self._begun
+                seen = self._batches_started
 
     # Leading
 
-    def _leave_it(self) -> None:
+    def _leave_to_io_thread(self) -> None:
         """This thread had better not lead."""
         self._in_a_row = 0
         self.wake()
 
-    def _steer(self, batch: ProducerBatch, timeout: float | None, interrupt: signals.Deferred | None) -> None:
-        if not self._resting or not self._turn.acquire(blocking=False):
+    def _poll_on_this_thread(
+        self, batch: ProducerBatch, timeout: float | None, interrupt: signals.Deferred | None
+    ) -> None:
+        if not self._yielding or not self._turn.acquire(blocking=False):
             return
-        self.leader = threading.get_ident()
+        self.polling_thread = threading.get_ident()
         io_threads.enter()
         try:
             now = self._clock()
             until = float("inf") if timeout is None else now + timeout
-            while batch.outcome is None and self._resting and now < until:
+            while batch.outcome is None and self._yielding and now < until:
                 if interrupt is not None and interrupt.noted:
                     break
                 self._run(now, until)
                 now = self._clock()
-            self._led_at = now
+            self._polled_at = now
         except BaseException as lost:  # where the I/O thread's own are seen to; one that it did not raise is ours, too
             self._lost = lost
             if not isinstance(lost, Exception):
                 raise
         finally:
             io_threads.leave()
-            self.leader = None
+            self.polling_thread = None
             if self._lost is not None or batch.outcome is None:
-                self._call_back()
+                self._recall_io_thread()
             self._turn.release()
 
-    def _call_back(self) -> None:
+    def _recall_io_thread(self) -> None:
         """Have the I/O thread come, and who leads go."""
-        self._resting = False
+        self._yielding = False
         with contextlib.suppress(RuntimeError):  # it is on its way
             self._gate.release()
 
 
-def _may_lead() -> bool:
-    return not _deep_in_calls() and (not signals.here() or signals.only_ctrl_c())
+def _may_poll() -> bool:
+    return not _deep_in_calls() and (not signals.on_main_thread() or signals.only_ctrl_c())
 
 
 def _deep_in_calls() -> bool:

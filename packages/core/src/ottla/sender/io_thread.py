@@ -13,10 +13,10 @@ from collections.abc import Callable
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
-from ottla.errors import OttlaError, ProducerClosed, ProducerFailed, printable
+from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, printable
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
-from ottla.sender.io_handoff import Helm
+from ottla.sender.io_handoff import IoHandoff
 from ottla.sender.rounds import Rounds
 from ottla.sender.sender import Sender
 
@@ -34,7 +34,7 @@ class IoThread:
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
-        helm: Helm,
+        io_handoff: IoHandoff,
         name: str,
         clock: Callable[[], float],
     ) -> None:
@@ -43,7 +43,7 @@ class IoThread:
         self._accumulator = accumulator
         self._client = client
         self._metadata = metadata
-        self._helm = helm
+        self._io_handoff = io_handoff
         self._name = name
         self._clock = clock
         self.on_end: Callable[[], object] = lambda: None
@@ -62,21 +62,21 @@ class IoThread:
 
     def begin_close(self, timeout: float) -> None:
         """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest; returns at once."""
-        self._refuse(ProducerClosed("the producer is closed"))  # first, or a record might come after the end
+        self._refuse(ProducerClosedError("the producer is closed"))  # first, or a record might come after the end
         self._sender.begin_close()
         deadline = self._clock() + timeout
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
         self._rounds.hurry()
-        self._helm.wake()
+        self._io_handoff.wake()
 
     def abandon(self, timeout: float) -> None:
         """Have the thread itself call `begin_close`, soon. Takes no lock."""
         self._abandoned = timeout
-        self._helm.wake()
+        self._io_handoff.wake()
 
     def forget(self) -> None:
         """This is a forked child, where the thread does not exist."""
-        self._helm.forget()
+        self._io_handoff.forget()
 
     def join(self, timeout: float) -> bool:
         """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
@@ -89,7 +89,7 @@ class IoThread:
 
     def whereabouts(self) -> str:
         """Where in the code the rounds are at this moment."""
-        frame = sys._current_frames().get(self._helm.leader or self._thread.ident or 0)
+        frame = sys._current_frames().get(self._io_handoff.polling_thread or self._thread.ident or 0)
         if frame is None:
             return "its end"
         return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
@@ -99,13 +99,13 @@ class IoThread:
         try:
             self._run_rounds()
             try:
-                self._confirm()
+                self._flush_unacknowledged()
             except Exception:
                 logger.exception("%s: brokers could not be asked whether they hold what was sent", self._name)
-            self._accumulator.abort(ProducerClosed("the producer was closed before they could be sent"))
-            self._sender.end(ProducerClosed("the producer is closed"))
+            self._accumulator.abort(ProducerClosedError("the producer was closed before they could be sent"))
+            self._sender.end(ProducerClosedError("the producer is closed"))
         except BaseException as cause:
-            failure = ProducerFailed(f"the I/O thread {self._name} ended: {printable(repr(cause))}")
+            failure = ProducerFailedError(f"the I/O thread {self._name} ended: {printable(repr(cause))}")
             failure.__cause__ = cause
             logger.critical("%s: the I/O thread cannot go on; every record is failed", self._name, exc_info=True)
             self._refuse(failure)
@@ -124,23 +124,23 @@ class IoThread:
 
     def _run_rounds(self) -> None:
         while not self._ended():
-            self._helm.go_on()
+            self._io_handoff.begin_round()
             if self._abandoned is not None:
-                patience, self._abandoned = self._abandoned, None
-                self.begin_close(patience)
+                timeout, self._abandoned = self._abandoned, None
+                self.begin_close(timeout)
             try:
                 deadline = self._deadline
                 self._rounds.run(self._clock(), float("inf") if deadline is None else deadline)
                 if self._deadline is None:
-                    self._helm.rest()
+                    self._io_handoff.yield_to_callers()
             except BaseException as error:  # also one that broke off a round on a caller's thread, as Ctrl-C may
                 self._rounds.failed(error)
 
-    def _confirm(self) -> None:
+    def _flush_unacknowledged(self) -> None:
         """Wait until brokers have taken what was sent to them with `acks=0`, for as long as the end may take."""
         deadline, now = self._deadline, self._clock()
         assert deadline is not None, "the rounds are over because an end was asked for"
-        while now < deadline and self._client.confirm(now):
+        while now < deadline and self._client.flush_unacknowledged(now):
             now = self._client.poll(deadline - now, now)
 
     def _ended(self) -> bool:

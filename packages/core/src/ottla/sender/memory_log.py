@@ -44,7 +44,7 @@ class MemoryLog:
         waits = first is not None and now - self._waits_since >= PATIENCE
         if refused or waits:
             self._short_at = now
-            self._outages.failed(_MEMORY, _MEMORY, "", now, began=self._waits_since if waits else None)
+            self._outages.failed(_MEMORY, _MEMORY, "", now, started_at=self._waits_since if waits else None)
         elif now >= self._over_at:
             self._outages.recovered(_MEMORY, self._short_at)
         self._write(now)

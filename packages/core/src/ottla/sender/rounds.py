@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.errors import counted
-from ottla.errors.log_throttle import Complaints
+from ottla.errors.log_throttle import ThrottledLog
 from ottla.network.backoff import Backoff
 from ottla.sender.sender import Sender
 
@@ -45,7 +45,7 @@ class Rounds:
         self._hurry = threading.Lock()  # held; a lock, since an Event must not be set by whoever may interrupt its wait
         self._hurry.acquire()
         self._sleep = sleep or self._sleep_unless_hurried
-        self._complaints = Complaints(logger, clock=clock)
+        self._throttled_log = ThrottledLog(logger, clock=clock)
         self._failures = 0  # in a row
         self._next_at = float("-inf")
         self._broken: BaseException | None = None  # why a round failed whose traces are not removed yet
@@ -74,7 +74,7 @@ class Rounds:
         self._next_at = self._clock() + self._backoff.delay(self._failures)
         self._failures += 1
         self._broken = error
-        self._complaints.about(
+        self._throttled_log.error(
             _origin(error),
             "%s: a round of the I/O thread failed; its connections are closed, its batches are sent again, and the "
             "next round follows",
@@ -84,7 +84,7 @@ class Rounds:
         try:
             self._recover(self._clock())
         except Exception as second:  # the next round begins with it
-            self._complaints.about(
+            self._throttled_log.error(
                 _origin(second), "%s: the recovery from a failed round failed, too", self._name, error=second
             )
 

@@ -18,24 +18,24 @@ from ottla.accumulator.sequences import OrderRefused, Sequences
 from ottla.accumulator.splitting import Splitter
 from ottla.errors import (
     BrokerError,
-    ConnectionFailed,
+    ConnectionFailedError,
     ErrorCode,
     OttlaError,
     ProtocolError,
-    SecurityRefused,
-    UnsupportedVersion,
+    SecurityError,
+    UnsupportedVersionError,
     counted,
     printable,
     were,
 )
-from ottla.metrics import Tallies
+from ottla.metrics import Counters
 from ottla.network import Completion, NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.protocol import PRODUCE
 from ottla.sender.before_append import REFUSED_BEFORE_APPEND
 from ottla.sender.coordinator_requests import Coordination
 from ottla.sender.delivery_log import DeliveryLog
-from ottla.sender.error_actions import ORDER_REFUSED, VERDICTS, Verdict
+from ottla.sender.error_actions import ORDER_REFUSED, PRODUCE_ERROR_ACTIONS, ProduceErrorAction
 from ottla.sender.memory_log import MemoryLog
 from ottla.sender.node_latency import NodeDelays
 from ottla.sender.produce_request import LAST_THAT_ADDS_NOTHING, Refused, produce_request, read_answer
@@ -68,7 +68,7 @@ class Sender:
         sequences: Sequences | None = None,
         coordination: Coordination | None = None,
         transactions: TransactionManager | None = None,
-        tallies: Tallies | None = None,
+        counters: Counters | None = None,
     ) -> None:
         self._accumulator = accumulator
         self._client = client
@@ -85,7 +85,7 @@ class Sender:
         self._sequences = sequences
         self._coordination = coordination
         self._transactions = transactions
-        self._tallies = tallies or Tallies()
+        self._counters = counters or Counters()
         self._log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
         self._lost = accumulator.lost
         self._pool = accumulator.pool
@@ -142,7 +142,9 @@ class Sender:
         What is not certain is taken for written: all connections are closed, so that no answer meets the wrong request,
         and a batch that is neither queued nor settled by then is tried again, with the number that it has.
         """
-        error = ConnectionFailed(f"the round of the I/O thread that was to send it failed: {printable(repr(cause))}")
+        error = ConnectionFailedError(
+            f"the round of the I/O thread that was to send it failed: {printable(repr(cause))}"
+        )
         error.__cause__ = cause
         self._client.reset(error, now)
         self._in_flight.clear()
@@ -152,12 +154,12 @@ class Sender:
             self._sequences.recover()
         for batch in reversed(astray):  # each is put first
             if batch.attempts:
-                batch.unanswered = batch.undecided = True
-            batch.come_back(now)
+                batch.unanswered = batch.maybe_written = True
+            batch.mark_returned(now)
             if not batch.attempts:  # it had not left yet
-                self._accumulator.put_back(batch, error, now)
+                self._accumulator.requeue(batch, error, now)
             elif (failed := self._retry(batch, error, now)) is not None:
-                self._accumulator.settle(batch, failed)
+                self._accumulator.complete(batch, failed)
         if self._coordination is not None:
             self._coordination.recover(error, now)
         self._metadata.on_change()  # it may have failed between the change and this
@@ -177,7 +179,7 @@ class Sender:
         """No round will follow: whoever waits for one learns of *error*."""
         self._lost.write(self._client_id, 0.0, final=True)
         if self._coordination is not None:
-            self._coordination.shut(error)
+            self._coordination.abort_pending(error)
 
     def _look(self, now: float) -> Ready:
         """Which brokers have something to take; topics whose leader is not known are asked for."""
@@ -199,7 +201,7 @@ class Sender:
         for batch in late:
             if batch.last_error is None and batch.last_node is not None:
                 batch.last_error = self._client.quota(batch.last_node, now)  # it reads nothing of us meanwhile
-            self._accumulator.settle(batch, Failed(error=expired(batch, now)))
+            self._accumulator.complete(batch, Failed(error=expired(batch, now)))
             del self._in_flight[batch]
         return self._accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now)) or bool(late)
 
@@ -223,11 +225,11 @@ class Sender:
         found = None if leader is None else self._client.failure(leader) or self._client.quota(leader, now)
         if leader not in cluster.brokers:
             found = self._metadata.last_error or found
-        return found if batch.last_error is None or isinstance(found, SecurityRefused) else None
+        return found if batch.last_error is None or isinstance(found, SecurityError) else None
 
     def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
         for batch in batches:
-            batch.leave(node, now)
+            batch.mark_sent(node, now)
             self._in_flight[batch] = None
             self._oldest_in_flight = min(self._oldest_in_flight, batch.created_at)
             if self._sequences is not None:
@@ -245,9 +247,9 @@ class Sender:
             topic_ids=topic_ids,
             on_complete=lambda completion: self._judge(batches, topic_ids, completion, sent_at=now),
             transactional_id=transactions.transactional_id if transactions is not None else None,
-            newest=PRODUCE.max_version if transactions is None or transactions.newest else LAST_THAT_ADDS_NOTHING,
+            newest=PRODUCE.max_version if transactions is None or transactions.uses_txn_v2 else LAST_THAT_ADDS_NOTHING,
         )
-        count_request(self._tallies, batches, now)
+        count_request(self._counters, batches, now)
         self._client.send(node, request, now)
 
     def _judge(
@@ -261,11 +263,11 @@ class Sender:
         """Give every batch of a request its verdict."""
         answers = None
         if completion.answer is not None:
-            count_answer(self._tallies, completion.node, completion.now - sent_at)
+            count_answer(self._counters, completion.node, completion.now - sent_at)
             answers = read_answer(completion.answer, batches, topic_ids)
             if self._metadata.hints:
                 self._forget_hints(answers)
-        self._accumulator.settle_all(self._settled(batches, answers, completion))
+        self._accumulator.complete_all(self._settled(batches, answers, completion))
         if self._log.active:
             self._log.answered(batches, completion.now)
 
@@ -284,7 +286,7 @@ class Sender:
         """The batches for which it is over; the others go on. One that was settled meanwhile stays as it is."""
         error = completion.error
         for batch in batches:
-            batch.come_back(completion.now)
+            batch.mark_returned(completion.now)
             self._in_flight.pop(batch, None)
             if self._sequences is not None:
                 self._sequences.came_back(batch)
@@ -297,7 +299,7 @@ class Sender:
                 continue
             if error is not None:
                 batch.unanswered |= completion.written
-                batch.undecided |= completion.written
+                batch.maybe_written |= completion.written
                 outcome: Acknowledged | Failed | None = self._unanswered(batch, error, completion.now)
             elif answers is None:
                 outcome = Acknowledged(base_offset=-1)
@@ -310,7 +312,7 @@ class Sender:
 
     def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
         """Lost with its connection, timed out, or unreadable: as good as NETWORK_EXCEPTION."""
-        if isinstance(error, UnsupportedVersion):
+        if isinstance(error, UnsupportedVersionError):
             return _failed(batch, error, now)
         self._metadata.request_update()
         return self._retry(batch, error, now)
@@ -321,32 +323,32 @@ class Sender:
         if isinstance(answer, Acknowledged):
             return answer
         if answer is None:
-            batch.unanswered = batch.undecided = True
+            batch.unanswered = batch.maybe_written = True
             return self._retry(batch, ProtocolError("the broker's answer leaves this partition out"), now)
         if self._sequences is not None and batch.stamp is not None and answer.code in ORDER_REFUSED:
             return self._out_of_order(self._sequences, batch, answer, now)
-        batch.undecided |= answer.code not in REFUSED_BEFORE_APPEND
+        batch.maybe_written |= answer.code not in REFUSED_BEFORE_APPEND
         error = BrokerError(answer.code, answer.message)
-        verdict = VERDICTS[answer.code]
-        match verdict:
-            case Verdict.ACKNOWLEDGED:  # before; what else the answer says is not of this batch
+        action = PRODUCE_ERROR_ACTIONS[answer.code]
+        match action:
+            case ProduceErrorAction.ACKNOWLEDGED:  # before; what else the answer says is not of this batch
                 return Acknowledged(base_offset=-1)
-            case Verdict.RETRY:
+            case ProduceErrorAction.RETRY:
                 return self._retry(batch, error, now)
-            case Verdict.REFRESH:
+            case ProduceErrorAction.REFRESH:
                 self._find_leader(batch, answer, now)
                 return self._retry(batch, error, now)
-            case Verdict.TOO_LARGE:
+            case ProduceErrorAction.TOO_LARGE:
                 return self._split(batch, error, now)
-            case Verdict.FAIL:
+            case ProduceErrorAction.FAIL:
                 return _failed(batch, error, now, why=_remedy(batch, answer, error), answer=answer)
             case _:
-                assert_never(verdict)
+                assert_never(action)
 
     def _note_late(self, batch: ProducerBatch, answer: Acknowledged | Refused | None) -> None:
         """Learn of a batch that had been given up that it is written after all."""
         assert self._sequences is not None
-        known = isinstance(answer, Refused) and VERDICTS[answer.code] is Verdict.ACKNOWLEDGED
+        known = isinstance(answer, Refused) and PRODUCE_ERROR_ACTIONS[answer.code] is ProduceErrorAction.ACKNOWLEDGED
         if known or isinstance(answer, Acknowledged):
             self._sequences.acknowledge(batch)
 
@@ -361,7 +363,7 @@ class Sender:
         if refused is OrderRefused.LOST:
             return _failed(batch, error, now)
         if refused is OrderRefused.ANEW:  # its leader does not even hold what comes before it
-            batch.unanswered = batch.undecided = False
+            batch.unanswered = batch.maybe_written = False
         return self._retry(batch, error, now)
 
     def _find_leader(self, batch: ProducerBatch, answer: Refused, now: float) -> None:
@@ -381,8 +383,8 @@ class Sender:
             return Failed(error=expired(batch, now))
         logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
         self._log.will_retry(batch, error, now)
-        count_retry(self._tallies, batch)
-        self._accumulator.put_back(batch, error, now)
+        count_retry(self._counters, batch)
+        self._accumulator.requeue(batch, error, now)
         return None
 
     def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> Failed | None:
@@ -392,7 +394,7 @@ class Sender:
             return _failed(batch, error, now, why=why)
         batch.last_error = error
         try:
-            parts, most = self._splitter.split(batch, now)
+            parts, max_bytes = self._splitter.split(batch, now)
         except Exception as cause:  # a codec, perhaps somebody else's, that cannot read what it wrote
             return _failed(batch, error, now, why=f"{error}; and it could not be split: {printable(str(cause))}")
         logger.info(
@@ -403,9 +405,9 @@ class Sender:
             batch.count,
             counted(len(parts), "part"),
         )
-        if batch.hand_over(Forwarded.in_order(parts)):
-            self._tallies.producer.splits.add(1)
-            self._accumulator.replace(batch, parts, most=most)
+        if batch.forward_to(Forwarded.in_order(parts)):
+            self._counters.producer.splits.add(1)
+            self._accumulator.replace(batch, parts, max_bytes=max_bytes)
         return None
 
 

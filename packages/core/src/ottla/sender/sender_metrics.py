@@ -6,20 +6,20 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.metrics import Tallies
+from ottla.metrics import Counters
 
 _MS: Final = 1000.0
 
 
-def count_request(tallies: Tallies, batches: Iterable[ProducerBatch], now: float) -> None:
+def count_request(counters: Counters, batches: Iterable[ProducerBatch], now: float) -> None:
     """A request leaves with these sealed batches."""
-    of_all = tallies.producer
+    of_all = counters.producer
     records = plain = 0
     for batch in batches:
         section = batch.sealed
         assert section is not None, "only sealed batches are sent"
         count = section.count
-        of_topic = tallies.topic(batch.topic)
+        of_topic = counters.topic(batch.topic)
         of_topic.records.add(count)
         of_topic.batches.add(section.wire_size)
         of_topic.ratios.add(section.ratio)
@@ -30,11 +30,11 @@ def count_request(tallies: Tallies, batches: Iterable[ProducerBatch], now: float
     of_all.plain.add(plain)
 
 
-def count_answer(tallies: Tallies, node: int, seconds: float) -> None:
+def count_answer(counters: Counters, node: int, seconds: float) -> None:
     """A Produce request was answered after so long."""
-    tallies.node(node).latencies.add(seconds * _MS)
+    counters.node(node).latencies.add(seconds * _MS)
 
 
-def count_retry(tallies: Tallies, batch: ProducerBatch) -> None:
+def count_retry(counters: Counters, batch: ProducerBatch) -> None:
     """A batch is queued again after a failure."""
-    tallies.topic(batch.topic).retries.add(batch.count)
+    counters.topic(batch.topic).retries.add(batch.count)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 
 _BYTES: Final = "binary, string, their large and view forms, fixed_size_binary, a dictionary of these, or null"
 _HEADERS: Final = "list<struct<key: string, value: binary>> or map<string, binary>"
@@ -43,11 +43,11 @@ def choose(
     partition: str | None,
     timestamp: str | None,
 ) -> Choice:
-    """The columns of these names, *key* `...` being "key" if there is such a column. Raises InvalidRecord."""
+    """The columns of these names, *key* `...` being "key" if there is such a column. Raises InvalidRecordError."""
     if key is ...:
         key = "key" if "key" in schema.names else None
     if (value, key, headers) == (None, None, None):
-        raise InvalidRecord("value=None, key=None: a record of this table would have nothing in it; name a column")
+        raise InvalidRecordError("value=None, key=None: a record of this table would have nothing in it; name a column")
     return Choice(
         value=_place(schema, "value", value, is_bytes, _BYTES),
         key=_place(schema, "key", key, is_bytes, _BYTES),
@@ -61,18 +61,18 @@ def _place(schema: Any, part: str, name: str | None, fits: Any, allowed: str) ->
     if name is None:
         return None
     if not isinstance(name, str):
-        raise InvalidRecord(f"{part}={name!r}: a column's name is a str, or None for no {part}")
+        raise InvalidRecordError(f"{part}={name!r}: a column's name is a str, or None for no {part}")
     places = schema.get_all_field_indices(name)
     if not places:
-        raise InvalidRecord(
+        raise InvalidRecordError(
             f"{part}={name!r}: the table has no such column; it has {', '.join(map(repr, schema.names)) or 'none'}"
         )
     if len(places) > 1:
-        raise InvalidRecord(f"{part}={name!r}: the table has {len(places)} columns of this name; rename them")
+        raise InvalidRecordError(f"{part}={name!r}: the table has {len(places)} columns of this name; rename them")
     kind = schema.field(places[0]).type
     if not fits(kind):
         remedy = "; encode it to bytes or text first, or set value_format" if fits is is_bytes else "; cast it first"
-        raise InvalidRecord(f"column {name!r} is {kind} and cannot be the {part}: that takes {allowed}{remedy}")
+        raise InvalidRecordError(f"column {name!r} is {kind} and cannot be the {part}: that takes {allowed}{remedy}")
     return int(places[0])
 
 

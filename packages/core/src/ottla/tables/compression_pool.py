@@ -24,7 +24,7 @@ MOST_THREADS: Final = 4
 
 
 @attrs.frozen(eq=False)
-class Piece:
+class PartitionRows:
     """Rows of one partition that make a batch: its record *index* is the row `offset + rows[index]`."""
 
     partition: int
@@ -37,7 +37,7 @@ class Piece:
 class Sealed:
     """A piece whose turn has come, compressed, or why it cannot be; neither: there is no codec."""
 
-    piece: Piece
+    piece: PartitionRows
     section: Section | None = None
     error: Exception | None = None
 
@@ -50,9 +50,9 @@ class Ahead:
         self._threads = threads
         self._most = threads + 1 if seal is not None else 0
         self._pool: ThreadPoolExecutor | None = None
-        self._pending: deque[tuple[Piece, _Work | None]] = deque()
+        self._pending: deque[tuple[PartitionRows, _Work | None]] = deque()
 
-    def put(self, piece: Piece) -> Iterator[Sealed]:
+    def put(self, piece: PartitionRows) -> Iterator[Sealed]:
         """Begin with one more; gives those that are ready, and waits for the first one when there are many."""
         alone = self._pool is None and not self._pending  # a table of one batch needs no thread
         self._pending.append((piece, None if alone else self._begun(piece.columns)))
@@ -64,7 +64,7 @@ class Ahead:
         while self._pending:
             yield self._next()
 
-    def close(self) -> Sequence[Piece]:
+    def close(self) -> Sequence[PartitionRows]:
         """End the threads; the pieces that were not given."""
         pieces = [piece for piece, _work in self._pending]
         self._pending.clear()
@@ -93,7 +93,7 @@ class Ahead:
         self._pending.popleft()  # only now: the wait may be interrupted
         return sealed
 
-    def _sealed(self, piece: Piece, work: _Work | None) -> Sealed:
+    def _sealed(self, piece: PartitionRows, work: _Work | None) -> Sealed:
         if self._seal is None:
             return Sealed(piece)
         try:

@@ -16,14 +16,14 @@ import attrs
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
-from ottla.errors import DeliveryFailed, TableUndelivered
+from ottla.errors import DeliveryError, TableDeliveryError
 from ottla.results import PartitionResult, RecordMetadata, TableResult
 
 logger = logging.getLogger(__name__)
 
 
 @attrs.frozen(eq=False)
-class _Piece:
+class _BatchRows:
     """Rows that were queued as one batch: row `offset + rows[index]` is the batch's record *index*."""
 
     batch: ProducerBatch
@@ -38,8 +38,8 @@ class TableDelivery:
         self.topic = topic
         self.rows = 0
         """How many rows were taken from the table."""
-        self._pieces: list[_Piece] = []
-        self._chunks: dict[int, list[_Piece]] = {}  # by their first rows
+        self._pieces: list[_BatchRows] = []
+        self._chunks: dict[int, list[_BatchRows]] = {}  # by their first rows
 
     def done(self) -> bool:
         """Whether every row's outcome is known; never blocks."""
@@ -48,25 +48,25 @@ class TableDelivery:
     def result(self, timeout: float | None = None) -> TableResult:
         """The counts, waiting at most *timeout* seconds for them.
 
-        Raises TimeoutError when rows are pending by then, and TableUndelivered when some were given up.
+        Raises TimeoutError when rows are pending by then, and TableDeliveryError when some were given up.
         """
         result, error = self._wait(timeout)
         if error is not None:
             raise error
         return result
 
-    def exception(self, timeout: float | None = None) -> TableUndelivered | None:
+    def exception(self, timeout: float | None = None) -> TableDeliveryError | None:
         """That rows were given up, None when all were acknowledged; waits like `result`."""
         return self._wait(timeout)[1]
 
-    def failed_rows(self) -> Mapping[int, DeliveryFailed]:
+    def failed_rows(self) -> Mapping[int, DeliveryError]:
         """The rows that have been given up so far, in order, and why; never blocks."""
-        failed: dict[int, DeliveryFailed] = {}
+        failed: dict[int, DeliveryError] = {}
         for batch, rows in self._leaves():
             if isinstance(outcome := batch.outcome, Failed):
                 for index, row in enumerate(rows()):
                     failed[row] = outcome.error_of(index)
-                    batch.look_at(index)
+                    batch.mark_error_retrieved(index)
         return dict(sorted(failed.items()))
 
     def metadata(self, row: int) -> RecordMetadata | None:
@@ -81,7 +81,7 @@ class TableDelivery:
             case Acknowledged() as acknowledged:
                 return batch.metadata(index, acknowledged)
             case Failed() as failed:
-                batch.look_at(index)
+                batch.mark_error_retrieved(index)
                 raise failed.error_of(index).with_traceback(None)
         return None
 
@@ -121,7 +121,7 @@ class TableDelivery:
 
     def add(self, batch: ProducerBatch, *, offset: int, rows: Sequence[int]) -> None:
         """Rows of the chunk that begins at *offset* are in this batch now."""
-        piece = _Piece(batch, offset, rows)
+        piece = _BatchRows(batch, offset, rows)
         self._pieces.append(piece)
         self._chunks[offset].append(piece)
 
@@ -131,14 +131,14 @@ class TableDelivery:
         except BaseException:  # SystemExit too: on the I/O thread it must not end the thread of all others
             logger.exception("a callback for the table for topic %r raised; the producer goes on", self.topic)
 
-    def _wait(self, timeout: float | None) -> tuple[TableResult, TableUndelivered | None]:
+    def _wait(self, timeout: float | None) -> tuple[TableResult, TableDeliveryError | None]:
         deadline = None if timeout is None else time.monotonic() + timeout
         for piece in self._pieces:
             pending = [piece.batch]
             while pending:
                 batch = pending.pop()
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if not batch.wait(left):
+                remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if not batch.wait(remaining):
                     raise TimeoutError(f"rows of the table for topic {self.topic!r} are pending after {timeout} s")
                 if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
@@ -146,16 +146,16 @@ class TableDelivery:
         result, first = self._result()
         if first is None:
             return result, None
-        error = TableUndelivered(
+        error = TableDeliveryError(
             result, f"{result.failed} of {result.rows} rows for topic {self.topic!r} were not delivered: {first}"
         )
         error.__cause__ = first
         return result, error
 
-    def _result(self) -> tuple[TableResult, DeliveryFailed | None]:
+    def _result(self) -> tuple[TableResult, DeliveryError | None]:
         partitions: dict[int, list[tuple[int, int]]] = {}
         acknowledged = failed = 0
-        first: DeliveryFailed | None = None
+        first: DeliveryError | None = None
         for batch, _rows in self._leaves():
             match batch.outcome:
                 case Acknowledged(base_offset=base):
@@ -176,7 +176,7 @@ class TableDelivery:
         for batch, _rows in self._leaves():
             if isinstance(batch.outcome, Failed):
                 for index in range(batch.count):
-                    batch.look_at(index)
+                    batch.mark_error_retrieved(index)
 
     def _place(self, row: int) -> tuple[ProducerBatch, int]:
         starts = list(self._chunks)
@@ -205,7 +205,7 @@ def _settled(batch: ProducerBatch) -> bool:
 
 
 def _followed(
-    batch: ProducerBatch, piece: _Piece, start: int
+    batch: ProducerBatch, piece: _BatchRows, start: int
 ) -> Iterator[tuple[ProducerBatch, Callable[[], Sequence[int]]]]:
     outcome = batch.outcome
     if isinstance(outcome, Forwarded):

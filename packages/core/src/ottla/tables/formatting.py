@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 
-from ottla.errors import InvalidRecord, PluginBroken, SerializationFailed
+from ottla.errors import InvalidPluginError, InvalidRecordError, SerializationError
 from ottla.plugins.value_formats import SerializeColumn
 from ottla.tables.columns import is_bytes
 from ottla.tables.private_copy import private_copy
@@ -31,7 +31,7 @@ class Formatted:
     value_format: str
     serialize_column: SerializeColumn
     value: str | Sequence[str]
-    most: int
+    max_bytes: int
 
     @property
     def name(self) -> str:
@@ -40,14 +40,14 @@ class Formatted:
 
     @cached_property
     def schema(self) -> Any:
-        """The stream's columns, and the added one. Raises InvalidRecord for columns that can be no such value."""
+        """The stream's columns, and the added one. Raises InvalidRecordError for columns that can be no such value."""
         return self.stream.schema.append(pa.field(self.name, self._made_of(self._empty()).type))
 
     def __iter__(self) -> Iterator[Any]:
-        """The record batches. Raises SerializationFailed."""
+        """The record batches. Raises SerializationError."""
         schema = self.schema
         for batch in self.stream:
-            for part, _size in cut(batch, self.most):
+            for part, _size in cut(batch, self.max_bytes):
                 values = self._made_of(part).cast(schema.field(self.name).type)
                 yield pa.RecordBatch.from_arrays([*part.columns, values], schema=schema)
 
@@ -58,9 +58,9 @@ class Formatted:
             found = schema.get_all_field_indices(name) if isinstance(name, str) else []
             if len(found) != 1 or names.count(name) > 1:
                 times = "more than once" if found else f"nowhere; the table has {', '.join(map(repr, schema.names))}"
-                raise InvalidRecord(f"value={self.value!r}: column {name!r} is there {times}")
+                raise InvalidRecordError(f"value={self.value!r}: column {name!r} is there {times}")
         if not names:
-            raise InvalidRecord("value=[]: a value is made of one column at least; name it")
+            raise InvalidRecordError("value=[]: a value is made of one column at least; name it")
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
     def _made_of(self, batch: Any) -> Any:
@@ -68,13 +68,13 @@ class Formatted:
         try:
             made = self.serialize_column(self.topic, column)
         except (TypeError, ValueError) as cause:
-            raise SerializationFailed(
+            raise SerializationError(
                 f"value_format={self.value_format!r}: column {self.value!r} for topic {self.topic!r} could not be "
                 f"serialized: {cause}"
             ) from cause
         if not isinstance(made, pa.Array) or len(made) != len(column) or not is_bytes(made.type):
             shown = f"{len(made)} of {made.type}" if isinstance(made, pa.Array) else type(made).__name__
-            raise PluginBroken(
+            raise InvalidPluginError(
                 f"value_format={self.value_format!r}: serialize_column returned {shown}, and not an Arrow array of "
                 f"{len(column)} bytes or texts"
             )

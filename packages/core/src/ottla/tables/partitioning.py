@@ -1,7 +1,7 @@
 """Which partition each row goes to, asked for whole columns where the partitioner can tell.
 
 A row with a partition goes there, one with a key where the partitioner puts the key. Rows without either go where
-`send` would put them; when all of a chunk are such, they are left UNDECIDED, and each batch finds a place of its own.
+`send` would put them; when all of a chunk are such, they are left UNASSIGNED, and each batch finds a place of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RowPartitions:
         self._hashed = getattr(encoder, "murmur2_partitions", murmur2_partitions) if hashes else None
 
     def of(self, view: TopicView, *, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:
-        """An int32 array without nulls; None: all are UNDECIDED. *given* are partitions that were checked, or null.
+        """An int32 array without nulls; None: all are UNASSIGNED. *given* are partitions that were checked, or null.
 
         *size* is about what all rows take.
         """

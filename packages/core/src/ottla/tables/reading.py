@@ -12,7 +12,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla.tables.columns import Choice
 from ottla.tables.headers import header_sections
@@ -50,28 +50,28 @@ def _columns() -> Sequence[str]:
 
 
 def open_stream(table: Any) -> Any:
-    """A pyarrow reader of anything with the Arrow C stream or array interface. Raises InvalidRecord."""
+    """A pyarrow reader of anything with the Arrow C stream or array interface. Raises InvalidRecordError."""
     if hasattr(table, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(table)
     if hasattr(table, "__arrow_c_array__"):
         batch = pa.record_batch(table)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    raise InvalidRecord(
+    raise InvalidRecordError(
         f"a table is anything with __arrow_c_stream__, as pyarrow, polars, pandas 2.2 and duckdb have it, not "
         f"{type(table).__name__}"
     )
 
 
-def chunks(reader: Any, choice: Choice, *, least: int, most: int) -> Iterator[Chunk]:
-    """The rows in chunks of at least *least* bytes, unless the stream ends, and of about *most* at most."""
+def chunks(reader: Any, choice: Choice, *, min_bytes: int, max_bytes: int) -> Iterator[Chunk]:
+    """The rows in chunks of at least *min_bytes* bytes, unless the stream ends, and of about *max_bytes* at most."""
     gathered: list[Chunk] = []
     size = 0
     try:
         for batch in reader:
-            for part, part_size in cut(batch.select(_selected(choice)), most):
+            for part, part_size in cut(batch.select(_selected(choice)), max_bytes):
                 gathered.append(_chunk(part, choice))
                 size += part_size
-                if size >= least:
+                if size >= min_bytes:
                     yield _joined(gathered)
                     gathered, size = [], 0
     except Exception:  # the stream's own: what it gave before is sent
@@ -158,11 +158,11 @@ def _milliseconds(column: Any) -> tuple[Any, Any | None]:
     kind = column.type
     raw = _int64(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column)
     seconds = pa.types.is_timestamp(kind) and kind.unit == "s"
-    most = TIMESTAMP_MAX // 1_000 if seconds else TIMESTAMP_MAX
+    maximum = TIMESTAMP_MAX // 1_000 if seconds else TIMESTAMP_MAX
     lowest, highest = pc.min_max(raw).as_py().values()
     bad = None
-    if lowest is not None and not 0 <= lowest <= highest <= most:
-        bad = pc.fill_null(pc.or_(pc.less(raw, 0), pc.greater(raw, most)), False)
+    if lowest is not None and not 0 <= lowest <= highest <= maximum:
+        bad = pc.fill_null(pc.or_(pc.less(raw, 0), pc.greater(raw, maximum)), False)
         raw = pc.if_else(bad, 0, raw)
     if pa.types.is_timestamp(kind) and kind.unit != "ms":
         raw = (pc.multiply if seconds else pc.divide)(raw, _MS[kind.unit])

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.routes import Route
 from ottla.accumulator.sealing import Sealer
-from ottla.errors import DeliveryFailed, TopicUnavailable, WrongCall
+from ottla.errors import DeliveryError, IllegalStateError, TopicUnavailableError
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Columns, TopicView
 from ottla.plugins.config_references import read_draft
@@ -33,25 +33,27 @@ class SealedTable:
     """The batches of a table, in the order to send them, and by their index the rows that are in none, and why."""
 
     batches: Sequence[SealedBatch]
-    refused: Mapping[int, DeliveryFailed]
+    refused: Mapping[int, DeliveryError]
 
 
 class TableSealer:
     """Makes batches of tables as a producer with these settings would. For one thread at a time.
 
-    *partitions* has the topics that there are, and how many partitions each has. Batches have at most *most* bytes
-    before they are compressed, unless a single record is larger. Raises ConfigError or PluginError, and WrongCall for
-    interceptors, which would see none of the rows.
+    *partitions* has the topics that there are, and how many partitions each has. Batches have at most *max_bytes* bytes
+    before they are compressed, unless a single record is larger. Raises ConfigError or PluginError, and
+    IllegalStateError for interceptors, which would see none of the rows.
     """
 
-    def __init__(self, settings: Mapping[str, Any], partitions: Mapping[str, int], *, most: int = BATCH_BYTES) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], partitions: Mapping[str, int], *, max_bytes: int = BATCH_BYTES
+    ) -> None:
         if empty := [topic for topic, count in partitions.items() if count < 1]:
             raise ValueError(f"topics have a partition at least: {', '.join(empty)}")
         settings = hide_settings(settings)
         registry = Registry()
         config, plugins = choose(read_draft(settings, registry=registry), registry)
         if plugins.interceptors:
-            raise WrongCall("rows of a table would go past the interceptors: leave interceptor.classes out")
+            raise IllegalStateError("rows of a table would go past the interceptors: leave interceptor.classes out")
         sizes = TableSizes.of(config.batching)
         self._queue = _Queue()
         self._routes = _Routes({topic: _route(topic, count) for topic, count in partitions.items()})
@@ -62,7 +64,7 @@ class TableSealer:
             encoder=plugins.encoder,
             seal=None if plugins.compressor is None else Sealer(plugins.compressor).seal_columns,
             find_route=self._routes.find,
-            sizes=attrs.evolve(sizes, batch=max(1, min(sizes.batch, most))),
+            sizes=attrs.evolve(sizes, batch=max(1, min(sizes.batch, max_bytes))),
         )
 
     def seal(
@@ -78,7 +80,7 @@ class TableSealer:
     ) -> SealedTable:
         """Make batches of the rows of *table*, which is as `Producer.send_table` takes it, without a value format.
 
-        Raises InvalidRecord for what can be sent from no row, TopicUnavailable for a topic that was not told.
+        Raises InvalidRecordError for what can be sent from no row, TopicUnavailableError for a topic that was not told.
         """
         route = self._routes.find(topic)
         stream = open_stream(table)
@@ -112,8 +114,8 @@ class _Queue:
         return ProducerBatch(topic=topic, partition=partition, columns=columns, now=0.0)
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
-        batch = ProducerBatch(topic=topic, partition=UNDECIDED, columns=columns, now=0.0)
-        batch.settle(failed)
+        batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=columns, now=0.0)
+        batch.complete_and_call_back(failed)
         return batch
 
     def take(self) -> Sequence[SealedBatch]:
@@ -131,11 +133,11 @@ class _Routes:
     def find(self, topic: str) -> Route:
         route = self.known.get(topic)
         if route is None:
-            raise TopicUnavailable(f"topic {topic!r} is none of those that were told: {', '.join(self.known)}")
+            raise TopicUnavailableError(f"topic {topic!r} is none of those that were told: {', '.join(self.known)}")
         return route
 
     def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
-        raise TopicUnavailable(f"topic {topic!r} was told to have no partition {partition}")
+        raise TopicUnavailableError(f"topic {topic!r} was told to have no partition {partition}")
 
 
 def _route(topic: str, partitions: int) -> Route:

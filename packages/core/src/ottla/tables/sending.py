@@ -13,19 +13,19 @@ from typing import Any, Final, Protocol, Self
 import attrs
 import pyarrow.compute as pc
 
-from ottla.accumulator.batch import UNDECIDED, ProducerBatch
+from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.routes import Route
 from ottla.config import BatchingConfig
 from ottla.errors import (
-    DeliveryFailed,
-    InvalidRecord,
+    DeliveryError,
+    InvalidRecordError,
     OttlaError,
     PluginError,
-    RecordTooLarge,
-    SerializationFailed,
-    TableUnreadable,
-    TopicUnavailable,
+    RecordTooLargeError,
+    SerializationError,
+    TableReadError,
+    TopicUnavailableError,
     counted,
     were,
 )
@@ -36,7 +36,7 @@ from ottla.recordbatch.section import Section
 from ottla.recordbatch.table_rows import TableRows, refused_columns
 from ottla.recordbatch.v2 import HEADER_SIZE
 from ottla.tables.columns import Choice
-from ottla.tables.compression_pool import Ahead, Piece, Sealed, threads
+from ottla.tables.compression_pool import Ahead, PartitionRows, Sealed, threads
 from ottla.tables.delivery import TableDelivery
 from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
@@ -66,8 +66,8 @@ class TableSizes:
     def of(cls, batching: BatchingConfig) -> Self:
         """Those of a producer with these settings."""
         share = max(1, batching.buffer_memory // 4)
-        wished = max(BATCH_BYTES, batching.batch_size) if batching.growth else batching.batch_size
-        with_header = min(wished, batching.max_request_size)
+        requested = max(BATCH_BYTES, batching.batch_size) if batching.growth else batching.batch_size
+        with_header = min(requested, batching.max_request_size)
         return cls(
             batch=max(1, min(with_header - HEADER_SIZE, share)),
             record=min(batching.max_request_size, batching.buffer_memory),
@@ -95,7 +95,7 @@ class KnownRoutes(Protocol):
         """By topic."""
 
     def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
-        """A route of the topic that has this partition. Raises TopicUnavailable."""
+        """A route of the topic that has this partition. Raises TopicUnavailableError."""
 
 
 @attrs.frozen(kw_only=True)
@@ -149,14 +149,14 @@ class TableSending:
 
     def send(self, stream: Any, choice: Choice) -> None:
         """Queue the rows of a stream. When it raises, those that were taken and not queued have failed."""
-        most = self._sender.sizes.chunk
+        max_bytes = self._sender.sizes.chunk
         gathered = min(self._sender.sizes.batch, GATHERED_BYTES)
-        least = min(most, gathered * (1 if choice.key is None else self.route.view.partitions))
+        min_bytes = min(max_bytes, gathered * (1 if choice.key is None else self.route.view.partitions))
         try:
             try:
-                for chunk in _read(chunks(stream, choice, least=least, most=most)):
+                for chunk in _read(chunks(stream, choice, min_bytes=min_bytes, max_bytes=max_bytes)):
                     self._send(chunk)
-            except (TableUnreadable, SerializationFailed, PluginError):  # the rows before are sent
+            except (TableReadError, SerializationError, PluginError):  # the rows before are sent
                 self._queue(self._ahead.rest())
                 raise
             self._queue(self._ahead.rest())
@@ -195,14 +195,14 @@ class TableSending:
             timestamps=times if times is None or not times.null_count else pc.fill_null(times, now_ms),
         )
         topic = self.route.topic
-        most = min(sender.sizes.batch, topic.most or sender.sizes.batch)
-        for partition, indexes, columns in self._cut(rows, partitions, most=most):
-            if partition == UNDECIDED:
+        max_bytes = min(sender.sizes.batch, topic.max_bytes or sender.sizes.batch)
+        for partition, indexes, columns in self._cut(rows, partitions, max_bytes=max_bytes):
+            if partition == UNASSIGNED:
                 partition = self._partitions.stay(view, columns.size_estimate())
             if kept is not None:
                 indexes = [kept[index] for index in indexes]
             self._answered.append(indexes)
-            self._queue(self._ahead.put(Piece(partition, offset, indexes, columns)))
+            self._queue(self._ahead.put(PartitionRows(partition, offset, indexes, columns)))
 
     def _queue(self, pieces: Iterator[Sealed]) -> None:
         for sealed in pieces:
@@ -222,33 +222,33 @@ class TableSending:
 
     def _wait(self, ask: Callable[[], Route]) -> Route:
         """What *ask* finds; the time that it takes counts against `max.block.ms` of the next batch."""
-        began = self._sender.clock()
+        started_at = self._sender.clock()
         try:
             return ask()
         finally:
-            self._waited += self._sender.clock() - began
+            self._waited += self._sender.clock() - started_at
 
-    def _refused(self, chunk: Chunk) -> dict[int, InvalidRecord]:
+    def _refused(self, chunk: Chunk) -> dict[int, InvalidRecordError]:
         """The rows that can be no record here, and why."""
-        refused: dict[int, InvalidRecord] = {}
+        refused: dict[int, InvalidRecordError] = {}
         for bad, error in self._objections(chunk):
             if bad is not None:
                 for index in pc.indices_nonzero(bad).to_pylist():
                     refused.setdefault(index, error(index))
         return refused
 
-    def _objections(self, chunk: Chunk) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecord]]]:
+    def _objections(self, chunk: Chunk) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecordError]]]:
         yield (
             chunk.bad_times,
-            lambda _index: InvalidRecord(f"its timestamp is not from 0 to {TIMESTAMP_MAX} ms"),
+            lambda _index: InvalidRecordError(f"its timestamp is not from 0 to {TIMESTAMP_MAX} ms"),
         )
-        yield chunk.bad_headers, lambda _index: InvalidRecord("one of its headers has no name")
-        most = self._sender.sizes.record - LONE_OVERHEAD
-        if _size(chunk) > most and _longest(chunk) > most:  # else no row needs a look
+        yield chunk.bad_headers, lambda _index: InvalidRecordError("one of its headers has no name")
+        max_bytes = self._sender.sizes.record - LONE_OVERHEAD
+        if _size(chunk) > max_bytes and _longest(chunk) > max_bytes:  # else no row needs a look
             sizes = sums(chunk.count, [chunk.keys, chunk.values, chunk.headers])
             yield (
-                pc.greater(sizes, most),
-                lambda index: RecordTooLarge(
+                pc.greater(sizes, max_bytes),
+                lambda index: RecordTooLargeError(
                     f"it has {sizes[index].as_py() + LONE_OVERHEAD} bytes, above max.request.size or buffer.memory: "
                     f"{self._sender.sizes.record}"
                 ),
@@ -262,7 +262,7 @@ class TableSending:
             if span["min"] < 0 or span["max"] >= count:
                 yield (
                     pc.fill_null(pc.or_(pc.less(given, 0), pc.greater_equal(given, count)), False),
-                    lambda index: InvalidRecord(
+                    lambda index: InvalidRecordError(
                         f"it is for partition {given[index].as_py()} of topic {self._topic!r}, which has {count}"
                     ),
                 )
@@ -272,11 +272,11 @@ class TableSending:
         if self._asked_for_partitions:
             return
         self._asked_for_partitions = True
-        with suppress(TopicUnavailable):
+        with suppress(TopicUnavailableError):
             routes, waited = self._sender.routes, self._waited
             self.route = self._wait(lambda: routes.await_partition(self._topic, partition, waited=waited))
 
-    def _refuse(self, offset: int, refused: Mapping[int, InvalidRecord]) -> None:
+    def _refuse(self, offset: int, refused: Mapping[int, InvalidRecordError]) -> None:
         if not refused:
             return
         rows = sorted(refused)
@@ -295,13 +295,13 @@ class TableSending:
     def _drop(self, offset: int, rows: Sequence[int], cause: BaseException) -> None:
         batch = self._fail(offset, rows, self._left(rows, cause))
         for index in range(len(rows)):
-            batch.look_at(index)
+            batch.mark_error_retrieved(index)
 
     def _left(self, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
-        error = DeliveryFailed(
+        error = DeliveryError(
             f"{counted(len(rows), 'row')} for topic {self._topic!r} {were(len(rows))} not queued: {why}{cause}",
             topic=self._topic,
-            partition=UNDECIDED,
+            partition=UNASSIGNED,
             attempts=0,
             possibly_persisted=False,
         )
@@ -313,11 +313,11 @@ class TableSending:
         self.delivery.add(batch, offset=offset, rows=rows)
         return batch
 
-    def _undelivered(self, row: int, cause: InvalidRecord) -> DeliveryFailed:
-        error = DeliveryFailed(
+    def _undelivered(self, row: int, cause: InvalidRecordError) -> DeliveryError:
+        error = DeliveryError(
             f"row {row} for topic {self._topic!r} was not queued: {cause}",
             topic=self._topic,
-            partition=UNDECIDED,
+            partition=UNASSIGNED,
             attempts=0,
             possibly_persisted=False,
         )
@@ -330,10 +330,10 @@ def _read(stream: Iterator[Chunk]) -> Iterator[Chunk]:
     while True:
         try:
             chunk = next(stream, None)
-        except (SerializationFailed, PluginError):
+        except (SerializationError, PluginError):
             raise
         except Exception as cause:
-            raise TableUnreadable(f"the table's stream failed: {cause}") from cause
+            raise TableReadError(f"the table's stream failed: {cause}") from cause
         if chunk is None:
             return
         yield chunk

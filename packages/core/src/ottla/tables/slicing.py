@@ -17,13 +17,13 @@ _LISTS: Final = frozenset(
 _OFFSET: Final = 4
 
 
-def cut(batch: Any, most: int) -> Iterator[tuple[Any, int]]:
-    """Pieces of at most about *most* bytes, or of one row; each with its size."""
+def cut(batch: Any, max_bytes: int) -> Iterator[tuple[Any, int]]:
+    """Pieces of at most about *max_bytes* bytes, or of one row; each with its size."""
     count = batch.num_rows
     if not count:
         return
     size = _size(batch) + count * FRAME
-    step = max(1, min(count, count * most // size))
+    step = max(1, min(count, count * max_bytes // size))
     for start in range(0, count, step):
         yield batch.slice(start, step), size * step // count
 

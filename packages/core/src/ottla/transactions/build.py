@@ -11,7 +11,7 @@ from ottla.accumulator.sequences import Sequences
 from ottla.config import Idempotence, TransactionsConfig
 from ottla.network.backoff import Backoff
 from ottla.transactions.producer_id import Idempotence as IdempotentAgenda
-from ottla.transactions.request_source import Agenda
+from ottla.transactions.request_source import RequestSource
 
 if TYPE_CHECKING:
     from ottla.transactions.manager import TransactionManager
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Numbering:
-    """The numbers of records, the errands for them, and who keeps transactions; None: there are none of these."""
+    """The numbers of records, the requests for them, and who keeps transactions; None: there are none of these."""
 
     sequences: Sequences | None = None
-    agenda: Agenda | None = None
+    request_source: RequestSource | None = None
     manager: TransactionManager | None = None
 
     @classmethod
@@ -34,7 +34,7 @@ class Numbering:
             sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED)
             return cls(
                 sequences=sequences,
-                agenda=IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id),
+                request_source=IdempotentAgenda(sequences=sequences, backoff=backoff, client_id=client_id),
             )
         # Here, because the messages of transactions cost every program that has none 10 ms at its start.
         from ottla.transactions.manager import TransactionManager
@@ -48,7 +48,7 @@ class Numbering:
             backoff=backoff,
             client_id=client_id,
         )
-        return cls(sequences=sequences, agenda=manager, manager=manager)
+        return cls(sequences=sequences, request_source=manager, manager=manager)
 
     @property
     def admit(self) -> Callable[[], object] | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from ottla.errors import ProtocolError
-from ottla.transactions.error_actions import ErrandKind
-from ottla.transactions.requests import Errand, Target
+from ottla.transactions.error_actions import CoordinatorRequestKind
+from ottla.transactions.requests import CoordinatorRequest, Target
 from ottla.transactions.transactional_requests import find_coordinator
 
 
@@ -18,46 +18,47 @@ class Coordinators:
         self._transaction: int | None = None
         self._groups: dict[str, int] = {}
 
-    def node(self, errand: Errand) -> int | None:
+    def node(self, request: CoordinatorRequest) -> int | None:
         """Who is to be asked; None: any broker, or one that has to be found first."""
-        match errand.target:
+        match request.target:
             case Target.ANY:
                 return None
             case Target.COORDINATOR:
                 return self._transaction
             case Target.GROUP:
-                return self._groups.get(errand.key)
+                return self._groups.get(request.key)
             case _:
-                assert_never(errand.target)
+                assert_never(request.target)
 
-    def before(self, errand: Errand) -> Errand:
-        """The errand itself, or the search that has to come before it."""
-        if errand.target is Target.ANY or self.node(errand) is not None:
-            return errand
-        if errand.target is Target.GROUP:
-            return find_coordinator(errand.key, group=True)
+    def before(self, request: CoordinatorRequest) -> CoordinatorRequest:
+        """The request itself, or the search that has to come before it."""
+        if request.target is Target.ANY or self.node(request) is not None:
+            return request
+        if request.target is Target.GROUP:
+            return find_coordinator(request.key, group=True)
         return find_coordinator(self._transactional_id, group=False)
 
-    def learn(self, errand: Errand, node: int) -> None:
+    def learn(self, request: CoordinatorRequest, node: int) -> None:
         """A search has found it."""
-        if errand.kind is ErrandKind.FIND_GROUP:
-            self._groups[errand.key] = node
+        if request.kind is CoordinatorRequestKind.FIND_GROUP:
+            self._groups[request.key] = node
         else:
             self._transaction = node
 
-    def forget(self, errand: Errand) -> None:
+    def forget(self, request: CoordinatorRequest) -> None:
         """Find it anew before the next try: it did not answer, or is it no more."""
-        if errand.target is Target.COORDINATOR:
+        if request.target is Target.COORDINATOR:
             self._transaction = None
-        elif errand.target is Target.GROUP:
-            self._groups.pop(errand.key, None)
+        elif request.target is Target.GROUP:
+            self._groups.pop(request.key, None)
 
 
-def found(errand: Errand, answer: Any) -> Any:
-    """The part of a FindCoordinator answer that is for *errand*: from version 4 on one answer tells of several keys."""
+def found(request: CoordinatorRequest, answer: Any) -> Any:
+    """The part of a FindCoordinator answer that is for *request*: from version 4 on one answer tells of several
+    keys."""
     if not answer.coordinators:
         return answer
-    return next((each for each in answer.coordinators if each.key == errand.key), answer.coordinators[0])
+    return next((each for each in answer.coordinators if each.key == request.key), answer.coordinators[0])
 
 
 def nobody(coordinator: Any) -> ProtocolError | None:

@@ -10,7 +10,7 @@ from typing import Final
 from ottla.errors import ErrorCode
 
 
-class ErrandKind(enum.Enum):
+class CoordinatorRequestKind(enum.Enum):
     """The requests by what they are for."""
 
     INITIALIZE = "InitProducerId"
@@ -22,7 +22,7 @@ class ErrandKind(enum.Enum):
     END = "EndTxn"
 
 
-class Ruling(enum.Enum):
+class TransactionErrorAction(enum.Enum):
     """The ways to go on after an answer."""
 
     DONE = "it is done"
@@ -38,46 +38,48 @@ _C = ErrorCode
 _FENCED: Final = (_C.INVALID_PRODUCER_EPOCH, _C.PRODUCER_FENCED)
 _LOST: Final = (_C.COORDINATOR_NOT_AVAILABLE, _C.NOT_COORDINATOR)
 
-_SPECIAL: Final[Mapping[ErrandKind, Mapping[Ruling, tuple[ErrorCode, ...]]]] = {
-    ErrandKind.INITIALIZE: {
-        Ruling.REFIND: _LOST,
-        Ruling.FENCED: _FENCED,
-        Ruling.REFUSED: (
+_SPECIAL: Final[Mapping[CoordinatorRequestKind, Mapping[TransactionErrorAction, tuple[ErrorCode, ...]]]] = {
+    CoordinatorRequestKind.INITIALIZE: {
+        TransactionErrorAction.REFIND: _LOST,
+        TransactionErrorAction.FENCED: _FENCED,
+        TransactionErrorAction.REFUSED: (
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.CLUSTER_AUTHORIZATION_FAILED,
             _C.INVALID_TRANSACTION_TIMEOUT,
             _C.UNSUPPORTED_VERSION,  # Kafka 4.3 takes no prepared transactions over, though it lists the version
         ),
-        Ruling.ABORTABLE: (_C.TRANSACTION_ABORTABLE,),
+        TransactionErrorAction.ABORTABLE: (_C.TRANSACTION_ABORTABLE,),
     },
-    ErrandKind.FIND_COORDINATOR: {
-        Ruling.REFUSED: (_C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,),
-        Ruling.ABORTABLE: (_C.TRANSACTION_ABORTABLE,),
+    CoordinatorRequestKind.FIND_COORDINATOR: {
+        TransactionErrorAction.REFUSED: (_C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,),
+        TransactionErrorAction.ABORTABLE: (_C.TRANSACTION_ABORTABLE,),
     },
-    ErrandKind.FIND_GROUP: {Ruling.ABORTABLE: (_C.GROUP_AUTHORIZATION_FAILED, _C.TRANSACTION_ABORTABLE)},
-    ErrandKind.ADD_PARTITIONS: {
-        Ruling.REFIND: _LOST,
-        Ruling.FENCED: _FENCED,
-        Ruling.FATAL: (
+    CoordinatorRequestKind.FIND_GROUP: {
+        TransactionErrorAction.ABORTABLE: (_C.GROUP_AUTHORIZATION_FAILED, _C.TRANSACTION_ABORTABLE)
+    },
+    CoordinatorRequestKind.ADD_PARTITIONS: {
+        TransactionErrorAction.REFIND: _LOST,
+        TransactionErrorAction.FENCED: _FENCED,
+        TransactionErrorAction.FATAL: (
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.INVALID_TXN_STATE,
             _C.INVALID_PRODUCER_ID_MAPPING,
         ),
     },
-    ErrandKind.ADD_OFFSETS: {
-        Ruling.REFIND: _LOST,
-        Ruling.FENCED: _FENCED,
-        Ruling.ABORTABLE: (
+    CoordinatorRequestKind.ADD_OFFSETS: {
+        TransactionErrorAction.REFIND: _LOST,
+        TransactionErrorAction.FENCED: _FENCED,
+        TransactionErrorAction.ABORTABLE: (
             _C.GROUP_AUTHORIZATION_FAILED,
             _C.TRANSACTION_ABORTABLE,
             _C.UNKNOWN_PRODUCER_ID,
         ),
     },
-    ErrandKind.COMMIT_OFFSETS: {
-        Ruling.REFIND: (*_LOST, _C.REQUEST_TIMED_OUT),
-        Ruling.RETRY: (_C.UNKNOWN_TOPIC_OR_PARTITION, _C.COORDINATOR_LOAD_IN_PROGRESS),
-        Ruling.FENCED: _FENCED,
-        Ruling.ABORTABLE: (
+    CoordinatorRequestKind.COMMIT_OFFSETS: {
+        TransactionErrorAction.REFIND: (*_LOST, _C.REQUEST_TIMED_OUT),
+        TransactionErrorAction.RETRY: (_C.UNKNOWN_TOPIC_OR_PARTITION, _C.COORDINATOR_LOAD_IN_PROGRESS),
+        TransactionErrorAction.FENCED: _FENCED,
+        TransactionErrorAction.ABORTABLE: (
             _C.GROUP_AUTHORIZATION_FAILED,
             _C.FENCED_INSTANCE_ID,
             _C.UNKNOWN_MEMBER_ID,
@@ -86,36 +88,42 @@ _SPECIAL: Final[Mapping[ErrandKind, Mapping[Ruling, tuple[ErrorCode, ...]]]] = {
             _C.TRANSACTION_ABORTABLE,
         ),
     },
-    ErrandKind.END: {
-        Ruling.REFIND: _LOST,
-        Ruling.FENCED: _FENCED,
-        Ruling.ABORTABLE: (_C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID),
+    CoordinatorRequestKind.END: {
+        TransactionErrorAction.REFIND: _LOST,
+        TransactionErrorAction.FENCED: _FENCED,
+        TransactionErrorAction.ABORTABLE: (_C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID),
     },
 }
 
 
-def _ruling(kind: ErrandKind, code: ErrorCode) -> Ruling:
+def _action(kind: CoordinatorRequestKind, code: ErrorCode) -> TransactionErrorAction:
     if code is ErrorCode.NONE:
-        return Ruling.DONE
-    for ruling, codes in _SPECIAL[kind].items():
+        return TransactionErrorAction.DONE
+    for action, codes in _SPECIAL[kind].items():
         if code in codes:
-            return ruling
+            return action
     if code.retriable:
-        return Ruling.RETRY
+        return TransactionErrorAction.RETRY
     # What else is wrong with a partition concerns that partition alone.
-    return Ruling.ABORTABLE if kind is ErrandKind.ADD_PARTITIONS else Ruling.FATAL
+    return (
+        TransactionErrorAction.ABORTABLE
+        if kind is CoordinatorRequestKind.ADD_PARTITIONS
+        else TransactionErrorAction.FATAL
+    )
 
 
-RULINGS: Final[Mapping[ErrandKind, Mapping[ErrorCode, Ruling]]] = MappingProxyType(
-    {kind: MappingProxyType({code: _ruling(kind, code) for code in ErrorCode}) for kind in ErrandKind}
+TRANSACTION_ERROR_ACTIONS: Final[Mapping[CoordinatorRequestKind, Mapping[ErrorCode, TransactionErrorAction]]] = (
+    MappingProxyType(
+        {kind: MappingProxyType({code: _action(kind, code) for code in ErrorCode}) for kind in CoordinatorRequestKind}
+    )
 )
 
-_WEIGHTS: Final = {ruling: weight for weight, ruling in enumerate(Ruling)}
+_WEIGHTS: Final = {ruling: weight for weight, ruling in enumerate(TransactionErrorAction)}
 
 
-def last_word(kind: ErrandKind, codes: Iterable[ErrorCode]) -> ErrorCode:
+def last_word(kind: CoordinatorRequestKind, codes: Iterable[ErrorCode]) -> ErrorCode:
     """Of one answer's several codes the one that decides: whose ruling stands later among the rulings."""
-    return max(codes, key=lambda code: _WEIGHTS[RULINGS[kind][code]])
+    return max(codes, key=lambda code: _WEIGHTS[TRANSACTION_ERROR_ACTIONS[kind][code]])
 
 
 FATAL_FOR_A_TRANSACTION: Final = frozenset(

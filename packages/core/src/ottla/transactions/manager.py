@@ -1,6 +1,6 @@
 """A transactional producer's state, and the next thing to ask of its brokers; no I/O, and time is an argument.
 
-What callers ask for is noted under a lock; the I/O thread derives the next errand from where things stand, so that
+What callers ask for is noted under a lock; the I/O thread derives the next request from where things stand, so that
 one whose answer was lost, or refused for now, is asked again without being queued anywhere.
 """
 
@@ -11,29 +11,35 @@ from typing import Any, assert_never
 
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import (
-    AbortableError,
+    AbortableTransactionError,
     BrokerError,
     ErrorCode,
+    IllegalStateError,
     OttlaError,
     ProtocolError,
-    UnsupportedVersion,
-    WrongCall,
+    UnsupportedVersionError,
     error_code,
 )
 from ottla.network.backoff import Backoff
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions import transactional_requests as errands
 from ottla.transactions.coordinators import Coordinators, found, nobody
-from ottla.transactions.error_actions import FATAL_FOR_A_TRANSACTION, RULINGS, ErrandKind, Ruling, last_word
+from ottla.transactions.error_actions import (
+    FATAL_FOR_A_TRANSACTION,
+    TRANSACTION_ERROR_ACTIONS,
+    CoordinatorRequestKind,
+    TransactionErrorAction,
+    last_word,
+)
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
-from ottla.transactions.pending_offsets import Sending, Sendings
-from ottla.transactions.pending_result import Pending
+from ottla.transactions.pending_offsets import PendingOffsetCommit, PendingOffsetCommits
+from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla.transactions.prepared import PreparedTransaction
-from ottla.transactions.request_source import Stance
-from ottla.transactions.requests import Errand, initialize
+from ottla.transactions.request_source import QueuedBatches
+from ottla.transactions.requests import CoordinatorRequest, initialize
 from ottla.transactions.shared import SharedTransaction
 from ottla.transactions.states import State
-from ottla.transactions.transaction_state import Standing
+from ottla.transactions.transaction_state import TransactionStateMachine
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +52,7 @@ NEW_GENERATION = 2
 """From this level of the feature `transaction.version` on, writing makes partitions members (KIP-890)."""
 
 
-class TransactionManager(Standing):
+class TransactionManager(TransactionStateMachine):
     """The transactions of one producer. What callers use may be called on any thread, the rest on the I/O thread."""
 
     def __init__(
@@ -66,7 +72,7 @@ class TransactionManager(Standing):
         self._backoff = backoff
         self._keep_prepared = False
         self._may_end = False
-        self._sendings = Sendings()
+        self._sendings = PendingOffsetCommits()
         self._coordinators = Coordinators(transactional_id)
         self._under_way = False
         self._failures = 0
@@ -88,30 +94,30 @@ class TransactionManager(Standing):
             with self._lock:
                 self._require("send", *_SENDING)
 
-    def initialize(self, *, keep_prepared: bool = False) -> Pending:
+    def initialize(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
         """Have an id given, which fences whoever had the transactional id before."""
         with self._lock:
             if (same := self._same("init_transactions")) is not None:
                 return same
             self._require("init_transactions", State.UNINITIALIZED)
             self._keep_prepared = keep_prepared
-            self._move(State.INITIALIZING)
+            self._transition_to(State.INITIALIZING)
             return self._promise("init_transactions")
 
     def begin_transaction(self) -> None:
         """Let records be queued."""
         with self._lock:
             self._require("begin_transaction", State.READY)
-            self._move(State.IN_TRANSACTION)
+            self._transition_to(State.IN_TRANSACTION)
 
-    def send_offsets(self, sending: OffsetsToSend) -> Pending:
+    def send_offsets(self, sending: OffsetsToSend) -> TransactionalRequestResult:
         """Have a group's positions become part of the transaction."""
         with self._lock:
             self._require("send_offsets_to_transaction", State.IN_TRANSACTION)
             return self._sendings.add(sending)
 
-    def end(self, *, commit: bool) -> Pending:
-        """Take no more records, and have the transaction ended after `let_end`."""
+    def end(self, *, commit: bool) -> TransactionalRequestResult:
+        """Take no more records, and have the transaction ended after `all_records_queued`."""
         what, moving = ("commit_transaction", State.COMMITTING) if commit else ("abort_transaction", State.ABORTING)
         with self._lock:
             if (same := self._same(what)) is not None:
@@ -119,12 +125,12 @@ class TransactionManager(Standing):
             allowed = [State.IN_TRANSACTION, State.PREPARED]
             self._require(what, *allowed, *(() if commit else (State.ABORTABLE_ERROR,)))
             self._may_end = False
-            self._move(moving)
+            self._transition_to(moving)
             if not commit:
-                self._sendings.drop(AbortableError("the transaction was aborted"))
+                self._sendings.drop(AbortableTransactionError("the transaction was aborted"))
             return self._promise(what)
 
-    def prepare(self) -> Pending:
+    def prepare(self) -> TransactionalRequestResult:
         """Take no more records, and wait until all are written; ending is left to somebody else."""
         with self._lock:
             if (same := self._same("prepare_transaction")) is not None:
@@ -132,7 +138,7 @@ class TransactionManager(Standing):
             self._require("prepare_transaction", State.IN_TRANSACTION)
             self._may_end = False
             self._was_prepared = True
-            self._move(State.PREPARED)
+            self._transition_to(State.PREPARED)
             return self._promise("prepare_transaction")
 
     def join(self, shared: SharedTransaction) -> None:
@@ -140,7 +146,7 @@ class TransactionManager(Standing):
         with self._lock:
             self._require("join_transaction", State.UNINITIALIZED)
             if shared.transactional_id != self.transactional_id:
-                raise WrongCall(
+                raise IllegalStateError(
                     f"join_transaction: the transaction is of transactional.id {shared.transactional_id!r}, and the "
                     f"producer of {self.transactional_id!r}; make the producer with that id"
                 )
@@ -148,19 +154,19 @@ class TransactionManager(Standing):
             self._sequences.begin_epoch(ProducerId(id=shared.producer_id, epoch=shared.epoch))
             self._level = shared.level
             self._started = True
-            self._move(State.JOINED)
+            self._transition_to(State.JOINED)
 
-    def leave(self) -> Pending:
+    def leave(self) -> TransactionalRequestResult:
         """Take no more records for the transaction that was joined, and wait until all are written."""
         with self._lock:
             if (same := self._same("leave_transaction")) is not None:
                 return same
             self._require("leave_transaction", State.JOINED)
             self._may_end = False
-            self._move(State.LEAVING)
+            self._transition_to(State.LEAVING)
             return self._promise("leave_transaction")
 
-    def let_end(self) -> None:
+    def all_records_queued(self) -> None:
         """Every record that belongs to the transaction is queued by now."""
         self._may_end = True
 
@@ -185,22 +191,22 @@ class TransactionManager(Standing):
         )
 
     @property
-    def newest(self) -> bool:
+    def uses_txn_v2(self) -> bool:
         """Whether the open transaction is of the new generation."""
         return self._level >= NEW_GENERATION
 
     # The agenda
 
     @property
-    def stance(self) -> Stance:
+    def queued_batches(self) -> QueuedBatches:
         """Queued records leave until their transaction cannot be committed any more."""
         match self.state:
             case State.FATAL_ERROR:
-                return Stance.FAIL
+                return QueuedBatches.FAIL
             case State.ABORTABLE_ERROR | State.ABORTING:
-                return Stance.DROP
+                return QueuedBatches.ABORT
             case _:
-                return Stance.SEND
+                return QueuedBatches.SEND
 
     @property
     def obstacle(self) -> OttlaError | None:
@@ -216,7 +222,7 @@ class TransactionManager(Standing):
         """What the cluster has agreed on as `transaction.version`; counts from the next transaction on."""
         self._level_now = level
 
-    def next_errand(self, now: float, *, settled: bool) -> Errand | None:
+    def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
         """What to ask now, if anything."""
         with self._lock:
             self._look_at_failures()
@@ -224,88 +230,91 @@ class TransactionManager(Standing):
             if self._under_way:
                 return None
             self._end_without_asking(settled=settled)
-            errand = self._wanted(settled=settled)
-            if errand is None:
+            request = self._wanted(settled=settled)
+            if request is None:
                 return None
             if now < self._retry_at:
                 self._due_at = self._retry_at
                 return None
-            return self._coordinators.before(errand)
+            return self._coordinators.before(request)
 
     def due_at(self) -> float:
         """When to ask again; what is not waiting for a backoff, waits for an answer or a caller."""
         return self._due_at
 
-    def node(self, errand: Errand) -> int | None:
-        """The coordinator that an errand is for."""
-        return self._coordinators.node(errand)
+    def node(self, request: CoordinatorRequest) -> int | None:
+        """The coordinator that a request is for."""
+        return self._coordinators.node(request)
 
-    def begin(self, errand: Errand) -> None:
-        """An errand is under way."""
+    def begin(self, request: CoordinatorRequest) -> None:
+        """A request is under way."""
         self._under_way = True
 
-    def answer(self, errand: Errand, answer: Any, now: float) -> None:
+    def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
         """Take what a broker said."""
         with self._lock:
             self._under_way = False
             if self.state is State.FATAL_ERROR:
                 return
-            match errand.kind:
-                case ErrandKind.INITIALIZE:
-                    if self._rule(errand, answer.error_code, now):
-                        self._take_id(answer, now)
-                case ErrandKind.FIND_COORDINATOR | ErrandKind.FIND_GROUP:
-                    self._take_coordinator(errand, answer, now)
-                case ErrandKind.ADD_PARTITIONS:
-                    self._take_partitions(errand, answer, now)
-                case ErrandKind.ADD_OFFSETS:
-                    if self._rule(errand, answer.error_code, now) and self._sendings:
+            match request.kind:
+                case CoordinatorRequestKind.INITIALIZE:
+                    if self._on_error_code(request, answer.error_code, now):
+                        self._on_producer_id(answer, now)
+                case CoordinatorRequestKind.FIND_COORDINATOR | CoordinatorRequestKind.FIND_GROUP:
+                    self._on_coordinator(request, answer, now)
+                case CoordinatorRequestKind.ADD_PARTITIONS:
+                    self._on_partitions_added(request, answer, now)
+                case CoordinatorRequestKind.ADD_OFFSETS:
+                    if self._on_error_code(request, answer.error_code, now) and self._sendings:
                         self._started = self._sendings.first.announced = True
-                case ErrandKind.COMMIT_OFFSETS:
-                    self._take_offsets(errand, answer, now)
-                case ErrandKind.END:
-                    if self._rule(errand, answer.error_code, now):
+                case CoordinatorRequestKind.COMMIT_OFFSETS:
+                    self._on_offsets_committed(request, answer, now)
+                case CoordinatorRequestKind.END:
+                    if self._on_error_code(request, answer.error_code, now):
                         if answer.producer_id >= 0:
                             owner = ProducerId(id=answer.producer_id, epoch=answer.producer_epoch)
                             self._sequences.begin_epoch(owner)
-                        elif self.newest:
+                        elif self.uses_txn_v2:
                             self._needs_new_epoch = True
                         # Over from here on, also where a fault keeps the rest from happening: it is not ended twice.
                         self._started = self._perhaps_started = False
                         self._complete()
                 case _:
-                    assert_never(errand.kind)
+                    assert_never(request.kind)
 
-    def lose(self, errand: Errand, error: OttlaError, now: float) -> None:
+    def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
         """Ask again, once the coordinator is found anew."""
         with self._lock:
             self._under_way = False
             if self.state is State.FATAL_ERROR:
                 return
-            self._coordinators.forget(errand)
-            self._perhaps_started |= errand.kind in (ErrandKind.ADD_PARTITIONS, ErrandKind.ADD_OFFSETS)
+            self._coordinators.forget(request)
+            self._perhaps_started |= request.kind in (
+                CoordinatorRequestKind.ADD_PARTITIONS,
+                CoordinatorRequestKind.ADD_OFFSETS,
+            )
             self._try_again(error, now)
 
-    def reject(self, errand: Errand, error: OttlaError) -> None:
+    def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
         """A broker is too old for what was asked of it."""
         with self._lock:
             self._under_way = False
             if self.state is State.FATAL_ERROR:
                 return
             newest = self.two_phase or self._keep_prepared
-            if errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING and newest:
+            if request.kind is CoordinatorRequestKind.INITIALIZE and self.state is State.INITIALIZING and newest:
                 what = "transaction.two.phase.commit.enable=true" if self.two_phase else "keep_prepared=True"
                 why = f"{what} needs brokers that offer InitProducerId 6 (KIP-939)"
-                self._refuse(UnsupportedVersion(f"{why}: {error}"))
-            elif errand.kind is ErrandKind.INITIALIZE and self.state is State.INITIALIZING:
-                self._refuse(UnsupportedVersion(f"transactions need brokers of 0.11 or later: {error}"))
-            elif errand.kind is ErrandKind.INITIALIZE:
+                self._refuse(UnsupportedVersionError(f"{why}: {error}"))
+            elif request.kind is CoordinatorRequestKind.INITIALIZE and self.state is State.INITIALIZING:
+                self._refuse(UnsupportedVersionError(f"transactions need brokers of 0.11 or later: {error}"))
+            elif request.kind is CoordinatorRequestKind.INITIALIZE:
                 why = "it needs another epoch now, which brokers before 2.5 give to a new producer only"
-                self._fail(UnsupportedVersion(f"{why}: {error}"))
+                self._transition_to_fatal(UnsupportedVersionError(f"{why}: {error}"))
             else:
-                self._fail(error)
+                self._transition_to_fatal(error)
 
-    def lose_hope(self, error: OttlaError) -> None:
+    def fail_fatally(self, error: OttlaError) -> None:
         """Tell who waits for the first answer; later on an outage is ridden out."""
         with self._lock:
             if self.state is State.INITIALIZING:
@@ -324,13 +333,13 @@ class TransactionManager(Standing):
         """Abort what is open; what is prepared stays, that is what it is for. For any thread."""
         with self._lock:
             if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
-                self._move(State.ABORTING)
-                self._sendings.drop(AbortableError("the producer was closed"))
+                self._transition_to(State.ABORTING)
+                self._sendings.drop(AbortableTransactionError("the producer was closed"))
                 self._promise("close")
             if self.state in (State.COMMITTING, State.ABORTING):
                 self._may_end = True
 
-    def shut(self, error: OttlaError) -> None:
+    def abort_pending(self, error: OttlaError) -> None:
         """Nobody is asked any more."""
         with self._lock:
             if not self.idle:
@@ -354,9 +363,9 @@ class TransactionManager(Standing):
             return
         cause = failure.__cause__
         if isinstance(cause, BrokerError) and cause.code in FATAL_FOR_A_TRANSACTION:
-            self._fail(cause)
+            self._transition_to_fatal(cause)
         else:
-            self._spoil(failure)
+            self._transition_to_abortable(failure)
 
     def _end_without_asking(self, *, settled: bool) -> None:
         """End what no broker has to be asked for."""
@@ -367,13 +376,13 @@ class TransactionManager(Standing):
         elif self.state is State.LEAVING:
             self._started = False
             self._level = _UNUSED
-            self._move(State.UNINITIALIZED)
+            self._transition_to(State.UNINITIALIZED)
             self._end_pending()
         elif self.state in (State.COMMITTING, State.ABORTING) and not self._started:
             self._complete()
 
-    def _wanted(self, *, settled: bool) -> Errand | None:
-        """The next errand, whoever has to be found first."""
+    def _wanted(self, *, settled: bool) -> CoordinatorRequest | None:
+        """The next request, whoever has to be found first."""
         owner, sequences = self._sequences.owner, self._sequences
         match self.state:
             case State.INITIALIZING:
@@ -397,10 +406,12 @@ class TransactionManager(Standing):
                 return None
         if self.state in (State.COMMITTING, State.ABORTING) and self._may_end and settled:
             assert owner is not None, "a transaction begins after an id was given"
-            return errands.end(self.transactional_id, owner, commit=self.state is State.COMMITTING, newest=self.newest)
+            return errands.end(
+                self.transactional_id, owner, commit=self.state is State.COMMITTING, txn_v2=self.uses_txn_v2
+            )
         return None
 
-    def _initialize(self, *, current: ProducerId | None = None) -> Errand:
+    def _initialize(self, *, current: ProducerId | None = None) -> CoordinatorRequest:
         return initialize(
             transactional_id=self.transactional_id,
             timeout_ms=self._timeout_ms,
@@ -423,7 +434,7 @@ class TransactionManager(Standing):
     def _members_to_be(self) -> list[TopicPartition]:
         """The partitions that the coordinator has to be told of; in the new generation writing tells it."""
         sequences = self._sequences
-        if not self.newest:
+        if not self.uses_txn_v2:
             return list(sequences.wanted)
         sequences.members.update(sequences.wanted)
         sequences.wanted.clear()
@@ -431,46 +442,48 @@ class TransactionManager(Standing):
         self._due_at = float("-inf")  # they may leave now
         return []
 
-    def _send_offsets(self, owner: ProducerId, sending: Sending) -> Errand:
-        if not self.newest and not sending.announced:
+    def _send_offsets(self, owner: ProducerId, sending: PendingOffsetCommit) -> CoordinatorRequest:
+        if not self.uses_txn_v2 and not sending.announced:
             return errands.add_offsets(self.transactional_id, owner, sending.sending.group.group_id)
         self._started = True
-        return errands.commit_offsets(self.transactional_id, owner, sending.sending, sending.left, newest=self.newest)
+        return errands.commit_offsets(
+            self.transactional_id, owner, sending.sending, sending.unwritten, txn_v2=self.uses_txn_v2
+        )
 
     # What answers mean
 
-    def _rule(self, errand: Errand, number: int, now: float) -> bool:
+    def _on_error_code(self, request: CoordinatorRequest, number: int, now: float) -> bool:
         """Do what an error code asks for; True: there is none."""
         code = error_code(number)
-        ruling = RULINGS[errand.kind][code]
+        action = TRANSACTION_ERROR_ACTIONS[request.kind][code]
         error = BrokerError(code)
-        match ruling:
-            case Ruling.DONE:
+        match action:
+            case TransactionErrorAction.DONE:
                 self._failures = 0
                 self._last_error = self._sequences.obstacle = None
                 return True
-            case Ruling.RETRY:
+            case TransactionErrorAction.RETRY:
                 self._try_again(error, now)
-            case Ruling.REFIND:
-                self._coordinators.forget(errand)
+            case TransactionErrorAction.REFIND:
+                self._coordinators.forget(request)
                 self._try_again(error, now)
-            case Ruling.REFUSED if self.state is State.INITIALIZING:
+            case TransactionErrorAction.REFUSED if self.state is State.INITIALIZING:
                 self._refuse(error)
-            case Ruling.ABORTABLE if self.state is State.INITIALIZING:
+            case TransactionErrorAction.ABORTABLE if self.state is State.INITIALIZING:
                 self._refuse(error)
-            case Ruling.ABORTABLE if self.state in _SPOILABLE:
-                self._spoil(error)
-            case Ruling.ABORTABLE if errand.kind is not ErrandKind.END:
+            case TransactionErrorAction.ABORTABLE if self.state in _SPOILABLE:
+                self._transition_to_abortable(error)
+            case TransactionErrorAction.ABORTABLE if request.kind is not CoordinatorRequestKind.END:
                 pass  # it is being aborted, or can only be, already
-            case Ruling.FENCED:
-                self._fence(error)
-            case Ruling.FATAL | Ruling.REFUSED | Ruling.ABORTABLE:
-                self._fail(error)
+            case TransactionErrorAction.FENCED:
+                self._transition_to_fenced(error)
+            case TransactionErrorAction.FATAL | TransactionErrorAction.REFUSED | TransactionErrorAction.ABORTABLE:
+                self._transition_to_fatal(error)
             case _:
-                assert_never(ruling)
+                assert_never(action)
         return False
 
-    def _take_id(self, answer: Any, now: float) -> None:
+    def _on_producer_id(self, answer: Any, now: float) -> None:
         if answer.producer_id < 0 or answer.producer_epoch < 0:
             self._try_again(ProtocolError("an answer to InitProducerId has no id"), now)
             return
@@ -486,39 +499,39 @@ class TransactionManager(Standing):
         if answer.ongoing_txn_producer_id >= 0:
             self._started = True
             self._level = self._level_now
-            self._move(State.PREPARED)
+            self._transition_to(State.PREPARED)
         else:
-            self._move(State.READY)
+            self._transition_to(State.READY)
         self._end_pending()
 
-    def _take_coordinator(self, errand: Errand, answer: Any, now: float) -> None:
-        coordinator = found(errand, answer)
+    def _on_coordinator(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
+        coordinator = found(request, answer)
         if not coordinator.error_code and (error := nobody(coordinator)):
             self._try_again(error, now)
-        elif self._rule(errand, coordinator.error_code, now):
-            self._coordinators.learn(errand, coordinator.node_id)
+        elif self._on_error_code(request, coordinator.error_code, now):
+            self._coordinators.learn(request, coordinator.node_id)
 
-    def _take_partitions(self, errand: Errand, answer: Any, now: float) -> None:
+    def _on_partitions_added(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
         results = {
             (topic.name, each.partition_index): error_code(each.partition_error_code)
             for topic in answer.results_by_topic_v3_and_below
             for each in topic.results_by_partition
         }
-        codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in errand.partitions]
+        codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in request.partitions]
         # What was not attempted, was not because of another one.
         telling = [code for code in codes if code is not ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
-        if self._rule(errand, last_word(errand.kind, telling), now):
+        if self._on_error_code(request, last_word(request.kind, telling), now):
             sequences = self._sequences
-            for partition in errand.partitions:
+            for partition in request.partitions:
                 sequences.wanted.pop(partition, None)
                 sequences.members.add(partition)
             self._started = True
 
-    def _take_offsets(self, errand: Errand, answer: Any, now: float) -> None:
+    def _on_offsets_committed(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
         if not self._sendings:
             return  # dropped meanwhile
-        codes = self._sendings.take(errand, answer)
-        if self._rule(errand, last_word(errand.kind, codes), now):
+        codes = self._sendings.on_response(request, answer)
+        if self._on_error_code(request, last_word(request.kind, codes), now):
             self._sendings.done()
 
     def _try_again(self, error: OttlaError, now: float) -> None:
@@ -536,13 +549,13 @@ class TransactionManager(Standing):
 
     def _complete(self) -> None:
         """The transaction is over."""
-        if self._was_prepared and not self.newest:
+        if self._was_prepared and not self.uses_txn_v2:
             self._needs_new_epoch = True  # so that nobody who ends it once more ends another one
         self._was_prepared = False
         self._needs_new_epoch |= self._sequences.uncertain or (self._perhaps_started and not self._started)
         self._sequences.begin_transaction()
         self._started = self._perhaps_started = False
-        self._move(State.READY)
+        self._transition_to(State.READY)
         self.cause = None
         self._end_pending()
 

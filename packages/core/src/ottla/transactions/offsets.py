@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 
 
 @attrs.frozen
@@ -44,13 +44,13 @@ class OffsetsToSend:
 
     @classmethod
     def checked(cls, offsets: Mapping[object, object], group: object) -> OffsetsToSend:
-        """From what a caller may write; also takes the objects of other Kafka clients. Raises InvalidRecord."""
+        """From what a caller may write; also takes the objects of other Kafka clients. Raises InvalidRecordError."""
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)
         elif not isinstance(group, ConsumerGroupMetadata):
             group = _group(group)
         if not group.group_id:
-            raise InvalidRecord("group_metadata needs a group id: the consumer's group.id")
+            raise InvalidRecordError("group_metadata needs a group id: the consumer's group.id")
         checked = {_partition(partition): _position(position) for partition, position in offsets.items()}
         return cls(group=group, offsets=checked)
 
@@ -64,7 +64,7 @@ def _group(group: object) -> ConsumerGroupMetadata:
             getattr(group, "group_instance_id", None),
         )
     except AttributeError:
-        raise InvalidRecord(
+        raise InvalidRecordError(
             f"group_metadata is a group id or a ConsumerGroupMetadata, not {type(group).__name__}"
         ) from None
 
@@ -75,7 +75,7 @@ def _partition(partition: object) -> TopicPartition:
     match partition:
         case (str(topic), int(number)) if topic and number >= 0:
             return topic, number
-    raise InvalidRecord(f"offsets are by (topic, partition), not by {partition!r}")
+    raise InvalidRecordError(f"offsets are by (topic, partition), not by {partition!r}")
 
 
 def _position(position: object) -> OffsetAndMetadata:
@@ -90,7 +90,7 @@ def _position(position: object) -> OffsetAndMetadata:
                 getattr(position, "metadata", None) or "",
             )
         case _:
-            raise InvalidRecord(f"an offset is an int or an OffsetAndMetadata, not {position!r}")
+            raise InvalidRecordError(f"an offset is an int or an OffsetAndMetadata, not {position!r}")
     if isinstance(found.offset, bool) or found.offset < 0:
-        raise InvalidRecord(f"an offset is at least 0, not {found.offset!r}")
+        raise InvalidRecordError(f"an offset is at least 0, not {found.offset!r}")
     return found

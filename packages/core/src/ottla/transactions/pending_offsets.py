@@ -9,58 +9,58 @@ import attrs
 
 from ottla.errors import ErrorCode, OttlaError, error_code
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
-from ottla.transactions.pending_result import Pending
-from ottla.transactions.requests import Errand
+from ottla.transactions.pending_result import TransactionalRequestResult
+from ottla.transactions.requests import CoordinatorRequest
 
 
 @attrs.define(eq=False)
-class Sending:
+class PendingOffsetCommit:
     """A group's positions: `announced` to the transaction's coordinator, `left` to be written."""
 
     sending: OffsetsToSend
-    pending: Pending
-    left: dict[TopicPartition, None]
+    pending: TransactionalRequestResult
+    unwritten: dict[TopicPartition, None]
     announced: bool = False
 
 
-class Sendings:
+class PendingOffsetCommits:
     """What `send_offsets_to_transaction` was called with, in that order; one at a time is under way."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Sending] = deque()
+        self._waiting: deque[PendingOffsetCommit] = deque()
 
     def __bool__(self) -> bool:
         """Whether any is not written yet."""
         return bool(self._waiting)
 
     @property
-    def first(self) -> Sending:
+    def first(self) -> PendingOffsetCommit:
         """The one whose turn it is."""
         return self._waiting[0]
 
-    def add(self, sending: OffsetsToSend) -> Pending:
+    def add(self, sending: OffsetsToSend) -> TransactionalRequestResult:
         """Queue a group's positions; the same ones again, after a time-out, are not queued twice."""
         for other in self._waiting:
             if other.sending == sending:
                 return other.pending
-        pending = Pending("send_offsets_to_transaction")
+        pending = TransactionalRequestResult("send_offsets_to_transaction")
         if sending.offsets:
-            self._waiting.append(Sending(sending, pending, dict.fromkeys(sending.offsets)))
+            self._waiting.append(PendingOffsetCommit(sending, pending, dict.fromkeys(sending.offsets)))
         else:
             pending.end()
         return pending
 
-    def take(self, errand: Errand, answer: Any) -> list[ErrorCode]:
+    def on_response(self, request: CoordinatorRequest, answer: Any) -> list[ErrorCode]:
         """Note what an answer to TxnOffsetCommit says is written; its code for each partition that was asked for."""
         results = {
             (topic.name, each.partition_index): error_code(each.error_code)
             for topic in answer.topics
             for each in topic.partitions
         }
-        codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in errand.partitions]
-        for partition, code in zip(errand.partitions, codes, strict=True):
+        codes = [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in request.partitions]
+        for partition, code in zip(request.partitions, codes, strict=True):
             if code is ErrorCode.NONE:
-                self.first.left.pop(partition, None)
+                self.first.unwritten.pop(partition, None)
         return codes
 
     def done(self) -> None:
@@ -70,7 +70,7 @@ class Sendings:
 
     def recover(self) -> None:
         """After a round that failed: end what was written, and not noted as done."""
-        while self._waiting and not self.first.left:
+        while self._waiting and not self.first.unwritten:
             self.done()
 
     def drop(self, error: OttlaError) -> None:

@@ -6,7 +6,7 @@ from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError
 
 
-class Pending:
+class TransactionalRequestResult:
     """One operation: ended once, with an error or without. For any thread.
 
     `unclaimed`: nobody was told of its end, so that the same call again is told of it.

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 
 _FORM: Final = 1
 
@@ -31,12 +31,12 @@ class PreparedTransaction:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` made. Raises InvalidRecord for anything else."""
+        """What `to_bytes` made. Raises InvalidRecordError for anything else."""
         try:
             fields = json.loads(bytes(data).decode())
             _check_form(fields)
         except (ValueError, TypeError, KeyError) as cause:
-            raise InvalidRecord(f"this is no prepared transaction: {cause}") from cause
+            raise InvalidRecordError(f"this is no prepared transaction: {cause}") from cause
         return cls(**{name: fields[name] for name in _TYPES})
 
     @classmethod

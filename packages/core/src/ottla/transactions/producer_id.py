@@ -6,12 +6,12 @@ import logging
 from typing import Any
 
 from ottla.accumulator.sequences import Sequences
-from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, UnsupportedVersion, error_code
+from ottla.errors import BrokerError, ErrorCode, OttlaError, ProtocolError, UnsupportedVersionError, error_code
 from ottla.network.backoff import Backoff
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import RULINGS, ErrandKind, Ruling
-from ottla.transactions.request_source import Stance
-from ottla.transactions.requests import Errand, initialize
+from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, CoordinatorRequestKind, TransactionErrorAction
+from ottla.transactions.request_source import QueuedBatches
+from ottla.transactions.requests import CoordinatorRequest, initialize
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +32,9 @@ class Idempotence:
         self.cause: OttlaError | None = None
 
     @property
-    def stance(self) -> Stance:
+    def queued_batches(self) -> QueuedBatches:
         """Records fail with what a broker refuses an id for, until it gives one."""
-        return Stance.SEND if self.cause is None else Stance.FAIL
+        return QueuedBatches.SEND if self.cause is None else QueuedBatches.FAIL
 
     @property
     def obstacle(self) -> OttlaError | None:
@@ -49,7 +49,7 @@ class Idempotence:
     def note_level(self, level: int) -> None:
         """It is for transactions."""
 
-    def next_errand(self, now: float, *, settled: bool) -> Errand | None:
+    def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
         """InitProducerId, as long as there is no id."""
         sequences = self._sequences
         if sequences.owner is not None or sequences.off or self._under_way:
@@ -67,20 +67,20 @@ class Idempotence:
         waiting = self._sequences.owner is None and not self._sequences.off and not self._under_way
         return self._retry_at if waiting and self.cause is None else float("inf")
 
-    def node(self, errand: Errand) -> int | None:
+    def node(self, request: CoordinatorRequest) -> int | None:
         """Any broker can answer."""
         return None
 
-    def begin(self, errand: Errand) -> None:
+    def begin(self, request: CoordinatorRequest) -> None:
         """The question is on its way."""
         self._under_way = True
 
-    def answer(self, errand: Errand, answer: Any, now: float) -> None:
+    def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
         """Take the id, or ask again, or fail what is queued."""
         self._under_way = False
         code = error_code(answer.error_code)
         if code is ErrorCode.NONE and answer.producer_id < 0:
-            self.lose(errand, ProtocolError("an answer to InitProducerId has no id"), now)
+            self.on_disconnect(request, ProtocolError("an answer to InitProducerId has no id"), now)
             return
         if code is ErrorCode.NONE:
             self._failures = 0
@@ -89,15 +89,18 @@ class Idempotence:
             logger.debug("%s: %s", self._client_id, self._sequences.owner)
             return
         error = BrokerError(code)
-        if RULINGS[ErrandKind.INITIALIZE][code] in (Ruling.RETRY, Ruling.REFIND):
-            self.lose(errand, error, now)
+        if TRANSACTION_ERROR_ACTIONS[CoordinatorRequestKind.INITIALIZE][code] in (
+            TransactionErrorAction.RETRY,
+            TransactionErrorAction.REFIND,
+        ):
+            self.on_disconnect(request, error, now)
         else:
             self._retry_at = now + self._backoff.delay(self._failures)
             self._refuse(
                 BrokerError(code, f"{code.meaning} It gives no producer id; enable.idempotence=false does without one")
             )
 
-    def lose(self, errand: Errand, error: OttlaError, now: float) -> None:
+    def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
         """Ask again after a while."""
         self._under_way = False
         logger.debug("%s: no producer id yet: %s", self._client_id, error)
@@ -105,12 +108,12 @@ class Idempotence:
         self._retry_at = now + self._backoff.delay(self._failures)
         self._failures += 1
 
-    def reject(self, errand: Errand, error: OttlaError) -> None:
+    def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
         """Brokers before 0.11 know no producer ids."""
         self._under_way = False
         if self._sequences.required:
             self._refuse(
-                UnsupportedVersion(
+                UnsupportedVersionError(
                     f"enable.idempotence=true needs brokers of 0.11 or later: {error}; leave it out to do without"
                 )
             )
@@ -125,7 +128,7 @@ class Idempotence:
         self.cause = cause
         self._untold = True
 
-    def lose_hope(self, error: OttlaError) -> None:
+    def fail_fatally(self, error: OttlaError) -> None:
         """Nobody waits for an id; records learn of it by themselves."""
 
     def recover(self) -> None:
@@ -134,5 +137,5 @@ class Idempotence:
     def close(self) -> None:
         """There is nothing to end."""
 
-    def shut(self, error: OttlaError) -> None:
+    def abort_pending(self, error: OttlaError) -> None:
         """Nobody waits."""

@@ -6,22 +6,22 @@ import enum
 from typing import Any, Protocol
 
 from ottla.errors import OttlaError
-from ottla.transactions.requests import Errand
+from ottla.transactions.requests import CoordinatorRequest
 
 
-class Stance(enum.Enum):
+class QueuedBatches(enum.Enum):
     """What happens to records that are queued."""
 
     SEND = "they leave as they may"
-    DROP = "their transaction cannot be committed"
+    ABORT = "their transaction cannot be committed"
     FAIL = "they can never be sent"
 
 
-class Agenda(Protocol):
-    """One errand after the other, for the I/O thread; the same one again until its answer is good."""
+class RequestSource(Protocol):
+    """One request after the other, for the I/O thread; the same one again until its answer is good."""
 
     @property
-    def stance(self) -> Stance:
+    def queued_batches(self) -> QueuedBatches:
         """What happens to queued records now."""
 
     @property
@@ -39,28 +39,28 @@ class Agenda(Protocol):
     def note_level(self, level: int) -> None:
         """What the cluster has agreed on as `transaction.version`."""
 
-    def next_errand(self, now: float, *, settled: bool) -> Errand | None:
+    def next_request(self, now: float, *, settled: bool) -> CoordinatorRequest | None:
         """What to ask now, if anything; *settled*: every record that was queued has its outcome."""
 
     def due_at(self) -> float:
-        """When the next errand may be asked for."""
+        """When the next request may be asked for."""
 
-    def node(self, errand: Errand) -> int | None:
-        """The broker that an errand is for; None: any."""
+    def node(self, request: CoordinatorRequest) -> int | None:
+        """The broker that a request is for; None: any."""
 
-    def begin(self, errand: Errand) -> None:
-        """An errand is under way; there is no other until it is answered or lost."""
+    def begin(self, request: CoordinatorRequest) -> None:
+        """A request is under way; there is no other until it is answered or lost."""
 
-    def answer(self, errand: Errand, answer: Any, now: float) -> None:
+    def on_response(self, request: CoordinatorRequest, answer: Any, now: float) -> None:
         """Take what a broker said."""
 
-    def lose(self, errand: Errand, error: OttlaError, now: float) -> None:
-        """The errand came to no broker, or its answer never came."""
+    def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
+        """The request came to no broker, or its answer never came."""
 
-    def reject(self, errand: Errand, error: OttlaError) -> None:
+    def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
         """Its broker does not know such requests, or knows no version that will do."""
 
-    def lose_hope(self, error: OttlaError) -> None:
+    def fail_fatally(self, error: OttlaError) -> None:
         """No broker takes us, for a reason that waiting does not mend."""
 
     def recover(self) -> None:
@@ -69,5 +69,5 @@ class Agenda(Protocol):
     def close(self) -> None:
         """The producer closes: end what should not stay open. For any thread."""
 
-    def shut(self, error: OttlaError) -> None:
+    def abort_pending(self, error: OttlaError) -> None:
         """Nothing is asked any more; whoever waits learns of *error*."""

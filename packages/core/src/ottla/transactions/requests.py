@@ -11,7 +11,7 @@ import attrs
 from ottla.protocol.message import Message
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import ErrandKind
+from ottla.transactions.error_actions import CoordinatorRequestKind
 from ottla.transactions.offsets import TopicPartition
 
 _FIRST_THAT_BUMPS: Final = 3
@@ -28,10 +28,10 @@ class Target(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Errand:
+class CoordinatorRequest:
     """One request: `content` is its struct for a version from `floor` to `ceiling`. `key` is the group's id, if any."""
 
-    kind: ErrandKind
+    kind: CoordinatorRequestKind
     target: Target
     message: Message[Any, Any]
     content: Callable[[int], Any]
@@ -48,7 +48,7 @@ def initialize(
     current: ProducerId | None,
     two_phase: bool = False,
     keep_prepared: bool = False,
-) -> Errand:
+) -> CoordinatorRequest:
     """A producer id; with *current* the same one in another epoch."""
 
     def content(version: int) -> InitProducerIdRequest:
@@ -62,8 +62,8 @@ def initialize(
         )
 
     newest = two_phase or keep_prepared
-    return Errand(
-        kind=ErrandKind.INITIALIZE,
+    return CoordinatorRequest(
+        kind=CoordinatorRequestKind.INITIALIZE,
         target=Target.ANY if transactional_id is None else Target.COORDINATOR,
         message=INIT_PRODUCER_ID,
         content=content,

@@ -9,22 +9,22 @@ import logging
 
 from ottla.concurrency.locks import LoggingLock
 from ottla.errors import (
-    AbortableError,
+    AbortableTransactionError,
     BrokerError,
     ErrorCode,
+    FatalTransactionError,
+    IllegalStateError,
     OttlaError,
-    ProducerFenced,
+    ProducerFencedError,
     TransactionError,
-    TransactionFailed,
-    WrongCall,
 )
-from ottla.transactions.pending_result import Pending
+from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla.transactions.states import MOVES, NEXT_STEPS, State
 
 logger = logging.getLogger(__name__)
 
 
-class Standing:
+class TransactionStateMachine:
     """The state of one producer, and its moves. `cause` is what calls are refused with, if something failed."""
 
     def __init__(self, *, transactional_id: str, client_id: str) -> None:
@@ -33,13 +33,13 @@ class Standing:
         self.cause: OttlaError | None = None
         self._client_id = client_id
         self._lock = LoggingLock()
-        self._pending: Pending | None = None  # of the last change of state that was asked for
+        self._pending: TransactionalRequestResult | None = None  # of the last change of state that was asked for
 
     def _let_go(self, error: OttlaError) -> None:
         """The transaction has failed: nothing more is done for it."""
         raise NotImplementedError
 
-    def _move(self, state: State) -> None:
+    def _transition_to(self, state: State) -> None:
         assert state in MOVES[self.state], f"{self.state} to {state} is no legal move"
         self.state = state
 
@@ -47,24 +47,24 @@ class Standing:
         """Raise unless the state is one of these: what failed, or else what was called at the wrong time."""
         last = self._pending
         if last is not None and last.unclaimed and last.ended and last.error is None and last.what != "close":
-            raise WrongCall(
+            raise IllegalStateError(
                 f"{what} cannot be called now: {last.what} ran out of time; call it again first, to learn its outcome"
             )
         if self.state in allowed:
             return
         if self.cause is not None:
             raise _anew(self.cause)
-        raise WrongCall(
+        raise IllegalStateError(
             f"{what} cannot be called now: the producer with transactional.id {self.transactional_id!r} is "
             f"{self.state.value}; {NEXT_STEPS[self.state]}"
         )
 
-    def _promise(self, what: str) -> Pending:
-        self._end_pending(WrongCall(f"{what} was called meanwhile"))
-        self._pending = Pending(what)
+    def _promise(self, what: str) -> TransactionalRequestResult:
+        self._end_pending(IllegalStateError(f"{what} was called meanwhile"))
+        self._pending = TransactionalRequestResult(what)
         return self._pending
 
-    def _same(self, what: str) -> Pending | None:
+    def _same(self, what: str) -> TransactionalRequestResult | None:
         """What an earlier call of the same method, whose time ran out, waited for."""
         pending = self._pending
         same = pending is not None and pending.unclaimed and pending.what == what and pending.error is None
@@ -81,41 +81,41 @@ class Standing:
             "the cause, then call init_transactions again"
         )
         refusal.__cause__ = error
-        self._move(State.UNINITIALIZED)
+        self._transition_to(State.UNINITIALIZED)
         self._end_pending(refusal)
 
-    def _spoil(self, cause: OttlaError) -> None:
+    def _transition_to_abortable(self, cause: OttlaError) -> None:
         """The open transaction can only be aborted."""
         if self.state in (State.JOINED, State.LEAVING):
-            shared = AbortableError(
+            shared = AbortableTransactionError(
                 f"the shared transaction of {self.transactional_id!r} cannot be committed: {cause}; have whoever "
                 "opened it abort it, and close this producer"
             )
             self._end_for_good(shared, cause)
             return
-        error = AbortableError(
+        error = AbortableTransactionError(
             f"the transaction of {self.transactional_id!r} cannot be committed: {cause}; call abort_transaction, then "
             "begin another one"
         )
         error.__cause__ = cause
         self.cause = error
-        self._move(State.ABORTABLE_ERROR)
+        self._transition_to(State.ABORTABLE_ERROR)
         self._lock.log(logger, logging.WARNING, "%s: a transaction failed: %s", self._client_id, error)
         self._end_pending(error)
         self._let_go(error)
 
-    def _fence(self, cause: OttlaError) -> None:
-        error = ProducerFenced(
+    def _transition_to_fenced(self, cause: OttlaError) -> None:
+        error = ProducerFencedError(
             f"another producer has taken transactional.id {self.transactional_id!r} over, or its coordinator gave this "
             f"one up: {cause}; close this producer"
         )
         self._end_for_good(error, cause)
 
-    def _fail(self, cause: OttlaError) -> None:
+    def _transition_to_fatal(self, cause: OttlaError) -> None:
         if isinstance(cause, BrokerError) and cause.code is ErrorCode.PRODUCER_FENCED:
-            self._fence(cause)
+            self._transition_to_fenced(cause)
             return
-        error = TransactionFailed(
+        error = FatalTransactionError(
             f"the producer with transactional.id {self.transactional_id!r} cannot go on: {cause}; it was "
             f"{self.state.value}. Close it and make a new one"
         )
@@ -124,7 +124,7 @@ class Standing:
     def _end_for_good(self, error: OttlaError, cause: OttlaError) -> None:
         error.__cause__ = cause
         self.cause = error
-        self._move(State.FATAL_ERROR)
+        self._transition_to(State.FATAL_ERROR)
         self._lock.log(logger, logging.ERROR, "%s: the producer failed for good: %s", self._client_id, error)
         self._end_pending(error)
         self._let_go(error)

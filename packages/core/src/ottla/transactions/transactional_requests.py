@@ -20,9 +20,9 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.recordbatch.stamp import ProducerId
-from ottla.transactions.error_actions import ErrandKind
+from ottla.transactions.error_actions import CoordinatorRequestKind
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
-from ottla.transactions.requests import Errand, Target
+from ottla.transactions.requests import CoordinatorRequest, Target
 
 _LAST_FOR_CLIENTS: Final = 3
 _LAST_WITH_ONE_KEY: Final = 3
@@ -31,7 +31,7 @@ _LAST_OFFSETS_OF_OLD: Final = 4
 _LAST_END_OF_OLD: Final = 4
 
 
-def find_coordinator(key: str, *, group: bool) -> Errand:
+def find_coordinator(key: str, *, group: bool) -> CoordinatorRequest:
     """The broker that looks after a transactional id, or a group."""
     key_type = GROUP if group else TRANSACTION
 
@@ -40,8 +40,8 @@ def find_coordinator(key: str, *, group: bool) -> Errand:
             return FindCoordinatorRequest(key=key, key_type=key_type)
         return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
 
-    return Errand(
-        kind=ErrandKind.FIND_GROUP if group else ErrandKind.FIND_COORDINATOR,
+    return CoordinatorRequest(
+        kind=CoordinatorRequestKind.FIND_GROUP if group else CoordinatorRequestKind.FIND_COORDINATOR,
         target=Target.ANY,
         message=FIND_COORDINATOR,
         content=content,
@@ -50,7 +50,9 @@ def find_coordinator(key: str, *, group: bool) -> Errand:
     )
 
 
-def add_partitions(transactional_id: str, owner: ProducerId, partitions: Sequence[TopicPartition]) -> Errand:
+def add_partitions(
+    transactional_id: str, owner: ProducerId, partitions: Sequence[TopicPartition]
+) -> CoordinatorRequest:
     """Make partitions members of the transaction, before anything is written to them."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
@@ -60,8 +62,8 @@ def add_partitions(transactional_id: str, owner: ProducerId, partitions: Sequenc
             AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in _by_topic(partitions)
         ],
     )
-    return Errand(
-        kind=ErrandKind.ADD_PARTITIONS,
+    return CoordinatorRequest(
+        kind=CoordinatorRequestKind.ADD_PARTITIONS,
         target=Target.COORDINATOR,
         message=ADD_PARTITIONS_TO_TXN,
         content=lambda _version: request,
@@ -70,13 +72,13 @@ def add_partitions(transactional_id: str, owner: ProducerId, partitions: Sequenc
     )
 
 
-def add_offsets(transactional_id: str, owner: ProducerId, group_id: str) -> Errand:
+def add_offsets(transactional_id: str, owner: ProducerId, group_id: str) -> CoordinatorRequest:
     """Make a group's offsets part of the transaction."""
     request = AddOffsetsToTxnRequest(
         transactional_id=transactional_id, producer_id=owner.id, producer_epoch=owner.epoch, group_id=group_id
     )
-    return Errand(
-        kind=ErrandKind.ADD_OFFSETS,
+    return CoordinatorRequest(
+        kind=CoordinatorRequestKind.ADD_OFFSETS,
         target=Target.COORDINATOR,
         message=ADD_OFFSETS_TO_TXN,
         content=lambda _version: request,
@@ -88,13 +90,13 @@ def commit_offsets(
     transactional_id: str,
     owner: ProducerId,
     sending: OffsetsToSend,
-    left: Iterable[TopicPartition],
+    unwritten: Iterable[TopicPartition],
     *,
-    newest: bool,
-) -> Errand:
-    """Write those of a group's positions that are *left*; they count when the transaction is committed."""
+    txn_v2: bool,
+) -> CoordinatorRequest:
+    """Write those of a group's positions that are *unwritten*; they count when the transaction is committed."""
     group = sending.group
-    partitions = tuple(left)
+    partitions = tuple(unwritten)
     topics = [
         TxnOffsetCommitRequestTopic(
             name=topic,
@@ -121,29 +123,29 @@ def commit_offsets(
         topics=topics,
     )
     membership = group.generation_id >= 0 or group.member_id or group.group_instance_id is not None
-    return Errand(
-        kind=ErrandKind.COMMIT_OFFSETS,
+    return CoordinatorRequest(
+        kind=CoordinatorRequestKind.COMMIT_OFFSETS,
         target=Target.GROUP,
         message=TXN_OFFSET_COMMIT,
         content=lambda _version: request,
         floor=_FIRST_WITH_MEMBERSHIP if membership else 0,
-        ceiling=None if newest else _LAST_OFFSETS_OF_OLD,
+        ceiling=None if txn_v2 else _LAST_OFFSETS_OF_OLD,
         key=group.group_id,
         partitions=partitions,
     )
 
 
-def end(transactional_id: str, owner: ProducerId, *, commit: bool, newest: bool) -> Errand:
+def end(transactional_id: str, owner: ProducerId, *, commit: bool, txn_v2: bool) -> CoordinatorRequest:
     """Commit the transaction, or abort it."""
     request = EndTxnRequest(
         transactional_id=transactional_id, producer_id=owner.id, producer_epoch=owner.epoch, committed=commit
     )
-    return Errand(
-        kind=ErrandKind.END,
+    return CoordinatorRequest(
+        kind=CoordinatorRequestKind.END,
         target=Target.COORDINATOR,
         message=END_TXN,
         content=lambda _version: request,
-        ceiling=None if newest else _LAST_END_OF_OLD,
+        ceiling=None if txn_v2 else _LAST_END_OF_OLD,
     )
 
 

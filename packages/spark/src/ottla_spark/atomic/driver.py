@@ -16,9 +16,9 @@ from typing import Protocol
 
 import attrs
 
-from ottla.errors import OttlaError, ProducerFenced, TransactionTimeout
+from ottla.errors import OttlaError, ProducerFencedError, TransactionTimeoutError
 from ottla.transactions import Ended, SharedTransaction
-from ottla_spark.atomic.errors import BatchFailed, BatchRefused
+from ottla_spark.atomic.errors import BatchFailedError, BatchRefusedError
 from ottla_spark.atomic.marker import Due, Marker, due
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,8 @@ NEW_GENERATION = 2
 
 
 class Owner(Protocol):
-    """The brokers, as the owner of the transactions sees them. All may raise ProducerFenced and TransactionTimeout."""
+    """The brokers, as the owner of the transactions sees them. All may raise ProducerFencedError and
+    TransactionTimeoutError."""
 
     @property
     def where(self) -> str:
@@ -56,7 +57,7 @@ class Rows(Protocol):
     def drain(self) -> None:
         """Have them computed, for what the query keeps besides, and written nowhere."""
 
-    def worth_another_try(self, error: Exception) -> bool:
+    def is_retriable(self, error: Exception) -> bool:
         """Whether writing may come through when it is tried again."""
 
 
@@ -69,7 +70,7 @@ class BatchWritten:
     attempts: int
 
 
-class Course:
+class BatchDriver:
     """The batches of one query, one after the other, by one driver."""
 
     def __init__(self, owner: Owner, *, query: str, attempts: int, begins_with: int | None = None) -> None:
@@ -80,19 +81,20 @@ class Course:
         self._open: SharedTransaction | None = None  # nobody was told of it yet
         self._before: SharedTransaction | None = None  # ended, and the id still ours
         self._last: Marker | None = None  # as it was when the epoch was got
-        self._fenced: ProducerFenced | None = None
+        self._fenced: ProducerFencedError | None = None
 
     def write(self, batch: int, rows: Rows) -> BatchWritten:
-        """Have a batch in Kafka, once. Raises BatchRefused, BatchFailed, ProducerFenced, or what cannot be mended."""
+        """Have a batch in Kafka, once. Raises BatchRefusedError, BatchFailedError, ProducerFencedError, or what cannot
+        be mended."""
         if self._fenced is not None:
-            raise ProducerFenced(*self._fenced.args)
+            raise ProducerFencedError(*self._fenced.args)
         try:
             return self._write(batch, rows)
-        except ProducerFenced as fenced:
+        except ProducerFencedError as fenced:
             self._forget()
             self._fenced = fenced
             raise
-        except BatchRefused:
+        except BatchRefusedError:
             raise
         except BaseException:
             self._abandon()
@@ -113,7 +115,7 @@ class Course:
                 written = rows.write(shared)
             except Exception as error:
                 self._give_up(shared, error)
-                if not rows.worth_another_try(error):
+                if not rows.is_retriable(error):
                     raise
                 logger.warning(
                     "batch %d: attempt %d failed, its transaction is aborted: %s", batch, len(failures) + 1, error
@@ -127,7 +129,7 @@ class Course:
             failures.append(problem)
         if written is not None and self._is_in_kafka(asked):
             return BatchWritten(batch=batch, records=written, attempts=len(failures))
-        raise BatchFailed(
+        raise BatchFailedError(
             f"batch {batch} was tried {self._attempts} times, and nothing of it is visible: {failures[-1]}"
         ) from failures[-1]
 
@@ -148,12 +150,12 @@ class Course:
         try:
             self._owner.mark(shared, marker)
             ended = self._owner.end(shared, commit=True)
-        except TransactionTimeout as unclear:
+        except TransactionTimeoutError as unclear:
             self._open = None
             return unclear
         self._open = None
         if not ended.outcome.committed:
-            return BatchFailed(
+            return BatchFailedError(
                 f"its transaction was {ended.outcome.value} before the commit: it lasted longer than "
                 "transaction.timeout.ms, or somebody aborted it"
             )
@@ -170,9 +172,9 @@ class Course:
                 self._ready()  # EndTxn would leave the epoch, and late records of this attempt could open it again
             else:
                 self._open = self._owner.end(shared, commit=False).following
-        except TransactionTimeout as unclear:
+        except TransactionTimeoutError as unclear:
             cause.add_note(f"while aborting the batch: {unclear}")
-        except ProducerFenced as fenced:
+        except ProducerFencedError as fenced:
             raise fenced from cause
 
     def _is_in_kafka(self, asked: Marker) -> bool:

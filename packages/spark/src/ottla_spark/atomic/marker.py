@@ -12,9 +12,9 @@ from typing import Self
 
 import attrs
 
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecordError
 from ottla.transactions import OffsetAndMetadata
-from ottla_spark.atomic.errors import BatchRefused
+from ottla_spark.atomic.errors import BatchRefusedError
 
 
 @attrs.frozen(kw_only=True)
@@ -30,14 +30,14 @@ class Marker:
 
     @classmethod
     def from_offset(cls, found: OffsetAndMetadata) -> Self:
-        """What `to_offset` made. Raises InvalidRecord for anything else, such as the offset of a real consumer."""
+        """What `to_offset` made. Raises InvalidRecordError for anything else, such as the offset of a real consumer."""
         try:
             fields = json.loads(found.metadata)
             marker = cls(query=fields["query"], batch=fields["batch"])
         except (ValueError, TypeError, KeyError) as cause:
-            raise InvalidRecord(f"offset {found.offset} with the note {found.metadata!r} is no marker") from cause
+            raise InvalidRecordError(f"offset {found.offset} with the note {found.metadata!r} is no marker") from cause
         if type(marker.query) is not str or type(marker.batch) is not int or marker.batch + 1 != found.offset:
-            raise InvalidRecord(f"offset {found.offset} and its note {found.metadata!r} are not of one batch")
+            raise InvalidRecordError(f"offset {found.offset} and its note {found.metadata!r} are not of one batch")
         return marker
 
 
@@ -49,12 +49,12 @@ class Due(enum.Enum):
 
 
 def due(found: Marker | None, asked: Marker, *, begins_with: int | None, where: str) -> Due:
-    """Whether the batch that Spark asks for is to be written. Raises BatchRefused when that cannot be told.
+    """Whether the batch that Spark asks for is to be written. Raises BatchRefusedError when that cannot be told.
 
     *begins_with* is the batch for which somebody has said that it is not in Kafka, whatever is missing.
     """
     if found is not None and found.query != asked.query:
-        raise BatchRefused(
+        raise BatchRefusedError(
             f"{where} holds the marker of query {found.query} (batch {found.batch}), and this is query {asked.query}: "
             "two queries, or a new checkpoint, under one transactional id; give each query an id of its own"
         )
@@ -64,12 +64,12 @@ def due(found: Marker | None, asked: Marker, *, begins_with: int | None, where: 
     if last == asked.batch - 1 or (last < asked.batch and begins_with == asked.batch):
         return Due.WRITE
     if last > asked.batch:
-        raise BatchRefused(
+        raise BatchRefusedError(
             f"Spark asks for batch {asked.batch}, and by {where} Kafka has batch {last} already: the checkpoint is "
             "older than what was written, restored from a copy perhaps; use the newest, or a new checkpoint and id"
         )
     missing = "there is no marker" if found is None else f"the marker is of batch {last}"
-    raise BatchRefused(
+    raise BatchRefusedError(
         f"Spark asks for batch {asked.batch}, but {missing} in {where}: it expired (offsets.retention.minutes), its "
         "topic or group was deleted, or other batches were written without it; find out whether the batch is in "
         f"Kafka, and if it is not, go on with begins_with={asked.batch}"

@@ -15,7 +15,7 @@ import attrs
 
 
 @attrs.frozen(kw_only=True)
-class Ownership:
+class PartitionAssignment:
     """All partitions of the topics in one line, dealt out to *owners* tasks.
 
     `topics` are their names and numbers of partitions. A partition's place in the line is its *slot*.
@@ -25,7 +25,7 @@ class Ownership:
     owners: int
 
     @classmethod
-    def of(cls, counts: Mapping[str, int], *, tasks: int) -> Ownership:
+    def of(cls, counts: Mapping[str, int], *, tasks: int) -> PartitionAssignment:
         """At most *tasks* owners, and no more than there are partitions."""
         return cls(topics=tuple(counts.items()), owners=max(1, min(tasks, sum(counts.values()))))
 

@@ -15,18 +15,18 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 
-from ottla import DeliveryFailed, InvalidRecord
+from ottla import DeliveryError, InvalidRecordError
 from ottla.errors.secret import Secret
 from ottla.recordbatch.section import SealedBatch, Section
 from ottla.tables.sealed import TableSealer
-from ottla_spark.atomic.partition_assignment import Ownership
-from ottla_spark.errors import WriteFailed
+from ottla_spark.atomic.partition_assignment import PartitionAssignment
+from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
-from ottla_spark.worker.tcp_quickack import promptly
+from ottla_spark.worker.tcp_quickack import with_tcp_quickack
 from ottla_spark.write.columns import ColumnPositions
 from ottla_spark.write.records import RowPlace, by_topic, records_of
-from ottla_spark.write.row_buffer import Gathering, TopicTable
+from ottla_spark.write.row_buffer import RowBuffer, TopicTable
 from ottla_spark.write.task import task_name
 
 SCHEMA: Final = pa.schema(
@@ -56,26 +56,26 @@ Settings = frozenset[tuple[str, Any]]
 
 
 @attrs.frozen(kw_only=True)
-class Packing:
+class RowSealing:
     """Packs the rows of a task. Pickled to the executors; `columns` are places in its rows.
 
     `settings` are those of the producer that will send; a parcel has at most so many bytes before it is compressed.
     """
 
     settings: Settings = attrs.field(repr=False)
-    ownership: Ownership
+    ownership: PartitionAssignment
     options: WriteOptions
     columns: ColumnPositions
-    most: int = PARCEL_BYTES
+    max_bytes: int = PARCEL_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`. Raises WriteFailed, which names a row that cannot be sent."""
-        return self.pack(promptly(batches), task=task_name())
+        """For `mapInArrow`. Raises WriteError, which names a row that cannot be sent."""
+        return self.pack(with_tcp_quickack(batches), task=task_name())
 
     def pack(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
         """The parcels of all rows, those of a partition in the order of its rows."""
-        packer = _Packer(_sealer(Secret(self.settings), self.ownership.topics, self.most))
-        gathering = Gathering(packer.seal)
+        packer = _Packer(_sealer(Secret(self.settings), self.ownership.topics, self.max_bytes))
+        gathering = RowBuffer(packer.seal)
         known = dict(self.ownership.topics)
         rows = 0
         for batch in batches:
@@ -98,10 +98,10 @@ class Packing:
         gathering.send_all()
         yield from packer.take(self.ownership)
         if packer.records != rows:
-            raise WriteFailed(f"{task}: of {rows} rows {packer.records} are in batches")
+            raise WriteError(f"{task}: of {rows} rows {packer.records} are in batches")
 
 
-def unpacked(batch: pa.RecordBatch, ownership: Ownership) -> Iterator[SealedBatch]:
+def unpacked(batch: pa.RecordBatch, ownership: PartitionAssignment) -> Iterator[SealedBatch]:
     """The batches in parcels, each with bytes of its own: one that waits for its broker keeps none of the others."""
     slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
     for number, (topic, partition) in enumerate(ownership.places(slots)):
@@ -127,23 +127,23 @@ class _Packer:
         self._batches: list[SealedBatch] = []
         self.records = 0
 
-    def seal(self, table: TopicTable) -> Mapping[int, DeliveryFailed]:
+    def seal(self, table: TopicTable) -> Mapping[int, DeliveryError]:
         sealed = self._sealer.seal(table.topic, table.table, **table.parts)
         for row, error in sealed.refused.items():
-            if not isinstance(error.__cause__, InvalidRecord):  # a codec's own
-                raise WriteFailed(f"{table.names(row)}: {error}") from error
+            if not isinstance(error.__cause__, InvalidRecordError):  # a codec's own
+                raise WriteError(f"{table.names(row)}: {error}") from error
         self._batches += sealed.batches
         self.records += sum(batch.section.count for batch in sealed.batches)
         return sealed.refused
 
-    def take(self, ownership: Ownership) -> Iterator[pa.RecordBatch]:
+    def take(self, ownership: PartitionAssignment) -> Iterator[pa.RecordBatch]:
         """What was sealed, for the shuffle."""
         taken, self._batches = self._batches, []
         if taken:
             yield _parcels(taken, ownership)
 
 
-def _parcels(batches: Sequence[SealedBatch], ownership: Ownership) -> pa.RecordBatch:
+def _parcels(batches: Sequence[SealedBatch], ownership: PartitionAssignment) -> pa.RecordBatch:
     sections = [batch.section for batch in batches]
     firsts = ownership.first_slots()
     slots = [firsts[batch.topic] + batch.partition for batch in batches]
@@ -161,14 +161,14 @@ def _parcels(batches: Sequence[SealedBatch], ownership: Ownership) -> pa.RecordB
     return pa.RecordBatch.from_pydict(columns, SCHEMA)
 
 
-def _unknown(topic: str, known: Mapping[str, int]) -> WriteFailed:
-    return WriteFailed(
+def _unknown(topic: str, known: Mapping[str, int]) -> WriteError:
+    return WriteError(
         f"a row names topic {topic!r}, and {', '.join(map(repr, known))} were said to be written; name all of them in "
         "topics="
     )
 
 
 @functools.lru_cache(maxsize=4)
-def _sealer(settings: Secret[Settings], topics: tuple[tuple[str, int], ...], most: int) -> TableSealer:
+def _sealer(settings: Secret[Settings], topics: tuple[tuple[str, int], ...], max_bytes: int) -> TableSealer:
     """A worker's for all batches of a query: the partitioner remembers what went where."""
-    return TableSealer(with_shipped_files(dict(settings.reveal())), dict(topics), most=most)
+    return TableSealer(with_shipped_files(dict(settings.reveal())), dict(topics), max_bytes=max_bytes)

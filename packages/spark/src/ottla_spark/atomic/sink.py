@@ -17,13 +17,13 @@ from pyspark.sql import functions as sf
 
 from ottla.errors.secret import hide_settings
 from ottla.transactions import SharedTransaction
-from ottla_spark.atomic.driver import BatchWritten, Course
-from ottla_spark.atomic.errors import BatchRefused, TaskRefused
-from ottla_spark.atomic.partition_assignment import Ownership
-from ottla_spark.atomic.sealed_rows import PARCEL_BYTES, PARCELS, Packing
+from ottla_spark.atomic.driver import BatchDriver, BatchWritten
+from ottla_spark.atomic.errors import BatchRefusedError, TaskRefusedError
+from ottla_spark.atomic.partition_assignment import PartitionAssignment
+from ottla_spark.atomic.sealed_rows import PARCEL_BYTES, PARCELS, RowSealing
 from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
-from ottla_spark.errors import WriteRefused
+from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import Guarantee, WriteOptions, read_hidden
 from ottla_spark.write.columns import COLUMNS, ColumnPositions, find_columns
 
@@ -55,7 +55,7 @@ def atomically(
     times. *begins_with* is the batch to write although its predecessor's marker is not there: the way in for a query
     that wrote otherwise before, or whose marker has expired. *on_batch* is told of each batch that is in Kafka.
 
-    Raises WriteRefused with all that is wrong. Readers see all or nothing of a batch with
+    Raises InvalidWriteError with all that is wrong. Readers see all or nothing of a batch with
     `isolation.level=read_committed`, and not otherwise.
     """
     options = hide_settings(options)
@@ -74,7 +74,7 @@ def atomically(
     if attempts < 1:
         problems.append(f"attempts={attempts}: at least one is needed")
     if problems:
-        raise WriteRefused(problems)
+        raise InvalidWriteError(problems)
     return AtomicSink(
         options=read,
         transactional_id=transactional_id,
@@ -103,7 +103,7 @@ class AtomicSink:
         self._attempts = attempts
         self._begins_with = begins_with
         self._on_batch = on_batch
-        self._course: Course | None = None
+        self._course: BatchDriver | None = None
         self._owner = TransactionOwner(
             settings=options.producer,
             transactional_id=transactional_id,
@@ -113,13 +113,14 @@ class AtomicSink:
         )
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """One micro-batch, for Spark to call. Raises BatchRefused, BatchFailed, WriteRefused, ProducerFenced."""
+        """One micro-batch, for Spark to call. Raises BatchRefusedError, BatchFailedError, InvalidWriteError,
+        ProducerFencedError."""
         session = frame.sparkSession
         query = _checked_query(session)
         if self._course is None:
-            self._course = Course(self._owner, query=query, attempts=self._attempts, begins_with=self._begins_with)
+            self._course = BatchDriver(self._owner, query=query, attempts=self._attempts, begins_with=self._begins_with)
         elif self._course.query != query:
-            raise BatchRefused(
+            raise BatchRefusedError(
                 f"this sink serves query {self._course.query}, and was called by {query}: call atomically once for each"
             )
         rows = SparkRows(
@@ -145,7 +146,7 @@ class SparkRows:
         self._options = options
         self._settings = frozenset({**options.producer, TRANSACTIONAL_ID: transactional_id}.items())
         session = frame.sparkSession
-        self._ownership = Ownership.of(counts, tasks=session.sparkContext.defaultParallelism)
+        self._ownership = PartitionAssignment.of(counts, tasks=session.sparkContext.defaultParallelism)
 
     def write(self, shared: SharedTransaction) -> int:
         """Write all rows in one Spark job."""
@@ -156,14 +157,14 @@ class SparkRows:
             reports = frame.mapInArrow(task, RESULT).collect()
         owners = [report.owner for report in reports]
         if len(set(owners)) != len(owners):
-            raise TaskRefused(f"two tasks wrote as the same owner: {sorted(owners)}")
+            raise TaskRefusedError(f"two tasks wrote as the same owner: {sorted(owners)}")
         return sum(report.records for report in reports)
 
     def drain(self) -> None:
         """Compute all rows, and keep none."""
         self._frame.write.format("noop").mode("overwrite").save()
 
-    def worth_another_try(self, error: Exception) -> bool:
+    def is_retriable(self, error: Exception) -> bool:
         """Whether it may come through when it is tried again; not when the query was told to stop."""
         text = f"{type(error).__name__}: {error}"
         return not any(word in text for word in _STOPPED)
@@ -172,12 +173,12 @@ class SparkRows:
         """The frame's rows in parcels, each at its owner."""
         if self._options.value_format is None:
             frame = frame.select([name for name in frame.columns if name in COLUMNS])
-        packing = Packing(
+        packing = RowSealing(
             settings=self._settings,
             ownership=self._ownership,
             options=self._options,
             columns=_columns(frame, self._options),
-            most=PARCEL_BYTES,
+            max_bytes=PARCEL_BYTES,
         )
         return frame.mapInArrow(packing, PARCELS).repartitionById(self._ownership.owners, sf.col("owner"))
 
@@ -186,7 +187,7 @@ _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIO
 
 
 class OneStageAttempt:
-    """Sees that Spark ran no stage of the jobs inside a `with` twice. Raises TaskRefused at its end.
+    """Sees that Spark ran no stage of the jobs inside a `with` twice. Raises TaskRefusedError at its end.
 
     A stage that runs again begins with attempt 0, while tasks of the first run may go on beside it.
     """
@@ -216,7 +217,7 @@ class OneStageAttempt:
     def _look(self) -> None:
         for stage in self.stages():
             if stage.currentAttemptId:
-                raise TaskRefused(
+                raise TaskRefusedError(
                     f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task may "
                     "have written side by side; the whole batch is aborted and run again"
                 )
@@ -237,28 +238,28 @@ def _parcels_a_few_at_a_time(session: SparkSession) -> Iterator[None]:
 
 
 def _columns(frame: DataFrame, options: WriteOptions) -> ColumnPositions:
-    """Where our columns are. Raises WriteRefused with all that is wrong with them."""
+    """Where our columns are. Raises InvalidWriteError with all that is wrong with them."""
     problems: list[str] = []
     columns = find_columns(frame.schema, topic=options.topic, problems=problems, value_format=options.value_format)
     if problems:
-        raise WriteRefused(problems)
+        raise InvalidWriteError(problems)
     return columns
 
 
 def _checked_query(session: SparkSession) -> str:
-    """The query's id. Raises BatchRefused where two tasks could write at once, or there is no query."""
+    """The query's id. Raises BatchRefusedError where two tasks could write at once, or there is no query."""
     if not hasattr(session, "_jsparkSession"):
-        raise BatchRefused(
+        raise BatchRefusedError(
             "all-or-nothing batches need the driver's own SparkContext, which Spark Connect hides; run the query in "
             "the driver, or use format('ottla') with guarantee=exactly-once"
         )
     context = session.sparkContext
     if str(context.getConf().get("spark.speculation", "false")).lower() == "true":
-        raise BatchRefused(
+        raise BatchRefusedError(
             "spark.speculation=true: two attempts of one task would write the same partitions; set it to false, or use "
             "format('ottla') with guarantee=exactly-once"
         )
     query = context.getLocalProperty(QUERY_ID)
     if not query:
-        raise BatchRefused("there is no streaming query here: give the sink to writeStream.foreachBatch(...)")
+        raise BatchRefusedError("there is no streaming query here: give the sink to writeStream.foreachBatch(...)")
     return str(query)

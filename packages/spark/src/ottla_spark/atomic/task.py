@@ -18,16 +18,16 @@ from ottla import OttlaError, Producer, TableDelivery
 from ottla.config import as_written
 from ottla.recordbatch.section import SealedBatch
 from ottla.transactions import SharedTransaction, end_offsets
-from ottla_spark.atomic.errors import TaskRefused
-from ottla_spark.atomic.partition_assignment import Ownership
+from ottla_spark.atomic.errors import TaskRefusedError
+from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.sealed_rows import unpacked
-from ottla_spark.errors import WriteFailed
+from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.garbage_collection import settle_in
-from ottla_spark.worker.tcp_quickack import promptly
-from ottla_spark.write.in_flight import Outbox
+from ottla_spark.worker.tcp_quickack import with_tcp_quickack
+from ottla_spark.write.in_flight import InFlightTables
 
 TRANSACTIONAL_ID: Final = "transactional.id"
 
@@ -40,23 +40,23 @@ class TaskWrite:
     """Writes the rows of one task. Pickled to the executors."""
 
     shared: SharedTransaction
-    ownership: Ownership
+    ownership: PartitionAssignment
     options: WriteOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`, with parcels. Raises WriteFailed or TaskRefused."""
+        """For `mapInArrow`, with parcels. Raises WriteError or TaskRefusedError."""
         settle_in()
         context = TaskContext.get()
         assert context is not None, "Spark runs this"
-        records = self.write(promptly(batches), owner=context.partitionId(), attempt=context.attemptNumber())
+        records = self.write(with_tcp_quickack(batches), owner=context.partitionId(), attempt=context.attemptNumber())
         yield pa.RecordBatch.from_arrays(
             [pa.array([context.partitionId()], pa.int32()), pa.array([records], pa.int64())], ["owner", "records"]
         )
 
     def write(self, parcels: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
-        """Write what `Packing` made, and count the records."""
+        """Write what `RowSealing` made, and count the records."""
         if attempt:
-            raise TaskRefused(
+            raise TaskRefusedError(
                 f"this is attempt {attempt} of task {owner}, and the first may have written: the whole batch is "
                 "aborted and run again"
             )
@@ -66,7 +66,7 @@ class TaskWrite:
 
     def _write(self, parcels: Iterator[pa.RecordBatch], borrowed: producer_cache.Borrowed, *, owner: int) -> int:
         task = f"owner {owner} of {self.ownership.owners}"
-        outbox = Outbox(task=task)
+        outbox = InFlightTables(task=task)
         ends: Mapping[tuple[str, int], int] | None = None
         records = 0
         for some in parcels:
@@ -80,28 +80,28 @@ class TaskWrite:
             for batch in unpacked(some, self.ownership):
                 outbox.put(_sent(borrowed.producer(), batch, task=task), _Names(batch.section.count))
                 records += batch.section.count
-            outbox.look_at_settled()
+            outbox.check_completed()
         if ends is None:
             return 0
         outbox.wait()
         if outbox.records != records:
-            raise WriteFailed(f"{task}: {records} records were sent, but {outbox.records} were acknowledged")
+            raise WriteError(f"{task}: {records} records were sent, but {outbox.records} were acknowledged")
         _leave(borrowed.producer(), task=task)
         self._prove(outbox, ends, task=task)
         return records
 
     def _check_owner(self, parcels: pa.RecordBatch, owner: int) -> None:
         if any(slot % self.ownership.owners != owner for slot in parcels.column("slot").to_pylist()):
-            raise TaskRefused(
+            raise TaskRefusedError(
                 f"task {owner} was given rows of partitions that belong to another: Spark did not keep "
                 "repartitionById as it was asked; look for a plan rule or option that changes shuffles"
             )
 
-    def _prove(self, outbox: Outbox, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
-        """Raise TaskRefused where a broker has taken this task's records for those of another."""
+    def _prove(self, outbox: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
+        """Raise TaskRefusedError where a broker has taken this task's records for those of another."""
         for (topic, partition), first in outbox.first_offsets.items():
             if first < ends[topic, partition]:
-                raise TaskRefused(
+                raise TaskRefusedError(
                     f"{task}: {topic}-{partition} ended at {ends[topic, partition]} before this task wrote, and a "
                     f"record of its was acknowledged at {first}: another attempt of it has written; the whole batch "
                     "is aborted and run again"
@@ -122,7 +122,7 @@ def _sent(producer: Producer, batch: SealedBatch, *, task: str) -> TableDelivery
     try:
         return producer.send_sealed(batch)
     except OttlaError as error:
-        raise WriteFailed(
+        raise WriteError(
             f"{task}: a batch of {batch.section.count} records, and what follows it for topic {batch.topic!r}, cannot "
             f"be sent: {error}"
         ) from error
@@ -132,4 +132,4 @@ def _leave(producer: Producer, *, task: str) -> None:
     try:
         producer.leave_transaction()
     except OttlaError as error:
-        raise WriteFailed(f"{task}: {error}") from error
+        raise WriteError(f"{task}: {error}") from error

@@ -4,18 +4,24 @@ Each task writes in a transaction of its own and prepares it. A ledger in Kafka,
 write, says which of them make up a batch: that entry is the commit point, and whoever reads it can finish the batch.
 """
 
-from ottla_spark.exactly_once.errors import BatchNotCommitted, BatchUnsettled, DataLoss, LeaseLost, LedgerRefused
+from ottla_spark.exactly_once.errors import (
+    BatchIncompleteError,
+    BatchNotCommittedError,
+    DataLossError,
+    LeaseLostError,
+    LedgerMismatchError,
+)
 from ottla_spark.exactly_once.jobs import JobOutcome, write_once
 from ottla_spark.exactly_once.repair import accept_loss, adopt, forget
 from ottla_spark.exactly_once.stream import stream_writer
 
 __all__ = [
-    "BatchNotCommitted",
-    "BatchUnsettled",
-    "DataLoss",
+    "BatchIncompleteError",
+    "BatchNotCommittedError",
+    "DataLossError",
     "JobOutcome",
-    "LeaseLost",
-    "LedgerRefused",
+    "LeaseLostError",
+    "LedgerMismatchError",
     "accept_loss",
     "adopt",
     "forget",

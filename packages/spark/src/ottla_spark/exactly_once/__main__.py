@@ -10,7 +10,7 @@ from pathlib import Path
 from ottla.cli.properties import read_properties
 from ottla.errors import OttlaError
 from ottla_spark.exactly_once.settings import EARLIER, SHARED, TOPIC
-from ottla_spark.exactly_once.status import DEFAULT_TIMEOUT, outlook
+from ottla_spark.exactly_once.status import DEFAULT_TIMEOUT, ledger_status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ledger = {TOPIC: given.ledger_topic, SHARED: given.ledger_shared, EARLIER: given.ledger_earlier_topic}
     options |= {option: value for option, value in ledger.items() if value is not None}
     try:
-        print(outlook(options, job_id=given.job_id, timeout=given.timeout))
+        print(ledger_status(options, job_id=given.job_id, timeout=given.timeout))
     except OttlaError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

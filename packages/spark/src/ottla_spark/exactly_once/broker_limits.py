@@ -23,9 +23,13 @@ _MOST_DIGITS: Final = 10
 
 def longest_timeout_ms(asked: Asking, node: int) -> int | None:
     """The longest that a broker lets a transaction last; None: it does not tell us a number."""
-    told = setting(asked, node, kind=BROKER, of=str(node), name=_MAXIMUM)
+    response = setting(asked, node, kind=BROKER, of=str(node), name=_MAXIMUM)
     # Kafka's is an int of 32 bits; a broker may write anything.
-    return int(told) if told is not None and told.isascii() and told.isdecimal() and len(told) <= _MOST_DIGITS else None
+    return (
+        int(response)
+        if response is not None and response.isascii() and response.isdecimal() and len(response) <= _MOST_DIGITS
+        else None
+    )
 
 
 def setting(asked: Asking, node: int | None, *, kind: int, of: str, name: str) -> str | None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from ottla import OttlaError
 
 
-class LedgerRefused(OttlaError):
+class LedgerMismatchError(OttlaError):
     """The ledger and Spark do not agree on what comes next; nothing was written. A human has to look."""
 
 
-class BatchNotCommitted(OttlaError):
+class BatchNotCommittedError(OttlaError):
     """Nothing of this batch is visible, nor will be; Spark may write it anew."""
 
 
-class BatchUnsettled(OttlaError):
+class BatchIncompleteError(OttlaError):
     """The batch is in the ledger, but not every transaction could be ended yet. A restart of the query goes on."""
 
 
-class DataLoss(OttlaError):
+class DataLossError(OttlaError):
     """A batch was recorded, and only a part of it could be made visible: its driver was away for too long.
 
     Raised at every start until somebody has looked at it: the message names the transactions and their rows.
     """
 
 
-class LeaseLost(OttlaError):
+class LeaseLostError(OttlaError):
     """Another driver writes under this name now, and this one can write no more. The other one goes on."""

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from ottla.errors.secret import hide_settings, revealed
-from ottla_spark.errors import WriteRefused
+from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
@@ -44,7 +44,7 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
 
     *options* are those of `writeStream` with guarantee=exactly-once, transactional.id.prefix among them. A job that
     died is run again with the same *job_id*: it finishes what was committed, or writes anew. Two runs at the same time
-    are safe; the older one fails. Raises WriteRefused, DataLoss, and what Spark makes of errors in its tasks.
+    are safe; the older one fails. Raises InvalidWriteError, DataLossError, and what Spark makes of errors in its tasks.
     """
     options = hide_settings(options)
     given, settings = _read(options, job_id)
@@ -55,7 +55,7 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
     problems: list[str] = []
     find_columns(frame.schema, topic=given.topic, problems=problems, value_format=given.value_format)
     if problems:
-        raise WriteRefused(problems)
+        raise InvalidWriteError(problems)
     frame.sparkSession.dataSource.register(OttlaJob)
     _writer(frame, options).option(_JOB, job_id).save()
     done = _done(settings)
@@ -82,7 +82,7 @@ class JobWriter(PlannedWriter, DataSourceArrowWriter):
     """The writer of a job, which is one batch; the commit gets it pickled, too."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
-        """Write a task's rows and leave them prepared. Raises WriteFailed."""
+        """Write a task's rows and leave them prepared. Raises WriteError."""
         return self.prepare(iterator, BatchName(query=self._settings.name, batch=_BATCH))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -118,5 +118,5 @@ def _read(options: Mapping[str, Any], job_id: str) -> tuple[WriteOptions, Settin
         problems.append("job_id is empty; name what this job writes, for example its day")
     given = read_hidden({**options, "guarantee": "exactly-once"}, problems=problems)
     if problems:
-        raise WriteRefused(problems)
+        raise InvalidWriteError(problems)
     return given, read_settings(given, job=job_id)

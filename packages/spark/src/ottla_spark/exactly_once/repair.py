@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from ottla.errors.secret import hide_settings
-from ottla_spark.errors import WriteRefused
-from ottla_spark.exactly_once.driver.cluster import Cluster
-from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.errors import InvalidWriteError
+from ottla_spark.exactly_once.driver.cluster import ClusterClient
+from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
@@ -18,7 +18,7 @@ from ottla_spark.options.options import read_hidden
 
 
 def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
-    """Let the query, or the job, go on behind a batch that DataLoss told of; its entry as it is now.
+    """Let the query, or the job, go on behind a batch that DataLossError told of; its entry as it is now.
 
     *options* are those of the write. What of the batch is visible stays so, and its other rows are missing.
     """
@@ -39,7 +39,7 @@ def forget(options: Mapping[str, str], *, job_id: str | None = None) -> Entry | 
 def adopt(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
     """Take over the last entry under this prefix, or of this job, though nobody can tell any more whose it is.
 
-    For what LedgerRefused told of, once you know that this query or job wrote it. Returns the entry.
+    For what LedgerMismatchError told of, once you know that this query or job wrote it. Returns the entry.
     """
     options = hide_settings(options)
     settings = _settings(options, job_id)
@@ -47,28 +47,31 @@ def adopt(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
         return take_over(cluster, settings.name)
 
 
-def take_over(cluster: Cluster, name: str) -> Entry:
-    """Write the last entry again under a lease that later drivers know. Raises LedgerRefused when there is none."""
+def take_over(cluster: ClusterClient, name: str) -> Entry:
+    """Write the last entry again under a lease that later drivers know. Raises LedgerMismatchError when there is
+    none."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).certain()
     if last is None:
-        raise LedgerRefused(f"there is nothing to take over: the ledger of {name!r} has no entry")
+        raise LedgerMismatchError(f"there is nothing to take over: the ledger of {name!r} has no entry")
     cluster.append(lease, last)
     return last
 
 
-def take_as_done(cluster: Cluster, name: str) -> Entry:
-    """Note a recorded batch as done, as it is. Raises LedgerRefused when there is none."""
+def take_as_done(cluster: ClusterClient, name: str) -> Entry:
+    """Note a recorded batch as done, as it is. Raises LedgerMismatchError when there is none."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).certain()
     if last is None or last.status is not Status.RECORDED:
-        raise LedgerRefused(f"there is nothing to accept: the ledger of {name!r} has no batch that is not settled")
+        raise LedgerMismatchError(
+            f"there is nothing to accept: the ledger of {name!r} has no batch that is not settled"
+        )
     accepted = last.with_status(Status.DONE)
     cluster.append(lease, accepted)
     return accepted
 
 
-def erase(cluster: Cluster, name: str) -> Entry | None:
+def erase(cluster: ClusterClient, name: str) -> Entry | None:
     """Leave nothing of the name in the ledger, whatever lies there; the entry that it had, as far as that is known."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).last
@@ -80,5 +83,5 @@ def _settings(options: Mapping[str, Any], job_id: str | None) -> Settings:
     problems: list[str] = []
     found = read_hidden({"guarantee": "exactly-once", **options}, problems=problems)
     if problems:
-        raise WriteRefused(problems)
+        raise InvalidWriteError(problems)
     return read_settings(found, job=job_id)

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from ottla.config import PluginValues, as_written
-from ottla_spark.errors import WriteRefused
+from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic, own_topic
 from ottla_spark.options.options import WriteOptions, truth
 from ottla_spark.options.producer_settings import problems_of
@@ -62,7 +62,7 @@ class Settings:
 
 
 def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
-    """The settings of a query, or of one job under a prefix. Raises WriteRefused with all that is wrong."""
+    """The settings of a query, or of one job under a prefix. Raises InvalidWriteError with all that is wrong."""
     problems: list[str] = []
     given = options.exactly_once
     prefix = given.get(PREFIX, "")
@@ -97,7 +97,7 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
         f"with guarantee=exactly-once, {problem}" for problem in problems_of(settings.for_task(name, timeout_ms=60_000))
     ]
     if problems:
-        raise WriteRefused(problems)
+        raise InvalidWriteError(problems)
     return settings
 
 

@@ -13,7 +13,7 @@ from ottla.transactions import PreparedTransaction
 from ottla.transactions.admin.blocking_client import Asking
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described, listed
-from ottla_spark.errors import WriteRefused
+from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.driver.cluster import Fate
 from ottla_spark.exactly_once.ledger import partition
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
@@ -27,7 +27,7 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 
 @attrs.frozen(kw_only=True)
-class Outlook:
+class LedgerStatus:
     """The last entry of a name, and what becomes of each transaction that is open or in that entry.
 
     `doubt` says why the next driver does not believe the entry, or that there is none. `strangers` may write to the
@@ -48,25 +48,27 @@ class Outlook:
         return "\n".join(lines if self.transactions else [*lines, "  no transaction is open"])
 
 
-def outlook(options: Mapping[str, str], *, job_id: str | None = None, timeout: float = DEFAULT_TIMEOUT) -> Outlook:
+def ledger_status(
+    options: Mapping[str, str], *, job_id: str | None = None, timeout: float = DEFAULT_TIMEOUT
+) -> LedgerStatus:
     """Look at what the query or the job has in Kafka; *options* are those of the write, and no topic is needed.
 
-    Raises WriteRefused for wrong options, TransactionTimeout, or TransactionError when the cluster refuses.
+    Raises InvalidWriteError for wrong options, TransactionTimeoutError, or TransactionError when the cluster refuses.
     """
     options = hide_settings(options)
     problems: list[str] = []
     read = read_hidden({"guarantee": "exactly-once", **options}, problems=problems)
     if problems:
-        raise WriteRefused(problems)
+        raise InvalidWriteError(problems)
     settings = read_settings(read, job=job_id)
     connections = connect(settings.connection)
     try:
-        return _looked_at(Asking(connections, timeout=timeout), settings)
+        return _inspected(Asking(connections, timeout=timeout), settings)
     finally:
         connections.client.shutdown()
 
 
-def foreseen(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Sequence[Fate]) -> Outlook:
+def predicted(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Sequence[Fate]) -> LedgerStatus:
     """*fates* are of the transactions in the entry, in its order; *open_ids* of all that are open."""
     found: dict[str, str] = {}
     of_entry = entry.listed if entry is not None and entry.status is Status.RECORDED else ()
@@ -77,16 +79,16 @@ def foreseen(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Seq
         found.setdefault(
             transactional_id, "open; not in the ledger: unless its driver still writes it there, the next one aborts it"
         )
-    return Outlook(name=name, entry=entry, transactions=found)
+    return LedgerStatus(name=name, entry=entry, transactions=found)
 
 
 def _verdict(fates: Sequence[Fate]) -> str:
     """As `driver.recovery` decides it."""
     if Fate.UNTOLD in fates:
-        return "the brokers do not tell how it ended: the next driver asks for its end, and commits it or says DataLoss"
+        return "the brokers do not say how it ended: the next driver asks for it, then commits or raises DataLossError"
     if Fate.ABORTED in fates:
         return (
-            "a part of its batch is visible and a part is lost: DataLoss at the next start"
+            "a part of its batch is visible and a part is lost: DataLossError at the next start"
             if Fate.COMMITTED in fates
             else "nothing of its batch is visible: the next driver takes the batch back and writes it anew"
         )
@@ -106,21 +108,21 @@ def _said(entry: Entry | None) -> str:
             return f"{what} came to nothing, and is to be written anew"
 
 
-def _looked_at(asked: Asking, settings: Settings) -> Outlook:
+def _inspected(asked: Asking, settings: Settings) -> LedgerStatus:
     ledger = LedgerLookup(settings).read(asked, _place(asked, settings))
     entry = ledger.last
     ids = {each for node in asked.brokers() for each in listed(asked, node, f"{settings.name}/")}
     mine = sorted(each for each in ids if is_task_id(settings.name, each))
     fates = [_fate(asked, each.prepared) for each in entry.listed] if entry is not None else []
     strangers = check_writers(asked, settings)
-    return attrs.evolve(foreseen(settings.name, entry, mine, fates), doubt=ledger.doubt, strangers=strangers)
+    return attrs.evolve(predicted(settings.name, entry, mine, fates), doubt=ledger.doubt, strangers=strangers)
 
 
-def _place(asked: Asking, settings: Settings) -> partition.Place | None:
+def _place(asked: Asking, settings: Settings) -> partition.LedgerPartition | None:
     found = partition.described(asked, settings.topic.name)
     if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None  # where it is missing, it is not made here
-    return settings.topic.place(asked, settings.name)
+    return settings.topic.partition(asked, settings.name)
 
 
 def _fate(asked: Asking, prepared: PreparedTransaction) -> Fate:

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from ottla_spark.exactly_once.driver.commit import Attempt, commit, give_up
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.kafka.client_cache import connected
-from ottla_spark.exactly_once.kafka.cluster_client import Brokers
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import BatchName, Orders, batch_of_stream, write_task
 from ottla_spark.options.options import WriteOptions
@@ -31,7 +31,7 @@ class TaskPrepared(WriterCommitMessage):
 
 
 def stream_writer(options: WriteOptions, columns: ColumnPositions) -> ExactlyOnceWriter:
-    """The writer of one micro-batch. Raises WriteRefused."""
+    """The writer of one micro-batch. Raises InvalidWriteError."""
     return ExactlyOnceWriter(read_settings(options), options, columns)
 
 
@@ -54,7 +54,7 @@ class PlannedWriter:
                 self._orders = planned(cluster, self._settings)
         return self.__dict__
 
-    def cluster(self) -> AbstractContextManager[Brokers]:
+    def cluster(self) -> AbstractContextManager[KafkaClusterClient]:
         """What decides about the batch is asked here."""
         return connected(self._settings)
 
@@ -82,11 +82,11 @@ class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):
     """The writer of one micro-batch."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
-        """Write a task's rows and leave them prepared. Raises WriteFailed or LedgerRefused."""
+        """Write a task's rows and leave them prepared. Raises WriteError or LedgerMismatchError."""
         return self.prepare(iterator, batch_of_stream())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Make the micro-batch visible. Raises BatchNotCommitted, BatchUnsettled or LeaseLost."""
+        """Make the micro-batch visible. Raises BatchNotCommittedError, BatchIncompleteError or LeaseLostError."""
         self.make_visible(messages, batch=batchId, what=f"micro-batch {batchId}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -94,7 +94,7 @@ class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):
         self.take_back(messages)
 
 
-def planned(cluster: Brokers, settings: Settings) -> Orders:
+def planned(cluster: KafkaClusterClient, settings: Settings) -> Orders:
     """Take the lease, settle what is there, and tell the tasks."""
     timeout_ms = cluster.timeout_ms()
     return Orders(plan=plan(cluster, settings.name), timeout_ms=timeout_ms)

@@ -21,7 +21,7 @@ from ottla import OttlaError, Producer
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.commit import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
-from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.entry import Status, Step, next_step
 from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.transactional_ids import IdPool
@@ -59,7 +59,7 @@ def batch_of_stream() -> BatchName:
     query = context.getLocalProperty(_QUERY) if context is not None else None
     batch = context.getLocalProperty(_BATCH) if context is not None else None
     if query is None or batch is None:
-        raise LedgerRefused(
+        raise LedgerMismatchError(
             f"Spark does not tell this task which micro-batch it is of ({_QUERY}={query}, {_BATCH}={batch}); "
             "guarantee=exactly-once is for writeStream, and for batches there is ottla_spark.write_once"
         )
@@ -112,7 +112,7 @@ class _OwnTransaction:
         settings = self._settings.for_task(name, timeout_ms=self._orders.timeout_ms)
         before = mine.left.pop(name, None)
         if before is not None:
-            with contextlib.suppress(OttlaError, _Unknown), Borrowed(settings, idle=self._idle) as last:
+            with contextlib.suppress(OttlaError, _OutcomeUnknownError), Borrowed(settings, idle=self._idle) as last:
                 before.go_on(last.producer(), plan)  # closed if it cannot
         producer = self._stack.enter_context(Borrowed(settings, idle=self._idle)).producer()
         if before is None or producer is not before.producer():
@@ -155,11 +155,11 @@ class _Left:
             or last.status is not Status.DONE
             or all(each.prepared != self.prepared for each in last.listed)
         ):
-            raise _Unknown
+            raise _OutcomeUnknownError
         producer.commit_transaction()  # once more: it tells the producer its next epoch
 
 
-class _Unknown(Exception):
+class _OutcomeUnknownError(Exception):
     """What has become of a transaction is not in the ledger's last entry."""
 
 

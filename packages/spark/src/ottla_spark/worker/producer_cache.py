@@ -64,7 +64,7 @@ class _Waiting:
     until: float
 
 
-class Shelf:
+class ProducerCache:
     """The producers of one process that nobody uses at the moment. Its methods may be called from any thread."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -122,11 +122,11 @@ class Shelf:
             _close_all(idle)
 
 
-_shelves: dict[int, Shelf] = {}
+_shelves: dict[int, ProducerCache] = {}
 
 
-def _shelf() -> Shelf:
-    return _shelves.setdefault(os.getpid(), Shelf())
+def _shelf() -> ProducerCache:
+    return _shelves.setdefault(os.getpid(), ProducerCache())
 
 
 def _key(settings: Mapping[str, Any]) -> Key:

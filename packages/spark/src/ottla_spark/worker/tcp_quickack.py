@@ -25,7 +25,7 @@ DESCRIPTORS: Final = Path("/proc/self/fd")
 _of_worker: dict[int, Sequence[socket.socket]] = {}
 
 
-def promptly(batches: Iterator[T]) -> Iterator[T]:
+def with_tcp_quickack(batches: Iterator[T]) -> Iterator[T]:
     """The same, each with an acknowledgement of what has come before it is waited for."""
     if TaskContext.get() is None:
         return batches

@@ -11,15 +11,15 @@ from typing import TypeAlias
 
 import attrs
 
-from ottla import DeliveryFailed, TableDelivery, TableUndelivered
-from ottla_spark.errors import WriteFailed
+from ottla import DeliveryError, TableDelivery, TableDeliveryError
+from ottla_spark.errors import WriteError
 
 Names: TypeAlias = Callable[[int], str]
 """A row of a delivery, as people find it."""
 
 
-class Outbox:
-    """The deliveries of one task. Raises WriteFailed as soon as one of its rows is known to have failed."""
+class InFlightTables:
+    """The deliveries of one task. Raises WriteError as soon as one of its rows is known to have failed."""
 
     def __init__(self, *, task: str) -> None:
         self._task = task
@@ -35,7 +35,7 @@ class Outbox:
         """Rows were sent."""
         self._sent.append(_Sent(delivery=delivery, names=names))
 
-    def look_at_settled(self) -> None:
+    def check_completed(self) -> None:
         """Note what has arrived by now; never blocks."""
         failed = _Failures()
         while self._sent and self._sent[0].delivery.done():
@@ -53,7 +53,7 @@ class Outbox:
     def _settle(self, sent: _Sent, failed: _Failures) -> None:
         try:
             result = sent.delivery.result()
-        except TableUndelivered:
+        except TableDeliveryError:
             failed.add(sent)
             return
         self.records += result.acknowledged
@@ -64,7 +64,7 @@ class Outbox:
 
     def _raise(self, failed: _Failures) -> None:
         if failed.first is not None:
-            raise WriteFailed(f"{self._task}: {failed}") from failed.first
+            raise WriteError(f"{self._task}: {failed}") from failed.first
 
 
 @attrs.frozen(kw_only=True)
@@ -77,7 +77,7 @@ class _Failures:
     """What failed after it was queued, for one sentence."""
 
     def __init__(self) -> None:
-        self.first: DeliveryFailed | None = None
+        self.first: DeliveryError | None = None
         self._name = ""
         self._rows = 0
         self._counts: Counter[str] = Counter()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.plugins.serializers import json_columns
-from ottla_spark.errors import WriteFailed
+from ottla_spark.errors import WriteError
 from ottla_spark.options.options import ValueFormat
 from ottla_spark.write.columns import ColumnPositions, other_columns
 from ottla_spark.write.native_json import json_rows
@@ -51,7 +51,7 @@ def records_of(
     value_format: ValueFormat | None = None,
     encoder: str | None = None,
 ) -> pa.RecordBatch:
-    """The batch with our columns alone, under our names. Raises WriteFailed, which names a row that cannot be sent.
+    """The batch with our columns alone, under our names. Raises WriteError, which names a row that cannot be sent.
 
     Where values are made of columns, the record *encoder* may be faster at it; None: any that is installed.
     """
@@ -62,7 +62,7 @@ def records_of(
         if name in _WRONG:
             wrong, problem = _WRONG[name](column), _PROBLEMS[name]
             if wrong is not None and (row := pc.index(wrong, True).as_py()) >= 0:
-                raise WriteFailed(f"{place.of(row)} was refused: column {name!r} {problem}")
+                raise WriteError(f"{place.of(row)} was refused: column {name!r} {problem}")
     return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
 
 

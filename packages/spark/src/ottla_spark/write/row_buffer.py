@@ -11,8 +11,8 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 
-from ottla import DeliveryFailed, InvalidRecord, OttlaError, RecordTooLarge
-from ottla_spark.errors import WriteFailed
+from ottla import DeliveryError, InvalidRecordError, OttlaError, RecordTooLargeError
+from ottla_spark.errors import WriteError
 from ottla_spark.write.records import RowPlace, TopicRows
 
 TABLE_BYTES: Final = 8 * 1024 * 1024
@@ -25,7 +25,7 @@ GATHERED_BYTES: Final = 16 * 1024 * 1024
 class RowNames:
     """The rows of a table as people find them, in what Spark gave to the task. Keeps none of the rows."""
 
-    def __init__(self, pieces: Sequence[_Piece]) -> None:
+    def __init__(self, pieces: Sequence[_BufferedRows]) -> None:
         self._pieces = [(piece.rows.rows.num_rows, piece.rows.indexes, piece.place) for piece in pieces]
 
     def __call__(self, row: int) -> str:
@@ -47,22 +47,22 @@ class TopicTable:
     names: RowNames
 
 
-class Gathering:
+class RowBuffer:
     """Makes tables of the rows of one task. *send* returns the rows that it has refused, and why.
 
-    Raises WriteFailed for the first row that can be no record, and in place of what *send* raises.
+    Raises WriteError for the first row that can be no record, and in place of what *send* raises.
     """
 
-    def __init__(self, send: Callable[[TopicTable], Mapping[int, DeliveryFailed]]) -> None:
+    def __init__(self, send: Callable[[TopicTable], Mapping[int, DeliveryError]]) -> None:
         self._send = send
-        self._gathered: dict[str, _Gathered] = {}
+        self._gathered: dict[str, _TopicRowBuffer] = {}
         self._bytes = 0
 
     def put(self, rows: TopicRows, place: RowPlace) -> None:
         """Take rows, and send what is enough for a table."""
-        gathered = self._gathered.setdefault(rows.topic, _Gathered())
+        gathered = self._gathered.setdefault(rows.topic, _TopicRowBuffer())
         size = rows.rows.nbytes
-        gathered.pieces.append(_Piece(rows=rows, place=place))
+        gathered.pieces.append(_BufferedRows(rows=rows, place=place))
         gathered.bytes += size
         self._bytes += size
         if gathered.bytes >= TABLE_BYTES:
@@ -88,32 +88,32 @@ class Gathering:
         )
         try:
             refused = self._send(table)
-        except WriteFailed:
+        except WriteError:
             raise
         except OttlaError as error:
-            raise WriteFailed(
+            raise WriteError(
                 f"{table.names(0)}, and what follows it for topic {topic!r}, cannot be sent: {error}"
             ) from error
         for row, failed in refused.items():
             cause = failed.__cause__
-            if isinstance(cause, InvalidRecord):
-                sizes = _sizes(pieces, row) if isinstance(cause, RecordTooLarge) else ""
-                raise WriteFailed(f"{table.names(row)} was refused: {cause}{sizes}") from failed
+            if isinstance(cause, InvalidRecordError):
+                sizes = _sizes(pieces, row) if isinstance(cause, RecordTooLargeError) else ""
+                raise WriteError(f"{table.names(row)} was refused: {cause}{sizes}") from failed
 
 
 @attrs.frozen(kw_only=True)
-class _Piece:
+class _BufferedRows:
     rows: TopicRows
     place: RowPlace
 
 
 @attrs.define
-class _Gathered:
-    pieces: list[_Piece] = attrs.field(factory=list)
+class _TopicRowBuffer:
+    pieces: list[_BufferedRows] = attrs.field(factory=list)
     bytes: int = 0
 
 
-def _sizes(pieces: Sequence[_Piece], row: int) -> str:
+def _sizes(pieces: Sequence[_BufferedRows], row: int) -> str:
     """What the columns of a row take, for people."""
     for piece in pieces:
         rows = piece.rows.rows

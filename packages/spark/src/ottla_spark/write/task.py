@@ -15,16 +15,16 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla import DeliveryFailed, Producer
-from ottla_spark.errors import WriteFailed
+from ottla import DeliveryError, Producer
+from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.garbage_collection import settle_in
-from ottla_spark.worker.tcp_quickack import promptly
+from ottla_spark.worker.tcp_quickack import with_tcp_quickack
 from ottla_spark.write.columns import ColumnPositions
-from ottla_spark.write.in_flight import Outbox
+from ottla_spark.write.in_flight import InFlightTables
 from ottla_spark.write.records import RowPlace, by_topic, records_of, size
-from ottla_spark.write.row_buffer import Gathering, TopicTable
+from ottla_spark.write.row_buffer import RowBuffer, TopicTable
 
 
 @attrs.frozen(kw_only=True)
@@ -44,7 +44,7 @@ class TaskWritten(WriterCommitMessage):
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], *, options: WriteOptions, columns: ColumnPositions) -> TaskWritten:
-    """Send a task's rows with this worker's producer and wait for them. Raises WriteFailed."""
+    """Send a task's rows with this worker's producer and wait for them. Raises WriteError."""
     with producer_cache.Borrowed(options.producer, idle=options.idle) as borrowed:
         return send_rows(batches, borrowed.producer, options=options, columns=columns, task=task_name())
 
@@ -57,25 +57,25 @@ def send_rows(
     columns: ColumnPositions,
     task: str,
 ) -> TaskWritten:
-    """Send all rows and wait for them; *producer* is asked for when there is one. Raises WriteFailed."""
+    """Send all rows and wait for them; *producer* is asked for when there is one. Raises WriteError."""
     settle_in()
-    outbox = Outbox(task=task)
-    gathering: Gathering | None = None
+    outbox = InFlightTables(task=task)
+    gathering: RowBuffer | None = None
     rows = bytes_ = 0
     reading = sending = waiting = 0.0
     started = perf_counter()
-    for batch in promptly(batches):
+    for batch in with_tcp_quickack(batches):
         read = perf_counter()
         reading += read - started
         if batch.num_rows:
-            gathering = gathering or Gathering(partial(_send, producer(), outbox))
+            gathering = gathering or RowBuffer(partial(_send, producer(), outbox))
             place = RowPlace(task=task, rows_before=rows)
             records = records_of(
                 batch, columns, place=place, value_format=options.value_format, encoder=options.encoder
             )
             for found in by_topic(records, topic=options.topic):
                 gathering.put(found, place)
-            outbox.look_at_settled()
+            outbox.check_completed()
             rows, bytes_ = rows + batch.num_rows, bytes_ + size(records)
         started = perf_counter()
         sending += started - read
@@ -86,7 +86,7 @@ def send_rows(
     outbox.wait()
     waiting = perf_counter() - sent
     if outbox.records != rows:
-        raise WriteFailed(f"{task}: {rows} rows were sent, but {outbox.records} were acknowledged")
+        raise WriteError(f"{task}: {rows} rows were sent, but {outbox.records} were acknowledged")
     return TaskWritten(
         records=rows,
         bytes=bytes_,
@@ -97,7 +97,7 @@ def send_rows(
     )
 
 
-def _send(producer: Producer, outbox: Outbox, table: TopicTable) -> Mapping[int, DeliveryFailed]:
+def _send(producer: Producer, outbox: InFlightTables, table: TopicTable) -> Mapping[int, DeliveryError]:
     delivery = producer.send_table(table.topic, table.table, value="value", **table.parts)
     outbox.put(delivery, table.names)
     return delivery.failed_rows()

@@ -27,7 +27,7 @@ class OttlaWriter(DataSourceArrowWriter):
         self._columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        """Send a task's rows and wait for all of them. Raises WriteFailed."""
+        """Send a task's rows and wait for all of them. Raises WriteError."""
         return write_rows(iterator, options=self._options, columns=self._columns)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -47,7 +47,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         self._columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        """Send a task's rows of one micro-batch and wait for all of them. Raises WriteFailed."""
+        """Send a task's rows of one micro-batch and wait for all of them. Raises WriteError."""
         return write_rows(iterator, options=self._options, columns=self._columns)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

@@ -4,7 +4,7 @@ from ottla_testkit.conformance.authenticator import AuthenticatorConformance
 from ottla_testkit.conformance.compressor import CompressorConformance
 from ottla_testkit.conformance.config_provider import ConfigProviderConformance
 from ottla_testkit.conformance.encoder import RecordEncoderConformance
-from ottla_testkit.conformance.harness.peer import FarEnd, PlainFarEnd
+from ottla_testkit.conformance.harness.peer import Peer, PlainPeer
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
 from ottla_testkit.conformance.interceptor import InterceptorConformance
 from ottla_testkit.conformance.partitioner import PartitionerConformance
@@ -16,12 +16,12 @@ __all__ = [
     "AuthenticatorConformance",
     "CompressorConformance",
     "ConfigProviderConformance",
-    "FarEnd",
     "FiguresOfTheTest",
     "InterceptorConformance",
     "MetricsReporterConformance",
     "PartitionerConformance",
-    "PlainFarEnd",
+    "Peer",
+    "PlainPeer",
     "RecordEncoderConformance",
     "SaslBroker",
     "SerializerConformance",

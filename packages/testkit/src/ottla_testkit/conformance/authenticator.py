@@ -35,7 +35,7 @@ from ottla.interfaces import Authenticator, Mechanism
 from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
-from ottla_testkit.conformance.harness.login import Login, MechanismCalls, kind, shown
+from ottla_testkit.conformance.harness.login import CheckedMechanism, Login, kind, shown
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
 from ottla_testkit.conformance.harness.secret_leaks import Secrets
 
@@ -65,7 +65,7 @@ _DAMAGED: Final = 30
 MakeBroker: TypeAlias = Callable[[], SaslBroker]
 
 
-class AuthenticatorConformance(MechanismCalls):
+class AuthenticatorConformance(CheckedMechanism):
     """Subclass it as `Test...`, and give the fixture `mechanism`; better `broker` and `secrets`, too."""
 
     secrets: ClassVar[Sequence[str]] = ()
@@ -77,7 +77,7 @@ class AuthenticatorConformance(MechanismCalls):
     port: ClassVar[int] = 9092
     at_once: ClassVar[float] = 2.0
     """Seconds after which a call of a mechanism that is not `blocking` counts as one that waits."""
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """The same for one that is."""
 
     @pytest.fixture
@@ -248,11 +248,11 @@ class AuthenticatorConformance(MechanismCalls):
         if broker is not None:
             self._log_in(mechanism, broker)
         self._close(mechanism)
-        deadline = time.monotonic() + self.patience
-        while left := [thread for thread in threading.enumerate() if thread not in threads_before]:
+        deadline = time.monotonic() + self.timeout
+        while alive := [thread for thread in threading.enumerate() if thread not in threads_before]:
             if time.monotonic() > deadline:
-                fail(f"close() left threads behind: {', '.join(thread.name for thread in left)}")
-            left[0].join(0.05)
+                fail(f"close() left threads behind: {', '.join(thread.name for thread in alive)}")
+            alive[0].join(0.05)
 
     # What the tests share
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from ottla.errors import OttlaError, PluginBroken
+from ottla.errors import InvalidPluginError, OttlaError
 from ottla.plugins.registry import KindName, Plugin, Registry, make_alone
 
 _OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib", "--no-header", "-ra")
@@ -77,7 +77,7 @@ def prepare(plugin: Plugin, settings: Mapping[str, str]) -> None:
     if _is_made_here(tested, kind):
         made = _made(kind, name, tested.settings)
         if kind == "transport" and plugin.conformance is None and not _ready_at_once(made):
-            raise PluginBroken(_WITHOUT_A_FAR_END.format(plugin=plugin))
+            raise InvalidPluginError(_WITHOUT_A_FAR_END.format(plugin=plugin))
 
 
 def check(plugins: Sequence[Plugin], settings: Mapping[str, str], *, verbose: bool = False) -> bool:
@@ -112,12 +112,12 @@ def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
     except OttlaError:
         raise
     except (Exception, SystemExit) as error:
-        raise PluginBroken(
+        raise InvalidPluginError(
             f"{plugin} states ottla_conformance = {plugin.conformance!r}, which cannot be imported: "
             f"{type(error).__name__}: {error}; it must be 'module:class'"
         ) from error
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise PluginBroken(
+        raise InvalidPluginError(
             f"{plugin} states ottla_conformance = {plugin.conformance!r}, which is no subclass of {base.__name__}"
         )
     return found
@@ -131,7 +131,9 @@ def _settled(tested: type[Any], given: Mapping[str, str], plugin: Plugin) -> Map
     except OttlaError:
         raise
     except Exception as error:
-        raise PluginBroken(f"{plugin}: its suite has no settings for the check: {type(error).__name__}") from error
+        raise InvalidPluginError(
+            f"{plugin}: its suite has no settings for the check: {type(error).__name__}"
+        ) from error
 
 
 def _secrets(plugin: Plugin, settings: Mapping[str, Any]) -> Sequence[str]:
@@ -148,16 +150,16 @@ def _installed(kind: KindName, name: str, base: type[Any]) -> type[Any]:
 
     members: dict[str, Any] = {_SUITES[kind].subject: pytest.fixture(subject), "made_here": True}
     if kind == "transport":
-        members["far_end"] = pytest.fixture(_plain_far_end)
+        members["peer"] = pytest.fixture(_plain_far_end)
     if kind == "reporter":
         members["another"] = pytest.fixture(lambda self: subject(self))
     return type("Installed", (base,), members)
 
 
 def _plain_far_end(self: Any) -> type[Any]:
-    from ottla_testkit.conformance import PlainFarEnd
+    from ottla_testkit.conformance import PlainPeer
 
-    return PlainFarEnd
+    return PlainPeer
 
 
 def _ready_at_once(transport: Any) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.errors import PluginMissing, ProtocolError
+from ottla.errors import PluginNotFoundError, ProtocolError
 from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.registry import Registry
 from ottla_testkit.conformance.harness.checked_layer import check, fail
@@ -63,7 +63,7 @@ class CompressorConformance:
 
     levels: ClassVar[Sequence[int]] = ()
     """Levels that `compress` takes; None, its own default, is always tried."""
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds after which a call counts as one that does not end."""
 
     @pytest.fixture
@@ -241,7 +241,7 @@ class CompressorConformance:
                     "threads, and what is no thread's own must not be in it",
                 )
 
-        together(self.patience * 3, [lambda plain=plain: work(plain) for plain in texts], call="packing")  # type: ignore[misc]
+        together(self.timeout * 3, [lambda plain=plain: work(plain) for plain in texts], call="packing")  # type: ignore[misc]
 
     # What the tests share
 
@@ -282,7 +282,7 @@ class CompressorConformance:
 
     def _unpack_in_time(self, compressor: Compressor, packed: bytes, *, limit: int) -> bytes | None:
         return within(
-            self.patience,
+            self.timeout,
             f"decompress() of {packed[:16]!r}... ({len(packed)} bytes)",
             lambda: self._unpack(compressor, packed, limit=limit),
             remedy="input that never ends must be refused",
@@ -319,7 +319,7 @@ def _reference(codec_id: int) -> Compressor:
     try:
         plugin = Registry().plugin("compressor", CODECS[codec_id])
         reference: Compressor = plugin.create({key.name: key.default for key in plugin.config_keys()})
-    except PluginMissing as error:
+    except PluginNotFoundError as error:
         pytest.skip(f"ottla's own codec is not there to compare with: {error}")
     return reference
 

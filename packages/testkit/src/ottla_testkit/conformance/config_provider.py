@@ -34,7 +34,7 @@ class ConfigProviderConformance:
     settings: ClassVar[Mapping[str, Any]] = {}
     path: ClassVar[str] = ""
     keys: ClassVar[Collection[str]] = ()
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds after which a call counts as one that does not end."""
 
     @pytest.fixture
@@ -78,7 +78,7 @@ class ConfigProviderConformance:
             given = provider.get(self.path, frozenset(self.keys))
             check(dict(given) == dict(first), "threads that ask at once get different values")
 
-        together(self.patience, [ask] * _THREADS, call="get")
+        together(self.timeout, [ask] * _THREADS, call="get")
 
     def _get_known(self, provider: ConfigProvider, keys: Collection[str]) -> Mapping[str, str]:
         """What it has at `path`. Without `keys` that may be a path which it refuses."""
@@ -91,7 +91,7 @@ class ConfigProviderConformance:
 
     def _get(self, provider: ConfigProvider, path: str, keys: Collection[str]) -> Mapping[str, str]:
         given = within(
-            self.patience, "get", lambda: provider.get(path, frozenset(keys)), remedy="it needs a time-out of its own"
+            self.timeout, "get", lambda: provider.get(path, frozenset(keys)), remedy="it needs a time-out of its own"
         )
         check(isinstance(given, Mapping), f"get returned a {type(given).__name__}, not a mapping")
         return given

@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 
 import pytest
 
-from ottla.errors import InvalidRecord, UnsupportedVersion
+from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder
 from ottla.recordbatch.objects import TIMESTAMP_MAX
 from ottla_testkit.conformance.harness.checked_layer import check, fail
@@ -44,7 +44,7 @@ _NAMELESS: Final = "\ud800"
 class RecordEncoderConformance:
     """Subclass it as `Test...`, and give the fixture `encoder`."""
 
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds after which threads count as stuck."""
 
     @pytest.fixture
@@ -111,10 +111,10 @@ class RecordEncoderConformance:
         for magic in (0, 1):
             try:
                 columns.encode(magic)
-            except UnsupportedVersion:
+            except UnsupportedVersionError:
                 continue
             except Exception as error:
-                fail(f"encode({magic}) of headers raised {error!r}; it must be UnsupportedVersion", error)
+                fail(f"encode({magic}) of headers raised {error!r}; it must be UnsupportedVersionError", error)
             fail(f"encode({magic}) did not refuse headers, for which the format has no place")
         check_bytes(columns, rows)
 
@@ -191,10 +191,10 @@ class RecordEncoderConformance:
             what = f"timestamp {bad.timestamp_ms} and headers {bad.headers!r}"
             try:
                 columns.append(*bad)
-            except InvalidRecord:
+            except InvalidRecordError:
                 continue
             except Exception as error:
-                fail(f"append() of {what} raised {error!r}; it must be InvalidRecord", error)
+                fail(f"append() of {what} raised {error!r}; it must be InvalidRecordError", error)
             fail(f"append() took {what}, which no format can hold")
         good = [*good, Row(b"k", b"after")]
         append(columns, good[-1])
@@ -320,4 +320,4 @@ class RecordEncoderConformance:
                 check_bytes(filled(encoder, rows), rows)
 
         works: list[Callable[[], object]] = [lambda seed=seed: work(seed) for seed in seeds]  # type: ignore[misc]
-        together(self.patience * 3, works, call="filling and encoding")
+        together(self.timeout * 3, works, call="filling and encoding")

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import pytest
 
-from ottla import BrokerError, DeliveryFailed, ErrorCode, InvalidRecord, RecordMetadata
+from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, RecordMetadata
 from ottla.interfaces import Header, Interceptor
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
@@ -34,10 +34,10 @@ _UNWRITTEN: Final = RecordMetadata("orders", -1, -1, -1, -1, -1)
 _OUTCOMES: Final[Sequence[tuple[RecordMetadata, Exception | None]]] = (
     (_WRITTEN, None),
     (_WRITTEN._replace(offset=-1), None),
-    (_UNWRITTEN, InvalidRecord("the value for topic 'orders' must be bytes")),
+    (_UNWRITTEN, InvalidRecordError("the value for topic 'orders' must be bytes")),
     (
         _UNWRITTEN._replace(partition=3),
-        DeliveryFailed("refused", topic="orders", partition=3, attempts=1, possibly_persisted=False),
+        DeliveryError("refused", topic="orders", partition=3, attempts=1, possibly_persisted=False),
     ),
     (_UNWRITTEN._replace(topic="never sent to"), BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
     (_UNWRITTEN, RuntimeError()),
@@ -54,7 +54,7 @@ class InterceptorConformance:
     """Keys and values that it sees, as they are given to `send`."""
     keeps_types: ClassVar[bool] = True
     """What is bytes stays bytes, or becomes None: there may be no serializer behind it."""
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds after which a call counts as one that does not end."""
 
     @pytest.fixture
@@ -87,13 +87,13 @@ class InterceptorConformance:
     def test_a_call_comes_back_at_once(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
             within(
-                self.patience,
+                self.timeout,
                 "on_send()",
                 lambda key=key, value=value: self._send(interceptor, key, value),  # type: ignore[misc]
                 remedy="whoever sends waits for it",
             )
         within(
-            self.patience,
+            self.timeout,
             "on_acknowledgement()",
             lambda: self._tell(interceptor, _WRITTEN, None),
             remedy="the I/O thread waits for it, and with it all other records",
@@ -120,7 +120,7 @@ class InterceptorConformance:
                 self._tell(interceptor, *_OUTCOMES[turn % len(_OUTCOMES)])
 
         works: list[Callable[[], object]] = [lambda first=first: send(first) for first in range(_THREADS)]  # type: ignore[misc]
-        together(self.patience * 3, [*works, tell], call="on_send()")
+        together(self.timeout * 3, [*works, tell], call="on_send()")
 
     def test_it_ends_with_its_producer(self, interceptor: Interceptor) -> None:
         begun = Begun()
@@ -132,10 +132,10 @@ class InterceptorConformance:
             close = getattr(interceptor, "close", None)
             if close is not None:
                 try:
-                    within(self.patience, "close()", close, remedy="the program waits for it")
+                    within(self.timeout, "close()", close, remedy="the program waits for it")
                 except Exception as error:
                     fail(f"close() raised {error!r}", error)
-            begun.check_gone("its end", self.patience)
+            begun.check_gone("its end", self.timeout)
 
     # What the tests share
 

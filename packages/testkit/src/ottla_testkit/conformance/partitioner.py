@@ -47,7 +47,7 @@ class PartitionerConformance:
     """Whether records without a key go to partitions that have a leader, as long as there is one."""
     places: ClassVar[Mapping[tuple[bytes, int], int]] = {}
     """Where keys must go: by key and number of partitions. For what others, such as Java's producer, have to find."""
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds after which a call counts as one that blocks."""
 
     @pytest.fixture
@@ -133,7 +133,7 @@ class PartitionerConformance:
     def test_a_call_comes_back_at_once(self, partitioner: Partitioner) -> None:
         for key in (None, b"key"):
             within(
-                self.patience,
+                self.timeout,
                 "partition()",
                 lambda key=key: self._ask(partitioner, key, _view(12)),  # type: ignore[misc]
                 remedy="whoever sends waits for it, and the I/O thread as well: it must not wait for anything",
@@ -258,7 +258,7 @@ class PartitionerConformance:
 
         topics = itertools.islice(itertools.cycle(views.items()), _THREADS)
         together(
-            self.patience * 3,
+            self.timeout * 3,
             [lambda topic=topic, view=view: ask(topic, view) for topic, view in topics],  # type: ignore[misc]
             call="partition()",
         )

@@ -81,7 +81,7 @@ class FiguresOfTheTest:
 class MetricsReporterConformance:
     """Subclass it as `Test...`, and give the fixtures `reporter` and `another`."""
 
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds after which a call counts as one that does not end."""
 
     @pytest.fixture
@@ -143,7 +143,7 @@ class MetricsReporterConformance:
         with self._started(reporter, FiguresOfTheTest()):
             begun.check_daemons("start()")
             self.collect(reporter)
-        begun.check_gone("close()", self.patience)
+        begun.check_gone("close()", self.timeout)
 
     def test_two_live_side_by_side_and_one_survives_the_other(
         self, reporter: MetricsReporter, another: MetricsReporter
@@ -173,6 +173,6 @@ class MetricsReporterConformance:
 
     def _call(self, call: str, work: Any) -> None:
         try:
-            within(self.patience, call, work, remedy=_LATE)
+            within(self.timeout, call, work, remedy=_LATE)
         except Exception as error:
             fail(f"{call} raised {error!r}: the producer goes on without it, and nothing is reported", error)

@@ -45,7 +45,7 @@ class SerializerConformance:
     """Of a serializer with `serialize_column`: Arrow arrays that it takes, with nulls in them, at every depth."""
     refused_columns: ClassVar[Sequence[Any]] = ()
     """Arrow arrays of types that it must not take."""
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds after which a call counts as one that does not end."""
 
     @pytest.fixture
@@ -103,7 +103,7 @@ class SerializerConformance:
     def test_a_call_comes_back_at_once(self, serializer: Serializer) -> None:
         for data in (None, *(data for data, _expected in self.samples)):
             within(
-                self.patience,
+                self.timeout,
                 f"serialize() of {_shown(data)}",
                 lambda data=data: self._serialize(serializer, data),  # type: ignore[misc]
                 remedy="whoever sends waits for it",
@@ -119,7 +119,7 @@ class SerializerConformance:
                 check(made == expected, f"by many threads at once, {_shown(data)} became {made!r}")
 
         works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
-        together(self.patience * 3, works, call="serialize()")
+        together(self.timeout * 3, works, call="serialize()")
 
     # Whole columns
 
@@ -151,7 +151,7 @@ class SerializerConformance:
                 check(made == expected, f"by many threads at once, a column of {column.type} became {made!r}")
 
         works: list[Callable[[], object]] = [lambda first=first: work(first) for first in range(_THREADS)]  # type: ignore[misc]
-        together(self.patience * 3, works, call="serialize_column()")
+        together(self.timeout * 3, works, call="serialize_column()")
 
     def alike(self, made: bytes, expected: bytes) -> bool:
         """Whether a row of a column is what the same value alone becomes: for formats with more than one right way."""

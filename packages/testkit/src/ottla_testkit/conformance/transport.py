@@ -7,8 +7,8 @@ class TestMine(TransportConformance):
         return MyTransport()
 
     @pytest.fixture
-    def far_end(self):
-        return MyFarEnd  # takes a connected socket; PlainFarEnd where nothing changes the bytes
+    def peer(self):
+        return MyPeer  # takes a connected socket; PlainPeer where nothing changes the bytes
 ```
 
 The suite carries the bytes between the two itself, so that it can stop them, cut them and put in its own.
@@ -27,9 +27,9 @@ import pytest
 from ottla.errors import OttlaError
 from ottla.interfaces import Interest, Target, Transport, TransportLayer
 from ottla_testkit.conformance.harness.checked_layer import check, fail
-from ottla_testkit.conformance.harness.peer import FarEnd
-from ottla_testkit.conformance.harness.session import Conversation, compare
-from ottla_testkit.conformance.harness.wire import PIECE, Line, Pair, tcp_pair
+from ottla_testkit.conformance.harness.peer import Peer
+from ottla_testkit.conformance.harness.session import LayerSession, compare
+from ottla_testkit.conformance.harness.wire import PIECE, Pair, Wire, tcp_pair
 
 AHEAD: Final = 256 * 1024
 _ABOUT: Final = 16 * 1024
@@ -39,8 +39,8 @@ _SIP: Final = 512
 _NOT_WRITTEN: Final = "what the far end got is not what was written"
 _NOT_SAID: Final = "what was read is not what the far end sent"
 
-MakeFarEnd = Callable[[socket.socket], FarEnd]
-Begin = Callable[..., Conversation]
+MakePeer = Callable[[socket.socket], Peer]
+Begin = Callable[..., LayerSession]
 
 GARBAGE: Final = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
@@ -52,12 +52,12 @@ GARBAGE: Final = (
 
 
 class TransportConformance:
-    """Subclass it as `Test...`, and give the fixtures `transport` and `far_end`."""
+    """Subclass it as `Test...`, and give the fixtures `transport` and `peer`."""
 
     host = "localhost"
     """The broker that the layers are opened for."""
     port = 9092
-    patience = 10.0
+    timeout = 10.0
     """Seconds after which a call counts as one that blocks, and an exchange as one that is stuck."""
 
     @pytest.fixture
@@ -66,23 +66,23 @@ class TransportConformance:
         raise NotImplementedError("give a fixture `transport` that returns your Transport")
 
     @pytest.fixture
-    def far_end(self) -> MakeFarEnd:
+    def peer(self) -> MakePeer:
         """Makes the other end of one connection, on a socket that does not block."""
-        raise NotImplementedError("give a fixture `far_end` that returns a callable: a socket to a FarEnd")
+        raise NotImplementedError("give a fixture `peer` that returns a callable: a socket to a Peer")
 
     def socket_pair(self) -> Pair:
         """Two connected sockets of the kind that the transport gets."""
         return tcp_pair()
 
     @pytest.fixture
-    def begin(self, transport: Transport, far_end: MakeFarEnd) -> Iterator[Begin]:
+    def begin(self, transport: Transport, peer: MakePeer) -> Iterator[Begin]:
         """Opens connections whose handshake has not begun."""
-        begun: list[Conversation] = []
+        begun: list[LayerSession] = []
 
-        def begin(*, roomy: bool = False) -> Conversation:
-            line = Line(self.socket_pair, roomy=roomy)
-            layer = transport.open(line.layer_end, self.host, self.port)
-            talk = Conversation(layer=layer, line=line, far_end=far_end(line.far_end), patience=self.patience)
+        def begin(*, roomy: bool = False) -> LayerSession:
+            wire = Wire(self.socket_pair, roomy=roomy)
+            layer = transport.open(wire.layer_end, self.host, self.port)
+            talk = LayerSession(layer=layer, wire=wire, peer=peer(wire.peer_end), timeout=self.timeout)
             begun.append(talk)
             return talk
 
@@ -109,11 +109,11 @@ class TransportConformance:
                 f"targets({host!r}, {self.port}) returned {targets!r}; it must be None or a sequence of Target",
             )
 
-    def test_it_has_every_method_of_the_contract(self, transport: Transport, far_end: MakeFarEnd) -> None:
+    def test_it_has_every_method_of_the_contract(self, transport: Transport, peer: MakePeer) -> None:
         check(isinstance(transport, Transport), f"{transport!r} lacks a method of ottla.interfaces.Transport")
-        line = Line(self.socket_pair, roomy=True)
-        with contextlib.closing(line):
-            layer: object = transport.open(line.layer_end, self.host, self.port)
+        wire = Wire(self.socket_pair, roomy=True)
+        with contextlib.closing(wire):
+            layer: object = transport.open(wire.layer_end, self.host, self.port)
             check(isinstance(layer, TransportLayer), f"{layer!r} lacks a method of ottla.interfaces.TransportLayer")
 
     def test_two_connections_do_not_disturb_each_other(self, begin: Begin) -> None:
@@ -121,12 +121,12 @@ class TransportConformance:
         one.turn()
         other.open()
         one.open()
-        one.far_end.write(b"for one")
-        one.turn_of_the_line()
+        one.peer.write(b"for one")
+        one.turn_of_the_wire()
         other.exchange(b"by the other", b"for the other")
         one.send(b"by one")
         one.until(
-            lambda: one.settled and one.far_end.received == b"by one" and one.received == b"for one",
+            lambda: one.settled and one.peer.received == b"by one" and one.received == b"for one",
             "of two connections of one transport, the first does not get its own bytes, or not only those",
         )
 
@@ -158,19 +158,19 @@ class TransportConformance:
         talk = begin()
         talk.open()
         talk.exchange(b"ping", b"pong")
-        told = talk.line.from_layer.carried
+        response = talk.wire.from_layer.carried
         for _ in range(3):
             check(talk.layer.handshake(), "handshake() returned False after it had returned True")
         talk.turn()
         check(
-            talk.line.from_layer.carried == told,
-            f"handshake() sent {talk.line.from_layer.carried - told} bytes after it was done",
+            talk.wire.from_layer.carried == response,
+            f"handshake() sent {talk.wire.from_layer.carried - response} bytes after it was done",
         )
         talk.exchange(b"ping", b"pong")
 
     def test_what_comes_with_the_last_byte_of_the_handshake_is_not_lost(self, begin: Begin) -> None:
         talk = begin()
-        talk.far_end.write(b"early")
+        talk.peer.write(b"early")
         talk.open()
         talk.until(lambda: len(talk.received) >= 5, "what the far end said right after the handshake was not read")
         check(talk.received == b"early", f"{bytes(talk.received)!r} was read, for b'early'")
@@ -179,7 +179,7 @@ class TransportConformance:
         whole = _length(begin())
         places = sorted({round(whole * step / _CUTS) for step in range(_CUTS + 1)} | {1, 2})
         for place in places:
-            for how in (Line.hang_up, Line.reset):
+            for how in (Wire.hang_up, Wire.reset):
                 _cut(begin(), place, how)
 
     def test_a_peer_that_says_garbage_for_a_handshake_is_an_error_or_no_concern(
@@ -188,8 +188,8 @@ class TransportConformance:
         for garbage in (*GARBAGE, *(chance.randbytes(chance.randrange(1, 600)) for _ in range(20))):
             talk = begin()
             talk.turn()
-            talk.line.to_layer.allowed = 0  # its far end is not heard any more
-            talk.line.say(garbage)
+            talk.wire.to_layer.allowed = 0  # its far end is not heard any more
+            talk.wire.say(garbage)
             talk.run_out(f"a peer said {garbage[:24]!r}...")
 
     def test_garbage_between_the_peer_s_bytes_is_data_or_an_error(self, begin: Begin, chance: random.Random) -> None:
@@ -197,7 +197,7 @@ class TransportConformance:
             talk = begin()
             talk.open()
             talk.exchange(b"ping", b"pong")
-            talk.line.say(chance.randbytes(chance.randrange(1, 600)))
+            talk.wire.say(chance.randbytes(chance.randrange(1, 600)))
             talk.run_out("a peer said garbage after the handshake")
 
     # Writing
@@ -210,9 +210,9 @@ class TransportConformance:
         talk.send(parts[0], bytearray(parts[1]), memoryview(parts[2]), *parts[3:], *small)
         whole = b"".join(parts + small)
         talk.until(
-            lambda: talk.settled and len(talk.far_end.received) >= len(whole), "what was written has not all arrived"
+            lambda: talk.settled and len(talk.peer.received) >= len(whole), "what was written has not all arrived"
         )
-        compare(bytes(talk.far_end.received), whole, _NOT_WRITTEN)
+        compare(bytes(talk.peer.received), whole, _NOT_WRITTEN)
 
     def test_nothing_to_write_is_nothing_taken(self, begin: Begin) -> None:
         talk = begin()
@@ -226,11 +226,11 @@ class TransportConformance:
         talk.open()
         taken = talk.fill()
         check(talk.layer.write([b"more"]) == 0, "write() took bytes although it had just said that it is full")
-        gone = talk.line.from_layer.carried
-        most = AHEAD + _ABOUT
+        gone = talk.wire.from_layer.carried
+        maximum = AHEAD + _ABOUT
         check(
-            talk.comes_alone(lambda: taken - (talk.line.from_layer.carried - gone) <= most),
-            f"{taken - (talk.line.from_layer.carried - gone)} bytes were taken ahead of the socket; about {AHEAD} are "
+            talk.comes_alone(lambda: taken - (talk.wire.from_layer.carried - gone) <= maximum),
+            f"{taken - (talk.wire.from_layer.carried - gone)} bytes were taken ahead of the socket; about {AHEAD} are "
             "the most, for they are in no account",
         )
 
@@ -241,8 +241,8 @@ class TransportConformance:
         talk.send(*[pattern] * 4)
         for _ in range(50):  # the far end's side stands still
             talk.turn_of_the_layer()
-        talk.until(lambda: talk.settled and len(talk.far_end.received) >= len(pattern) * 4, "writing does not go on")
-        compare(bytes(talk.far_end.received), pattern * 4, _NOT_WRITTEN)
+        talk.until(lambda: talk.settled and len(talk.peer.received) >= len(pattern) * 4, "writing does not go on")
+        compare(bytes(talk.peer.received), pattern * 4, _NOT_WRITTEN)
 
     def test_flush_is_true_only_when_nothing_waits(self, begin: Begin, chance: random.Random) -> None:
         talk = begin()
@@ -253,7 +253,7 @@ class TransportConformance:
             if talk.layer.flush():
                 talk.arrives_alone(written)
             else:
-                talk.turn_of_the_line()
+                talk.turn_of_the_wire()
 
     def test_a_flush_ends_once_the_peer_reads(self, begin: Begin) -> None:
         talk = begin()
@@ -282,7 +282,7 @@ class TransportConformance:
         talk.open()
         talk.room = room
         said = chance.randbytes(room * 300)
-        talk.far_end.write(said)
+        talk.peer.write(said)
         talk.until(
             lambda: len(talk.received) >= len(said),
             "bytes have come that are not read (when the layer holds some, may_read() must say so)",
@@ -293,8 +293,8 @@ class TransportConformance:
         talk = begin()
         talk.open()
         last = b"last words" * 3000
-        talk.far_end.write(last)
-        talk.far_end.finish()
+        talk.peer.write(last)
+        talk.peer.finish()
         talk.until(lambda: talk.over or len(talk.received) >= len(last), "the peer's last words were not read")
         compare(bytes(talk.received), last, _NOT_SAID)
         talk.until_over("the peer has ended its side in order, and read_into() does not return 0")
@@ -335,7 +335,7 @@ class TransportConformance:
         talk = begin()
         _bring_to(stage, talk)
         talk.layer.close()
-        check(talk.line.layer_end.fileno() == -1, f"close() left the socket open (stage: {stage})")
+        check(talk.wire.layer_end.fileno() == -1, f"close() left the socket open (stage: {stage})")
         talk.layer.close()
 
     def test_the_peer_hears_that_we_have_closed(self, begin: Begin) -> None:
@@ -344,7 +344,7 @@ class TransportConformance:
         talk.exchange(b"ping", b"pong")
         talk.layer.close()
         talk.ended = True
-        talk.until(lambda: talk.far_end.ended, "the far end was not told that the layer has closed", ends=True)
+        talk.until(lambda: talk.peer.ended, "the far end was not told that the layer has closed", ends=True)
 
     def test_what_was_flushed_arrives_although_we_close(self, begin: Begin) -> None:
         talk = begin()
@@ -355,34 +355,34 @@ class TransportConformance:
         talk.until(lambda: talk.settled, "flush() never says that everything has left")
         talk.piece = PIECE
         talk.layer.close()
-        if not talk.comes_alone(lambda: len(talk.far_end.received) > written):
+        if not talk.comes_alone(lambda: len(talk.peer.received) > written):
             fail(
-                f"close() threw away {written + 1 - len(talk.far_end.received)} bytes that flush() said had left: "
+                f"close() threw away {written + 1 - len(talk.peer.received)} bytes that flush() said had left: "
                 "a reset does that"
             )
 
 
-def _length(talk: Conversation) -> int:
+def _length(talk: LayerSession) -> int:
     """How many bytes come to the layer in a handshake and a small exchange."""
     talk.open()
     talk.exchange(b"ping", b"pong")
-    return talk.line.to_layer.carried
+    return talk.wire.to_layer.carried
 
 
-def _cut(talk: Conversation, place: int, how: Callable[[Line], None]) -> None:
-    talk.line.to_layer.allowed = place
-    talk.far_end.write(b"pong")
+def _cut(talk: LayerSession, place: int, how: Callable[[Wire], None]) -> None:
+    talk.wire.to_layer.allowed = place
+    talk.peer.write(b"pong")
     talk.send(b"ping")
     talk.until(  # a handshake is not always as long: signatures differ by some bytes
-        lambda: talk.over or talk.line.to_layer.carried >= place or talk.received == b"pong",
+        lambda: talk.over or talk.wire.to_layer.carried >= place or talk.received == b"pong",
         f"the first {place} bytes do not come",
         ends=True,
     )
-    how(talk.line)
+    how(talk.wire)
     talk.until_over(f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not tell")
 
 
-def _bring_to(stage: str, talk: Conversation) -> None:
+def _bring_to(stage: str, talk: LayerSession) -> None:
     if stage == "begun":
         talk.turn()
     elif stage == "half-way":
@@ -395,6 +395,6 @@ def _bring_to(stage: str, talk: Conversation) -> None:
             talk.fill()
     elif stage in ("hung up", "failed"):
         talk.turn()
-        talk.line.reset()
+        talk.wire.reset()
         if stage == "failed":
             talk.until_over("the peer has crashed, and the layer does not tell")

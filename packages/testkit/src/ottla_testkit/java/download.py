@@ -1,6 +1,6 @@
 """How jars come to this machine: through Maven, or through the Ivy that PySpark ships.
 
-Each route puts artifacts and what they depend on into a folder, or raises `KafkaUnavailable`; neither caches.
+Each route puts artifacts and what they depend on into a folder, or raises `KafkaUnavailableError`; neither caches.
 Where a dependency names another version of an artifact that was asked for, the version asked for is the one.
 """
 
@@ -15,7 +15,7 @@ from typing import Protocol
 
 import attrs
 
-from ottla_testkit.errors import KafkaUnavailable, tail
+from ottla_testkit.errors import KafkaUnavailableError, tail
 from ottla_testkit.java.runtime import java_command
 
 DEADLINE = 600.0  # seconds for one command
@@ -95,7 +95,7 @@ def _ivy_jar() -> Path:
         for jar in sorted(Path(place, "jars").glob("ivy-*.jar")):
             return jar
     found = "PySpark is installed without its jars" if pyspark else "PySpark is not installed"
-    raise KafkaUnavailable(f"nothing here can fetch Kafka's jars: no `mvn` on PATH, and {found}; install either")
+    raise KafkaUnavailableError(f"nothing here can fetch Kafka's jars: no `mvn` on PATH, and {found}; install either")
 
 
 def _run(command: Sequence[str]) -> None:
@@ -105,9 +105,9 @@ def _run(command: Sequence[str]) -> None:
             text=True, errors="replace", timeout=DEADLINE, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise KafkaUnavailable(f"could not fetch Kafka's jars: {error}") from error
+        raise KafkaUnavailableError(f"could not fetch Kafka's jars: {error}") from error
     if ran.returncode:
-        raise KafkaUnavailable(
+        raise KafkaUnavailableError(
             f"could not fetch Kafka's jars; is the network, or a mirror in Maven's settings, in reach?\n"
             f"ran: {' '.join(command)}\nexit code {ran.returncode}, it printed:\n{tail(ran.stdout)}"
         )

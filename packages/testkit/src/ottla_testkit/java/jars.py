@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.download import Artifact, Route, choose_route
 from ottla_testkit.java.jar_digests import verify
 from ottla_testkit.java.release import Release, release
@@ -35,8 +35,8 @@ def kafka_jars(
     """The folder of a broker's jars, fetched at the first call, which takes from seconds to a minute.
 
     `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between tries, in
-    seconds. `digests` are the SHA-512 of the jars by name; by default those that are pinned. Raises `KafkaUnavailable`,
-    and `JarDigestError` for a jar that is not the pinned one.
+    seconds. `digests` are the SHA-512 of the jars by name; by default those that are pinned. Raises
+    `KafkaUnavailableError`, and `JarDigestError` for a jar that is not the pinned one.
     """
     return fetched_jars(version, broker_artifacts(version), cache=cache, route=route, pause=pause, digests=digests)
 
@@ -101,7 +101,7 @@ def _fetch(
             route(artifacts, folder=folder, scratch=scratch)
             _verify(name, artifacts, folder)
             return
-        except KafkaUnavailable:
+        except KafkaUnavailableError:
             if not tries_left:
                 raise
             time.sleep(pause)
@@ -111,7 +111,7 @@ def _verify(name: str, artifacts: Sequence[Artifact], folder: Path) -> None:
     names = sorted(jar.name for jar in folder.glob("*.jar"))
     missing = [a.name for a in artifacts if f"{a.name}-{a.version}.jar" not in names]
     if missing:
-        raise KafkaUnavailable(f"the fetch of {name} brought no {', '.join(missing)} (found: {names})")
+        raise KafkaUnavailableError(f"the fetch of {name} brought no {', '.join(missing)} (found: {names})")
 
 
 def _publish(fetched: Path, target: Path) -> None:

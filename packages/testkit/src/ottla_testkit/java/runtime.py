@@ -8,22 +8,22 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from ottla_testkit.errors import KafkaUnavailable, tail
+from ottla_testkit.errors import KafkaUnavailableError, tail
 
 OLDEST = 17  # Kafka 4 brokers are compiled for it
 _REMEDY = f"install a Java runtime of version {OLDEST} or later and put `java` on PATH or set JAVA_HOME"
 
 
 def java_command() -> str:
-    """The path of a `java` that can run a broker; `KafkaUnavailable` when there is none."""
+    """The path of a `java` that can run a broker; `KafkaUnavailableError` when there is none."""
     java = _find()
     ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     printed = ran.stderr + ran.stdout
     version = re.search(r'version "(?:1\.)?(\d+)', printed)
     if version is None:
-        raise KafkaUnavailable(f"`{java} -version` told no version; {_REMEDY}. It printed:\n{tail(printed)}")
+        raise KafkaUnavailableError(f"`{java} -version` told no version; {_REMEDY}. It printed:\n{tail(printed)}")
     if int(version[1]) < OLDEST:
-        raise KafkaUnavailable(f"{java} is Java {version[1]}, too old for a Kafka broker; {_REMEDY}")
+        raise KafkaUnavailableError(f"{java} is Java {version[1]}, too old for a Kafka broker; {_REMEDY}")
     return java
 
 
@@ -33,4 +33,4 @@ def _find() -> str:
     for place in (*places, os.environ.get("PATH", "")):
         if found := shutil.which("java", path=place):
             return found
-    raise KafkaUnavailable(f"there is no `java` on PATH nor in JAVA_HOME ({home or 'not set'}); {_REMEDY}")
+    raise KafkaUnavailableError(f"there is no `java` on PATH nor in JAVA_HOME ({home or 'not set'}); {_REMEDY}")

@@ -33,7 +33,8 @@ def spark_sink_jars(
 ) -> list[Path]:
     """The jars, fetched at the first call; `",".join(map(str, ...))` is what `spark.jars` wants.
 
-    `cache`, `digests` and `OTTLA_KAFKA_CACHE` as for a broker's jars. Raises `KafkaUnavailable` and `JarDigestError`.
+    `cache`, `digests` and `OTTLA_KAFKA_CACHE` as for a broker's jars. Raises `KafkaUnavailableError` and
+    `JarDigestError`.
     """
     folder = fetched_jars(f"spark-sink-{VERSION}", ARTIFACTS, cache=cache, route=route, digests=digests)
     return sorted(folder.glob("*.jar"))

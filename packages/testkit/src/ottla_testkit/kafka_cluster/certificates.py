@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from ottla_testkit.errors import KafkaUnavailable
+from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.processes.free_ports import HOST
 
 
@@ -20,7 +20,7 @@ class Certificates:
         try:
             import trustme
         except ImportError as error:
-            raise KafkaUnavailable("trustme is not installed: pip install 'ottla-testkit[tls]'") from error
+            raise KafkaUnavailableError("trustme is not installed: pip install 'ottla-testkit[tls]'") from error
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._ours = trustme.CA(organization_name="Ottla tests")

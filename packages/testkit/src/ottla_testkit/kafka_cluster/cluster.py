@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from ottla_testkit.errors import ClusterError, PortTaken
+from ottla_testkit.errors import ClusterError, PortInUseError
 from ottla_testkit.java.class_archive import ClassArchive
 from ottla_testkit.java.jars import KAFKA_VERSION, kafka_jars
 from ottla_testkit.java.jvm import jvm_command
@@ -55,7 +55,7 @@ class KafkaCluster:
     among themselves, this class and the other listeners stay near. `version` may be any from 0.10.2 on;
     before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches the jars if need be and returns when
     every node serves; leaving ends every process and removes every file. Where Python is killed the processes end, too.
-    Raises `KafkaUnavailable` without Java or jars, else `ClusterError`.
+    Raises `KafkaUnavailableError` without Java or jars, else `ClusterError`.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class KafkaCluster:
         try:
             try:
                 self._launch(java, jars=jars)
-            except PortTaken:  # once is bad luck
+            except PortInUseError:  # once is bad luck
                 self.close()
                 if self._security is not None:
                     self._security.choose_ports()

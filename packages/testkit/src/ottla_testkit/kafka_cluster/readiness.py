@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from ottla_testkit.errors import ClusterError, PortTaken, tail
+from ottla_testkit.errors import ClusterError, PortInUseError, tail
 from ottla_testkit.kafka_cluster import admin_requests
 from ottla_testkit.kafka_cluster.node import Node
 from ottla_testkit.kafka_cluster.zookeeper import ZooKeeper
@@ -97,5 +97,5 @@ def _wait(process: Process, trouble: str, look: Callable[[], Found]) -> Found:
         except OSError:
             pass  # not listening yet, or ending
         time.sleep(_LOOK_AGAIN)
-    kind = PortTaken if process.port_taken else ClusterError
+    kind = PortInUseError if process.port_taken else ClusterError
     raise kind(f"{process.name} {trouble} (exit code {process.exit_code}); it printed:\n{tail(process.log)}")

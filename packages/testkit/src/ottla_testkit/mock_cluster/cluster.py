@@ -32,7 +32,7 @@ class MockRequest:
 class MockCluster:
     """So many mock brokers, with ids from 1, until `close` or the end of a `with` block.
 
-    Unknown topics come into being with 4 partitions. Raises `MockUnavailable` without confluent-kafka.
+    Unknown topics come into being with 4 partitions. Raises `MockUnavailableError` without confluent-kafka.
     """
 
     def __init__(self, *, brokers: int = 1) -> None:

@@ -7,7 +7,7 @@ import ctypes.util
 import importlib.util
 from pathlib import Path
 
-from ottla_testkit.errors import MockUnavailable
+from ottla_testkit.errors import MockUnavailableError
 
 PRODUCER = 0  # rd_kafka_type_t
 
@@ -52,20 +52,22 @@ def load() -> ctypes.CDLL:
         try:
             function = getattr(library, "rd_kafka_" + name)
         except AttributeError:
-            raise MockUnavailable(f"{place} lacks rd_kafka_{name}; upgrade: pip install -U confluent-kafka") from None
+            raise MockUnavailableError(
+                f"{place} lacks rd_kafka_{name}; upgrade: pip install -U confluent-kafka"
+            ) from None
         function.restype, function.argtypes = result, arguments
     return library
 
 
 def library_path() -> str:
-    """The wheel's own library, else the system's; `MockUnavailable` when there is neither."""
+    """The wheel's own library, else the system's; `MockUnavailableError` when there is neither."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
-        raise MockUnavailable("the mock cluster needs librdkafka; try: pip install 'ottla-testkit[mock]'")
+        raise MockUnavailableError("the mock cluster needs librdkafka; try: pip install 'ottla-testkit[mock]'")
     package = Path(spec.origin).parent
     for folder in (package.parent / "confluent_kafka.libs", package / ".dylibs"):
         for library in sorted(folder.glob("librdkafka*")):
             return str(library)
     if system := ctypes.util.find_library("rdkafka"):
         return system
-    raise MockUnavailable(f"no librdkafka beside {package} nor in the system; install a wheel of confluent-kafka")
+    raise MockUnavailableError(f"no librdkafka beside {package} nor in the system; install a wheel of confluent-kafka")

@@ -23,8 +23,8 @@ from ottla.producer.components import Engine
 from ottla.sender.io_thread import IoThread
 from ottla.transactions.build import Numbering
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
-from ottla_testkit.mock_producer.io_loop import Rounds
-from ottla_testkit.mock_producer.sent_batches import Outbox
+from ottla_testkit.mock_producer.io_loop import MockIoLoop
+from ottla_testkit.mock_producer.sent_batches import SentBatches
 
 _SECURITY: Final = ("ssl.", "sasl.", "security.", "connection.via")
 _TRANSPORT: Final = EntryPoint(
@@ -37,8 +37,8 @@ class Workings:
     """What a mock producer is made of."""
 
     engine: Engine
-    outbox: Outbox
-    rounds: Rounds
+    outbox: SentBatches
+    rounds: MockIoLoop
     coordinator: MockCoordinator | None
 
 
@@ -67,15 +67,15 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     )
     if coordinator is not None:
         queueing.accumulator.lost.ignore()  # the end of a transaction reports its records
-    outbox = Outbox(
+    outbox = SentBatches(
         accumulator=queueing.accumulator,
         metadata=metadata,
         compressor=plugins.compressor,
         acks=config.delivery.acks,
-        tallies=queueing.tallies,
+        counters=queueing.counters,
         clock=clock,
     )
-    rounds = Rounds(
+    rounds = MockIoLoop(
         accumulator=queueing.accumulator, outbox=outbox, coordinator=coordinator, client_id=client_id, clock=clock
     )
     engine = Engine.of(

@@ -1,4 +1,5 @@
-"""The transactions of a mock producer: its own state machine, whose errands a simulated coordinator answers at once."""
+"""The transactions of a mock producer: its own state machine, whose requests a simulated coordinator answers at
+once."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import ErrorCode
 from ottla.transactions.manager import TransactionManager
-from ottla.transactions.requests import Errand
+from ottla.transactions.requests import CoordinatorRequest
 from ottla_testkit.simulation.coordinator_requests import coordinate
 from ottla_testkit.simulation.transactions import TransactionCoordinator
 
@@ -34,18 +35,22 @@ class MockCoordinator:
         self.fenced = True
 
     def advance(self, now: float, *, settled: bool) -> None:
-        """Run every errand that is due."""
-        while (errand := self.manager.next_errand(now, settled=settled)) is not None:
-            self.manager.begin(errand)
-            self.manager.answer(errand, self._answer(errand), now)
+        """Run every request that is due."""
+        while (request := self.manager.next_request(now, settled=settled)) is not None:
+            self.manager.begin(request)
+            self.manager.on_response(request, self._answer(request), now)
 
-    def _answer(self, errand: Errand) -> Any:
-        newest = errand.message.max_version if errand.ceiling is None else errand.ceiling
-        version = max(min(newest, errand.message.max_version), errand.floor)
-        request = errand.content(version)
+    def _answer(self, coordinator_request: CoordinatorRequest) -> Any:
+        newest = (
+            coordinator_request.message.max_version
+            if coordinator_request.ceiling is None
+            else coordinator_request.ceiling
+        )
+        version = max(min(newest, coordinator_request.message.max_version), coordinator_request.floor)
+        request = coordinator_request.content(version)
         return coordinate(
             self._transactions,
-            errand.message,
+            coordinator_request.message,
             request,
             version=version,
             node=_NODE,

@@ -9,23 +9,23 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.accumulator.accumulator import RecordAccumulator
-from ottla.errors import AbortableError, BrokerError, ErrorCode, OttlaError, ProducerClosed
-from ottla.transactions.request_source import Stance
+from ottla.errors import AbortableTransactionError, BrokerError, ErrorCode, OttlaError, ProducerClosedError
+from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.states import State
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
-from ottla_testkit.mock_producer.sent_batches import Outbox
+from ottla_testkit.mock_producer.sent_batches import SentBatches
 
 _ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
 
 
-class Rounds:
+class MockIoLoop:
     """What `lifecycle` knows of an I/O thread, and `advance`."""
 
     def __init__(
         self,
         *,
         accumulator: RecordAccumulator,
-        outbox: Outbox,
+        outbox: SentBatches,
         coordinator: MockCoordinator | None,
         client_id: str,
         clock: Callable[[], float],
@@ -63,9 +63,9 @@ class Rounds:
         if manager.state in _ENDING and self._outbox.pending:
             self.answer_all()  # and comes by here again
         coordinator.advance(self._clock(), settled=not self._outbox.pending)
-        if manager.stance is not Stance.SEND and self._outbox.pending:
-            cause = manager.cause or AbortableError("the transaction was aborted")
-            if manager.stance is Stance.DROP:
+        if manager.queued_batches is not QueuedBatches.SEND and self._outbox.pending:
+            cause = manager.cause or AbortableTransactionError("the transaction was aborted")
+            if manager.queued_batches is QueuedBatches.ABORT:
                 self._outbox.drop(cause)
             else:
                 self._give_up(cause)
@@ -81,14 +81,14 @@ class Rounds:
         if self.ended:
             return
         self.ended = True
-        self._accumulator.close(ProducerClosed("the producer is closed"))
+        self._accumulator.close(ProducerClosedError("the producer is closed"))
         self._outbox.take()
         if self._coordinator is not None:
             self._coordinator.manager.close()
             self.advance()
         if timeout > 0:
             self.answer_all()
-        self._give_up(ProducerClosed("the producer was closed before they could be sent"))
+        self._give_up(ProducerClosedError("the producer was closed before they could be sent"))
         self.on_end()
 
     def abandon(self, timeout: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.routes import Route
 from ottla.concurrency import io_threads
-from ottla.errors import DeliveryFailed, ErrorCode, WrongCall
+from ottla.errors import DeliveryError, ErrorCode, IllegalStateError
 from ottla.interfaces import Headers
 from ottla.network.cluster import Broker, Topic
 from ottla.producer import Producer
@@ -145,7 +145,7 @@ class MockProducer(Producer):
     def error_next(self, error: Exception) -> bool:
         """Fail the oldest pending record, or batch of a table's rows; False: there is none.
 
-        Its caller sees a DeliveryFailed whose cause is *error*, or *error* itself if it is one.
+        Its caller sees a DeliveryError whose cause is *error*, or *error* itself if it is one.
         """
         return self._workings.rounds.answer(error)
 
@@ -159,9 +159,11 @@ class MockProducer(Producer):
         """Let another producer take the transactional id over: what comes next is refused, as a broker would."""
         coordinator = self._workings.coordinator
         if coordinator is None:
-            raise WrongCall("fence needs a producer with a transactional.id")
+            raise IllegalStateError("fence needs a producer with a transactional.id")
         if coordinator.manager.state is State.UNINITIALIZED:
-            raise WrongCall("fence needs a producer that has its transactional.id; call init_transactions first")
+            raise IllegalStateError(
+                "fence needs a producer that has its transactional.id; call init_transactions first"
+            )
         coordinator.fence()
 
     # As a producer
@@ -262,7 +264,7 @@ class MockProducer(Producer):
     def flush(self, timeout: float | None = None) -> DeliveryReport:
         self._raise("flush")
         with self._accumulator.lost.reporting():  # what fails meanwhile is reported
-            if not io_threads.here():
+            if not io_threads.on_io_thread():
                 self._workings.rounds.answer_all()
             return super().flush(timeout)
 
@@ -320,7 +322,7 @@ class MockProducer(Producer):
             self._uncommitted.clear()
             self._uncommitted_offsets.clear()
 
-    def _tell_the_transaction(self, batch: ProducerBatch, error: DeliveryFailed) -> None:
+    def _tell_the_transaction(self, batch: ProducerBatch, error: DeliveryError) -> None:
         coordinator = self._workings.coordinator
         if coordinator is not None:
             coordinator.sequences.give_up(batch, error)

@@ -14,9 +14,9 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery_errors import dropped, given_up
 from ottla.concurrency import io_threads
-from ottla.errors import DeliveryFailed, OttlaError
+from ottla.errors import DeliveryError, OttlaError
 from ottla.interfaces import Compressor, Header
-from ottla.metrics import Tallies
+from ottla.metrics import Counters
 from ottla.network.metadata import Metadata
 from ottla.recordbatch.parse import parse_batches
 from ottla.sender.sender_metrics import count_request
@@ -37,7 +37,7 @@ class SentRecord:
     timestamp_ms: int
 
 
-class Outbox:
+class SentBatches:
     """Takes from the accumulator what would be sent, and settles it when it is told to. For any thread.
 
     *settled* is called after a batch has got its outcome; callbacks run on the thread that settles, as if it were
@@ -51,19 +51,19 @@ class Outbox:
         metadata: Metadata,
         compressor: Compressor | None,
         acks: int,
-        tallies: Tallies,
+        counters: Counters,
         clock: Callable[[], float],
     ) -> None:
         self._accumulator = accumulator
         self._metadata = metadata
         self._compressors = {} if compressor is None else {compressor.codec_id: compressor}
         self._acks = acks
-        self._tallies = tallies
+        self._counters = counters
         self._clock = clock
         self._pending: deque[ProducerBatch] = deque()
         self._ends: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
-        self.on_failure: Callable[[ProducerBatch, DeliveryFailed], object] = lambda _batch, _error: None
+        self.on_failure: Callable[[ProducerBatch, DeliveryError], object] = lambda _batch, _error: None
 
     @property
     def pending(self) -> int:
@@ -73,15 +73,15 @@ class Outbox:
 
     def take(self) -> list[SentRecord]:
         """Have everything that is queued leave; its records, in order."""
-        self._accumulator.close_open()
+        self._accumulator.seal_open_batches()
         taken: list[SentRecord] = []
         with on_the_io_thread():  # what cannot be encoded is settled at once
-            self._tallies.pass_time(self._clock())
+            self._counters.end_window_if_due(self._clock())
             while drained := self._drain():
-                count_request(self._tallies, drained, self._clock())
+                count_request(self._counters, drained, self._clock())
                 for batch in drained:
                     taken += self._records(batch)
-                    batch.leave(NODE, self._clock())
+                    batch.mark_sent(NODE, self._clock())
                     with self._lock:
                         self._pending.append(batch)
         return taken
@@ -97,7 +97,7 @@ class Outbox:
             self._ends[partition] += batch.count
         self._come_back(batch)
         with on_the_io_thread():
-            self._accumulator.settle(batch, Acknowledged(base_offset=offset))
+            self._accumulator.complete(batch, Acknowledged(base_offset=offset))
         return True
 
     def fail(self, cause: Exception) -> bool:
@@ -105,7 +105,7 @@ class Outbox:
         batch = self._oldest()
         if batch is None:
             return False
-        error = cause if isinstance(cause, DeliveryFailed) else given_up(batch, cause, self._clock())
+        error = cause if isinstance(cause, DeliveryError) else given_up(batch, cause, self._clock())
         self._give_up(batch, error)
         return True
 
@@ -140,18 +140,18 @@ class Outbox:
         return batch
 
     def _come_back(self, batch: ProducerBatch) -> None:
-        batch.come_back(self._clock())
+        batch.mark_returned(self._clock())
 
-    def _give_up(self, batch: ProducerBatch, error: DeliveryFailed) -> None:
+    def _give_up(self, batch: ProducerBatch, error: DeliveryError) -> None:
         with on_the_io_thread():
-            self._accumulator.settle(batch, Failed(error=error))
+            self._accumulator.complete(batch, Failed(error=error))
         self.on_failure(batch, error)
 
 
 @contextmanager
 def on_the_io_thread() -> Iterator[None]:
     """For as long as callbacks run, this thread counts as the producer's own: nothing may wait on it."""
-    if io_threads.here():
+    if io_threads.on_io_thread():
         yield
         return
     io_threads.enter()

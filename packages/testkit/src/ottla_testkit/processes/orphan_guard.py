@@ -12,7 +12,7 @@ from typing import Final
 _SCRIPT: Final = 'read -r _ || kill -9 "$1"'
 
 
-class Guard:
+class OrphanGuard:
     """Guards one process, from now until it is let go."""
 
     def __init__(self, pid: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ottla_testkit.errors import ClusterError
 from ottla_testkit.processes.interrupts import interrupts_deferred
-from ottla_testkit.processes.orphan_guard import Guard
+from ottla_testkit.processes.orphan_guard import OrphanGuard
 
 STOP_WITHIN = 60.0  # seconds
 _TAKEN = b"Address already in use"
@@ -29,7 +29,7 @@ class Process:
         self.paused = False
         self._command = list(command)
         self._process: subprocess.Popen[bytes] | None = None
-        self._guard: Guard | None = None
+        self._guard: OrphanGuard | None = None
         self._log_start = 0
 
     @property
@@ -80,7 +80,7 @@ class Process:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
-            self._guard = Guard(self._process.pid)
+            self._guard = OrphanGuard(self._process.pid)
         self.paused = False
 
     def kill(self) -> None:

@@ -2,8 +2,8 @@
 
 from ottla_testkit.simulation.brokers import AfterAppend, SimulatedBroker, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.chance import Chance
-from ottla_testkit.simulation.fault_injection import StormyNetwork, Weather
-from ottla_testkit.simulation.link import Link, Wire
+from ottla_testkit.simulation.fault_injection import FaultRates, FaultyNetwork
+from ottla_testkit.simulation.link import Link, LinkConditions
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.trace import Trace
@@ -11,15 +11,15 @@ from ottla_testkit.simulation.trace import Trace
 __all__ = [
     "AfterAppend",
     "Chance",
+    "FaultRates",
+    "FaultyNetwork",
     "Link",
+    "LinkConditions",
     "Session",
     "SimulatedBroker",
     "SimulatedCluster",
     "SimulatedLogin",
     "SimulatedNetwork",
     "SimulatedTopic",
-    "StormyNetwork",
     "Trace",
-    "Weather",
-    "Wire",
 ]

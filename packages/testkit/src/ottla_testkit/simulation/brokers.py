@@ -131,7 +131,7 @@ class SimulatedBroker:
     )
 
     def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
-        """As `answer`, on a connection that wants a login first where the broker has one. Raises HangUp."""
+        """As `answer`, on a connection that wants a login first where the broker has one. Raises HangUpError."""
         if self.login is None or not self.login.belongs(session, frame, now):
             return self.answer(frame)
         return self.login.answer(session, frame, now)
@@ -239,13 +239,13 @@ class SimulatedBroker:
     def _partition_answer(
         self, topic: SimulatedTopic, partition: int, code: int, base_offset: int
     ) -> PartitionProduceResponse:
-        told = self.hints and code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        response = self.hints and code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         hint = LeaderIdAndEpoch(leader_id=topic.leaders[partition], leader_epoch=topic.epoch)
         return PartitionProduceResponse(
             index=partition,
             error_code=code,
             base_offset=base_offset,
-            current_leader=hint if told else LeaderIdAndEpoch(),
+            current_leader=hint if response else LeaderIdAndEpoch(),
             record_errors=[
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
                 for index, message in self.named_records.items()

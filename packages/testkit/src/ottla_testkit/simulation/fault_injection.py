@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 import attrs
 
-from ottla.errors import ConnectionFailed, ErrorCode
+from ottla.errors import ConnectionFailedError, ErrorCode
 from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import Scripted, SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
-from ottla_testkit.simulation.link import Link, Wire
+from ottla_testkit.simulation.link import Link, LinkConditions
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.refusals import PASSING
 from ottla_testkit.simulation.transactions import NEW_GENERATION
@@ -36,7 +36,7 @@ DISTANCES = (0.0, 0.0, 0.001, 0.005, 0.02, 0.1)
 
 
 @attrs.frozen(kw_only=True)
-class Weather:
+class FaultRates:
     """How likely what is: of each request, and of each poll for what happens to brokers."""
 
     lost_request: float = 0.02
@@ -56,7 +56,7 @@ class Weather:
     leader_moves: float = 0.01
     coordinator_moves: float = 0.005
 
-    def fiercer(self, factor: float) -> Weather:
+    def fiercer(self, factor: float) -> FaultRates:
         """The same with all faults so many times as likely."""
         faults = (
             "lost_request",
@@ -73,10 +73,10 @@ class Weather:
         return attrs.evolve(self, **{name: factor * getattr(self, name) for name in faults})
 
 
-def some_wire(chance: Chance) -> Wire:
+def some_wire(chance: Chance) -> LinkConditions:
     """A wire as there may be one: at any distance up to 100 ms, with sockets that take all, a part, or nothing."""
     distance = chance.choice(DISTANCES)
-    return Wire(
+    return LinkConditions(
         round_trip=distance,
         jitter=chance.choice((0.0, distance / 4)),
         setup=chance.choice((0.0, 0.0, 0.05)),
@@ -87,13 +87,13 @@ def some_wire(chance: Chance) -> Wire:
     )
 
 
-class StormyNetwork(SimulatedNetwork):
+class FaultyNetwork(SimulatedNetwork):
     """Calm while `weather` is None; its brokers are near, and sockets take everything, unless *wild*."""
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int, *, wild: bool = True) -> None:
         super().__init__(cluster, clock, seed=seed)
         self.random = self.chance
-        self.weather: Weather | None = None
+        self.weather: FaultRates | None = None
         if wild:
             self.wire = some_wire(self.chance)
             self.wires = {broker: some_wire(self.chance) for broker in cluster.brokers if self.chance.happens(0.3)}
@@ -156,21 +156,21 @@ class StormyNetwork(SimulatedNetwork):
         old = self.cluster.transaction_version < NEW_GENERATION
         return key == INIT_PRODUCER_ID.key or (old and key in (END_TXN.key, TXN_OFFSET_COMMIT.key))
 
-    def _refuse(self, broker: SimulatedBroker, weather: Weather) -> None:
+    def _refuse(self, broker: SimulatedBroker, weather: FaultRates) -> None:
         if self.chance.happens(weather.refused):
             broker.codes.append(self.chance.choice(weather.refusals))
-            for errand in ERRANDS:
-                broker.errand_codes.setdefault(errand, deque()).append(self.chance.choice(ERRAND_REFUSALS))
+            for request in ERRANDS:
+                broker.errand_codes.setdefault(request, deque()).append(self.chance.choice(ERRAND_REFUSALS))
 
     def _lose(self, link: Link) -> None:
-        link.cut(ConnectionFailed(f"broker {link.broker.id} closed the connection"))
+        link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
     def _tear(self, link: Link, answer: bytes) -> None:
         framed = len(answer).to_bytes(4, "big") + answer
         link.speak(framed[: self.chance.randrange(len(framed))])
         link.reset()
 
-    def _worsen(self, weather: Weather) -> None:
+    def _worsen(self, weather: FaultRates) -> None:
         chance = self.chance
         brokers = [broker for broker in self.cluster.brokers.values() if broker.up]
         if chance.happens(weather.leader_moves) and brokers:
@@ -188,7 +188,7 @@ class StormyNetwork(SimulatedNetwork):
         self.freeze(broker)
         self.later(seconds, lambda: self.thaw(broker))
 
-    def _crash(self, broker: SimulatedBroker, brokers: Sequence[SimulatedBroker], weather: Weather) -> None:
+    def _crash(self, broker: SimulatedBroker, brokers: Sequence[SimulatedBroker], weather: FaultRates) -> None:
         broker.up = False
         others = [other.id for other in brokers if other is not broker]
         for topic in self.cluster.topics.values():

@@ -12,12 +12,12 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import ConnectionFailed, OttlaError
+from ottla.errors import ConnectionFailedError, OttlaError
 from ottla.interfaces import Buffer, Interest
 from ottla.network.selector.channel import Channel
 from ottla_testkit.simulation.brokers import SimulatedBroker
 from ottla_testkit.simulation.chance import Chance
-from ottla_testkit.simulation.login import HangUp, Session
+from ottla_testkit.simulation.login import HangUpError, Session
 from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.trace import Trace
 
@@ -28,7 +28,7 @@ LARGEST_ANSWER: Final = 128 * 1024 * 1024
 
 
 @attrs.frozen(kw_only=True)
-class Wire:
+class LinkConditions:
     """What lies between the client and a broker. The default is a broker on this machine with an idle network."""
 
     round_trip: float = 0.0
@@ -52,7 +52,7 @@ class Link:
 
     node: int
     broker: SimulatedBroker
-    wire: Wire
+    wire: LinkConditions
     schedule: Schedule
     now: Callable[[], float]
     chance: Chance
@@ -106,14 +106,14 @@ class Link:
 
     def hang_up(self, error: OttlaError | None = None) -> None:
         """The broker closes: the client learns of it behind what was sent before."""
-        told = error or ConnectionFailed(f"broker {self.broker.id} closed the connection")
+        response = error or ConnectionFailedError(f"broker {self.broker.id} closed the connection")
         self._back_at = max(self._back_at, self.now() + self._way())
-        self.schedule.at(self._back_at, lambda: self._end(told))
+        self.schedule.at(self._back_at, lambda: self._end(response))
         self.out_vanishes = True
 
     def reset(self) -> None:
         """The broker breaks it off: what the client had sent and it had not read is lost, what it sent arrives."""
-        self.hang_up(ConnectionFailed(f"the connection to broker {self.broker.id} was lost: reset by the peer"))
+        self.hang_up(ConnectionFailedError(f"the connection to broker {self.broker.id} was lost: reset by the peer"))
 
     def cut(self, error: OttlaError) -> None:
         """It breaks now: what is under way is lost in both directions, and what has arrived unread."""
@@ -180,14 +180,14 @@ class Link:
 
     def _room(self, wanted: int) -> int:
         wire = self.wire
-        room = wanted if wire.buffer is None else min(wanted, max(0, wire.buffer - self._unacknowledged))
+        free_bytes = wanted if wire.buffer is None else min(wanted, max(0, wire.buffer - self._unacknowledged))
         if self.takes:
-            return min(room, self.takes.popleft())
+            return min(free_bytes, self.takes.popleft())
         if self.chance.happens(wire.nothing):
             return 0
-        if room > 1 and self.chance.happens(wire.partly):
-            return self.chance.randint(1, room - 1)
-        return room
+        if free_bytes > 1 and self.chance.happens(wire.partly):
+            return self.chance.randint(1, free_bytes - 1)
+        return free_bytes
 
     def _wait_for_room(self) -> None:
         self._writable = False
@@ -227,7 +227,7 @@ class Link:
         self.trace.note(self.used_at, self.node, ">", frame)
         try:
             answer = self.take(self, frame)
-        except HangUp:
+        except HangUpError:
             self.hang_up()
             return
         if answer is not None:

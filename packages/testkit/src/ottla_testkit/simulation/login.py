@@ -28,7 +28,7 @@ REFUSED: Final = SaslAuthenticateResponse(
 )
 
 
-class HangUp(Exception):
+class HangUpError(Exception):
     """The broker closes the connection."""
 
 
@@ -61,7 +61,7 @@ class SimulatedLogin:
         return {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
 
     def answer(self, session: Session, frame: bytes, now: float) -> bytes | None:
-        """The answer to what belongs to a login. Raises HangUp."""
+        """The answer to what belongs to a login. Raises HangUpError."""
         if _expects_token(session):
             self.asked.append(("token", 0))
             return self._bare(session, frame)
@@ -75,14 +75,14 @@ class SimulatedLogin:
         return self._authenticate(session, version, prefix, body, now)
 
     def belongs(self, session: Session, frame: bytes, now: float) -> bool:
-        """Whether a frame is for the login. Raises HangUp where it is out of place."""
+        """Whether a frame is for the login. Raises HangUpError where it is out of place."""
         [api_key] = struct.unpack_from(">h", frame)
         if _expects_token(session):
             return True
         if api_key in (SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key):
             return True
         if api_key != API_VERSIONS.key and (session.user is None or now >= session.ends_at):
-            raise HangUp("not logged in, or not any more")
+            raise HangUpError("not logged in, or not any more")
         return False
 
     def _handshake(self, session: Session, version: int, body: bytes) -> bytes:
@@ -115,7 +115,7 @@ class SimulatedLogin:
         if verdict is None:
             return None
         if verdict.error_code != ErrorCode.NONE:
-            raise HangUp("brokers of old have no other word for it")
+            raise HangUpError("brokers of old have no other word for it")
         return bytes(verdict.auth_bytes)
 
     def _judge(self, session: Session, token: bytes) -> SaslAuthenticateResponse | None:
@@ -132,8 +132,8 @@ class SimulatedLogin:
         if self.users.get(user) != password:
             return REFUSED
         if session.user not in (None, user):
-            told = f"Cannot change principals during re-authentication from {session.user} to {user}"
-            return attrs.evolve(REFUSED, error_message=told)
+            response = f"Cannot change principals during re-authentication from {session.user} to {user}"
+            return attrs.evolve(REFUSED, error_message=response)
         session.user = user
         return SaslAuthenticateResponse()
 

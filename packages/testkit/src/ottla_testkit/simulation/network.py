@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError, WrongProtocol
+from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, ProtocolMismatchError
 from ottla.interfaces import Buffer, Target
 from ottla.network.selectable import Address
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
-from ottla_testkit.simulation.link import Link, Wire
+from ottla_testkit.simulation.link import Link, LinkConditions
 from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.trace import Trace
 
@@ -36,8 +36,8 @@ class SimulatedNetwork:
         self.chance = Chance(seed)
         self.schedule = Schedule(clock)
         self.trace = Trace()
-        self.wire = Wire()
-        self.wires: dict[int, Wire] = {}
+        self.wire = LinkConditions()
+        self.wires: dict[int, LinkConditions] = {}
         """Brokers with another wire than `wire`."""
         self.takes: deque[int] = deque()
         """How many bytes the next writes take, one after the other; then the wire decides."""
@@ -75,7 +75,7 @@ class SimulatedNetwork:
         """Break every connection to a broker; what is under way is lost."""
         for link in self._links.values():
             if link.broker.id == broker:
-                link.cut(ConnectionFailed(f"broker {broker} closed the connection"))
+                link.cut(ConnectionFailedError(f"broker {broker} closed the connection"))
 
     def half_open(self, broker: int, *, out: bool = True, back: bool = True) -> None:
         """Let all bytes of a broker's connections vanish from now on, in these directions; nobody learns of it."""
@@ -127,7 +127,7 @@ class SimulatedNetwork:
         if host in self.slow_names or not self._resolved(host):
             return None
         if host in self.unresolvable:
-            raise NameResolutionFailed(f"the name {host!r} has no address", final=True)
+            raise NameResolutionError(f"the name {host!r} has no address", final=True)
         return [Address(host=host, target=Target(0, host))]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
@@ -203,8 +203,8 @@ class SimulatedNetwork:
 
     def _wait(self, timeout: float) -> None:
         """Let time pass until the client would be called, or its patience ends."""
-        began = self.clock()
-        end = began + timeout
+        started_at = self.clock()
+        end = started_at + timeout
         self._happen()
         while not self._stirred():
             at = self.schedule.next_at
@@ -215,14 +215,14 @@ class SimulatedNetwork:
                 return
             self.clock.advance(max(0.0, at - self.clock()))
             self._happen()
-        if self.clock() > began:
-            self.waits.append(self.clock() - began)
+        if self.clock() > started_at:
+            self.waits.append(self.clock() - started_at)
 
     def _happen(self) -> None:
         self.schedule.run()
         for link in self._links.values():
             if not link.broker.up and link.established and link.ended is None:
-                link.cut(ConnectionFailed(f"broker {link.broker.id} closed the connection"))
+                link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
     def _stirred(self) -> bool:
         """Whether a poll has something to tell, or to look at."""
@@ -261,21 +261,21 @@ class SimulatedNetwork:
         if host in self.untrusted:
             link.ended = self.untrusted[host]
         elif host in self.strangers:
-            link.ended = WrongProtocol(f"{host}:{port} answered with a TLS alert")
+            link.ended = ProtocolMismatchError(f"{host}:{port} answered with a TLS alert")
         elif link.broker.up and host not in self.refusing:
             link.established, link.used_at = True, self.clock()
             if link.broker.id in self.frozen:
                 link.freeze()
             self._watch_idle(link)
         else:
-            link.ended = ConnectionFailed(f"could not connect to {host}:{port}: ECONNREFUSED")
+            link.ended = ConnectionFailedError(f"could not connect to {host}:{port}: ECONNREFUSED")
 
     def _watch_idle(self, link: Link) -> None:
         if self.broker_idle == float("inf") or link.ended is not None:
             return
-        left = link.used_at + self.broker_idle - self.clock()
-        if left > 0:
-            self.schedule.later(left, lambda: self._watch_idle(link))
+        remaining = link.used_at + self.broker_idle - self.clock()
+        if remaining > 0:
+            self.schedule.later(remaining, lambda: self._watch_idle(link))
         else:
             link.hang_up()
 

@@ -17,7 +17,7 @@ NEW_GENERATION = 2
 
 
 @attrs.define
-class Ownership:
+class ProducerOwner:
     """One transactional id. `last` is how its last transaction ended, and `before` the epoch that it had."""
 
     producer_id: int
@@ -36,7 +36,7 @@ class TransactionCoordinator:
     """All transactional ids of a cluster. *mark* writes a marker: partition, producer id, epoch, committed."""
 
     mark: Callable[[tuple[str, int], int, int, bool], None]
-    ids: dict[str, Ownership] = attrs.field(factory=dict)
+    ids: dict[str, ProducerOwner] = attrs.field(factory=dict)
     committed_offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
     ends: list[tuple[str, int, bool]] = attrs.field(factory=list)
     next_id: int = 1000
@@ -49,7 +49,7 @@ class TransactionCoordinator:
         """Give an id and epoch; who comes without *current*, or with the valid one, fences all others."""
         owned = self.ids.get(transactional_id)
         if owned is None:
-            owned = self.ids[transactional_id] = Ownership(self.new_id(), 0)
+            owned = self.ids[transactional_id] = ProducerOwner(self.new_id(), 0)
             return ErrorCode.NONE, owned.producer_id, owned.epoch
         if current is not None and current == (owned.producer_id, owned.replaced):
             return ErrorCode.NONE, owned.producer_id, owned.epoch  # the answer to the first try was lost
@@ -125,7 +125,7 @@ class TransactionCoordinator:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return ErrorCode.NONE if owned.epoch == epoch else ErrorCode.PRODUCER_FENCED
 
-    def _end(self, transactional_id: str, owned: Ownership, *, commit: bool) -> None:
+    def _end(self, transactional_id: str, owned: ProducerOwner, *, commit: bool) -> None:
         for partition in sorted(owned.partitions):
             self.mark(partition, owned.producer_id, owned.epoch, commit)
         if commit:

@@ -3,19 +3,19 @@
 The exchange itself is imported by the first login: a producer without one does not make its messages.
 """
 
-from ottla.network.authentication.authentication import SHORT_SESSION, Authentication, Thinking
-from ottla.network.authentication.steps import Ask, LoggedIn, Move, Think, Token
-from ottla.network.authentication.worker import Helper, Thought
+from ottla.network.authentication.authentication import SHORT_SESSION, Authentication, AuthExecutor
+from ottla.network.authentication.steps import Ask, Compute, LoggedIn, Move, Token
+from ottla.network.authentication.worker import AuthWorker, Computation
 
 __all__ = [
     "SHORT_SESSION",
     "Ask",
+    "AuthExecutor",
+    "AuthWorker",
     "Authentication",
-    "Helper",
+    "Computation",
+    "Compute",
     "LoggedIn",
     "Move",
-    "Think",
-    "Thinking",
-    "Thought",
     "Token",
 ]

@@ -8,8 +8,8 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.interfaces import Mechanism, Step
-from ottla.network.authentication.steps import Think
-from ottla.network.authentication.worker import Thought
+from ottla.network.authentication.steps import Compute
+from ottla.network.authentication.worker import Computation
 
 if TYPE_CHECKING:
     from ottla.network.authentication.exchange import Exchange
@@ -30,13 +30,13 @@ LEAST_SESSION: Final = 0.1
 """Seconds between two logins, whatever a broker says: there must be time for a request."""
 
 
-class Thinking(Protocol):
+class AuthExecutor(Protocol):
     """Computes elsewhere; `ottla.network.authentication.worker` has the one with a thread."""
 
-    def begin(self, work: Callable[[], Step]) -> Thought:
+    def begin(self, work: Callable[[], Step]) -> Computation:
         """Have something computed."""
 
-    def forget(self, thought: Thought) -> None:
+    def cancel(self, computation: Computation) -> None:
         """Nobody waits for it any more."""
 
     def close(self) -> None:
@@ -50,11 +50,11 @@ class Authentication:
         self,
         mechanism: Mechanism,
         *,
-        helper: Thinking,
+        worker: AuthExecutor,
         uniform: Callable[[float, float], float] = _chance.uniform,
     ) -> None:
         self.mechanism = mechanism
-        self._helper = helper
+        self._worker = worker
         self._uniform = uniform
 
     def exchange(self, *, host: str, port: int, peer: str, versions: Mapping[int, tuple[int, int]]) -> Exchange:
@@ -63,17 +63,17 @@ class Authentication:
 
         return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions)
 
-    def think(self, move: Think) -> Thought:
-        """Have the mechanism compute: here and now, unless it may block. Raises ConnectionFailed."""
+    def compute(self, move: Compute) -> Computation:
+        """Have the mechanism compute: here and now, unless it may block. Raises ConnectionFailedError."""
         if self.mechanism.blocking:
-            return self._helper.begin(move.work)
-        thought = Thought(move.work)
-        thought.run()
-        return thought
+            return self._worker.begin(move.work)
+        computation = Computation(move.work)
+        computation.run()
+        return computation
 
-    def forget(self, thought: Thought) -> None:
+    def cancel(self, computation: Computation) -> None:
         """Nobody waits for it any more."""
-        self._helper.forget(thought)
+        self._worker.cancel(computation)
 
     def renewal_after(self, session: float) -> float:
         """After how many seconds of a session a request should wait for a new login; infinity: never."""
@@ -83,7 +83,7 @@ class Authentication:
 
     def close(self) -> None:
         """The producer ends: so does whatever computes."""
-        self._helper.close()
+        self._worker.close()
         close = getattr(self.mechanism, "close", None)
         if close is None:
             return

@@ -13,10 +13,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ottla.errors import AuthenticationFailed, BrokerError, ErrorCode, NetworkError, OttlaError, error_code
+from ottla.errors import AuthenticationError, BrokerError, ErrorCode, NetworkError, OttlaError, error_code
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla.network.authentication import login_errors
-from ottla.network.authentication.steps import Ask, LoggedIn, Move, Think, Token
+from ottla.network.authentication.steps import Ask, Compute, LoggedIn, Move, Token
 from ottla.protocol import choose_version
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeRequest
@@ -31,7 +31,7 @@ MAX_TURNS: Final = 64
 
 
 class Exchange:
-    """The login of one connection. Every method raises AuthenticationFailed, or what the mechanism cannot do now.
+    """The login of one connection. Every method raises AuthenticationError, or what the mechanism cannot do now.
 
     *peer* is the broker in words; *versions* is what it offers of each request.
     """
@@ -87,9 +87,9 @@ class Exchange:
         data = self._unwrapped(body) if self._wrapped else bytes(self._bounded(body))
         if self._satisfied:
             return LoggedIn(session=self._session)
-        return Think(work=lambda: self._think(lambda authenticator: authenticator.challenge(data)))
+        return Compute(work=lambda: self._compute(lambda authenticator: authenticator.challenge(data)))
 
-    def thought(self, step: Step) -> Move:
+    def computed(self, step: Step) -> Move:
         """Take what the mechanism computed."""
         self._started = True
         if step.reply is None:
@@ -118,7 +118,7 @@ class Exchange:
         if code is not ErrorCode.NONE:
             raise login_errors.refused(self._mechanism, self._peer, str(BrokerError(code)))
         self._agreed = True
-        return Think(work=lambda: self._think(lambda authenticator: Step(reply=authenticator.start(), done=False)))
+        return Compute(work=lambda: self._compute(lambda authenticator: Step(reply=authenticator.start(), done=False)))
 
     def _unwrapped(self, body: memoryview) -> bytes:
         answer = SASL_AUTHENTICATE.response(self._version).decode(body, exact=False)
@@ -139,7 +139,7 @@ class Exchange:
             raise login_errors.too_long(self._mechanism, f"{len(data)} bytes of {self._peer}", MAX_TOKEN)
         return data
 
-    def _think(self, work: Callable[[Authenticator], Step]) -> Step:
+    def _compute(self, work: Callable[[Authenticator], Step]) -> Step:
         """Ask the mechanism, which may be anybody's: what it raises that is not ours becomes ours."""
         try:
             if self._authenticator is None:
@@ -148,7 +148,7 @@ class Exchange:
         except NetworkError:
             raise
         except OttlaError as cause:
-            raise AuthenticationFailed(f"the mechanism {self._mechanism.name} failed: {cause}") from cause
+            raise AuthenticationError(f"the mechanism {self._mechanism.name} failed: {cause}") from cause
         except BaseException as cause:
             raise login_errors.broken(self._mechanism, cause) from None
         if not _well_formed(step):

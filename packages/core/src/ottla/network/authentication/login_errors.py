@@ -10,15 +10,21 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.errors import AuthenticationFailed, ConnectionFailed, MechanismNotEnabled, SessionExpired, printable
+from ottla.errors import (
+    AuthenticationError,
+    ConnectionFailedError,
+    SessionExpiredError,
+    UnsupportedSaslMechanismError,
+    printable,
+)
 from ottla.interfaces import Mechanism
 
 _MOST_NAMES: Final = 20
 
 
-def not_enabled(mechanism: Mechanism, peer: str, offers: Sequence[str]) -> MechanismNotEnabled:
+def not_enabled(mechanism: Mechanism, peer: str, offers: Sequence[str]) -> UnsupportedSaslMechanismError:
     """The broker does not take the mechanism."""
-    return MechanismNotEnabled(
+    return UnsupportedSaslMechanismError(
         f"{peer} does not offer the SASL mechanism {mechanism.name}; set sasl.mechanism to one that it offers: "
         f"{names(offers)}"
     )
@@ -29,22 +35,22 @@ def names(offers: Sequence[str]) -> str:
     return printable(", ".join(offers[:_MOST_NAMES])) or "none"
 
 
-def no_login(peer: str) -> AuthenticationFailed:
+def no_login(peer: str) -> AuthenticationError:
     """The listener is none for SASL."""
-    return AuthenticationFailed(
+    return AuthenticationError(
         f"{peer} takes no login on this listener; set security.protocol to PLAINTEXT or SSL, or name the port of a "
         "listener for SASL"
     )
 
 
-def refused(mechanism: Mechanism, peer: str, told: str) -> AuthenticationFailed:
-    """The broker said no; *told* are its words."""
-    return AuthenticationFailed(f"{peer} refused {_who(mechanism)}: {printable(told)}; {_remedy(mechanism)}")
+def refused(mechanism: Mechanism, peer: str, response: str) -> AuthenticationError:
+    """The broker said no; *response* are its words."""
+    return AuthenticationError(f"{peer} refused {_who(mechanism)}: {printable(response)}; {_remedy(mechanism)}")
 
 
-def wordless(mechanism: Mechanism, peer: str, cause: ConnectionFailed) -> AuthenticationFailed:
+def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> AuthenticationError:
     """The broker hung up in the middle of a login by bare tokens: it says no in no other way."""
-    error = AuthenticationFailed(
+    error = AuthenticationError(
         f"{peer} closed the connection during the login of {_who(mechanism)} and said nothing: the credentials may be "
         f"wrong, for old brokers do not say so; {_remedy(mechanism)}, or look into the broker's log"
     )
@@ -52,9 +58,9 @@ def wordless(mechanism: Mechanism, peer: str, cause: ConnectionFailed) -> Authen
     return error
 
 
-def interrupted(mechanism: Mechanism, cause: ConnectionFailed) -> ConnectionFailed:
+def interrupted(mechanism: Mechanism, cause: ConnectionFailedError) -> ConnectionFailedError:
     """The broker hung up in the middle of a login, though it knows words for a refusal."""
-    error = ConnectionFailed(
+    error = ConnectionFailedError(
         f"{cause} during the login of {_who(mechanism)}; it may be stopping, or is too busy: look into its log if this "
         "goes on"
     )
@@ -62,9 +68,9 @@ def interrupted(mechanism: Mechanism, cause: ConnectionFailed) -> ConnectionFail
     return error
 
 
-def expired(peer: str, cause: ConnectionFailed) -> SessionExpired:
+def expired(peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
     """The broker hung up, and the session was over."""
-    error = SessionExpired(
+    error = SessionExpiredError(
         f"{peer} ended the session, whose time was over (connections.max.reauth.ms of the broker, or the token's own); "
         "if this comes often, see that new credentials can be had in time"
     )
@@ -72,9 +78,9 @@ def expired(peer: str, cause: ConnectionFailed) -> SessionExpired:
     return error
 
 
-def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFailed) -> SessionExpired:
+def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
     """The broker hung up while the session was being renewed."""
-    error = SessionExpired(
+    error = SessionExpiredError(
         f"{peer} ended the session of {_who(mechanism)} while it was being renewed, and said nothing; the next try "
         f"begins a new one: if that fails too, {_remedy(mechanism)}"
     )
@@ -82,39 +88,39 @@ def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFaile
     return error
 
 
-def endless(mechanism: Mechanism, peer: str, most: int) -> AuthenticationFailed:
+def endless(mechanism: Mechanism, peer: str, limit: int) -> AuthenticationError:
     """No end in sight."""
-    return AuthenticationFailed(
-        f"the login by {mechanism.name} at {peer} did not end after {most} messages; is it a Kafka broker, and the "
+    return AuthenticationError(
+        f"the login by {mechanism.name} at {peer} did not end after {limit} messages; is it a Kafka broker, and the "
         "mechanism the same on both sides?"
     )
 
 
-def too_long(mechanism: Mechanism, what: str, most: int) -> AuthenticationFailed:
+def too_long(mechanism: Mechanism, what: str, max_bytes: int) -> AuthenticationError:
     """A message beyond what anybody takes."""
-    return AuthenticationFailed(f"a message of {mechanism.name} is too long: {what}, at most {most} are allowed")
+    return AuthenticationError(f"a message of {mechanism.name} is too long: {what}, at most {max_bytes} are allowed")
 
 
-def speechless(mechanism: Mechanism) -> AuthenticationFailed:
+def speechless(mechanism: Mechanism) -> AuthenticationError:
     """The mechanism waits for a broker that waits for it."""
-    return AuthenticationFailed(
+    return AuthenticationError(
         f"the mechanism {mechanism.name} has nothing to say to the broker, and is not done either; report this to the "
         "plugin's authors"
     )
 
 
-def malformed(mechanism: Mechanism) -> AuthenticationFailed:
+def malformed(mechanism: Mechanism) -> AuthenticationError:
     """The mechanism gave no bytes."""
-    return AuthenticationFailed(
+    return AuthenticationError(
         f"the mechanism {mechanism.name} gave no bytes for the broker; report this to the plugin's authors"
     )
 
 
-def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationFailed:
+def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationError:
     """The mechanism raised what is no error of ours: its type and place, for its words may be secret."""
     frames = traceback.extract_tb(cause.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return AuthenticationFailed(
+    return AuthenticationError(
         f"the mechanism {mechanism.name} failed: {type(cause).__name__}{where}; report this to the plugin's authors"
     )
 

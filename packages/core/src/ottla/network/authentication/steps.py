@@ -33,7 +33,7 @@ class Token:
 
 
 @attrs.frozen(kw_only=True)
-class Think:
+class Compute:
     """Have the mechanism compute its next message, wherever that may block, and hand the result to `thought`."""
 
     work: Callable[[], Step] = attrs.field(repr=False)
@@ -46,4 +46,4 @@ class LoggedIn:
     session: float = 0.0
 
 
-Move: TypeAlias = Ask | Token | Think | LoggedIn
+Move: TypeAlias = Ask | Token | Compute | LoggedIn

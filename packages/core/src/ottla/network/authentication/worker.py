@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 import attrs
 
-from ottla.errors import ConnectionFailed, NetworkError
+from ottla.errors import ConnectionFailedError, NetworkError
 from ottla.interfaces import Step
 
 
 @attrs.define(eq=False)
-class Thought:
+class Computation:
     """Something being computed. `outcome` is None until it has been; an error is what it raised."""
 
     work: Callable[[], Step] = attrs.field(repr=False)
@@ -33,63 +33,63 @@ class Thought:
             self.outcome = error
 
 
-class Helper:
+class AuthWorker:
     """For the I/O thread. *wake* is called by the other one whenever an outcome is there."""
 
     def __init__(self, *, name: str, wake: Callable[[], object]) -> None:
         self._name = name
         self._wake = wake
         self._changed = threading.Condition()
-        self._waiting: deque[Thought] = deque()
-        self._current: Thought | None = None
+        self._waiting: deque[Computation] = deque()
+        self._current: Computation | None = None
         self._thread: threading.Thread | None = None
 
-    def begin(self, work: Callable[[], Step]) -> Thought:
-        """Have something computed. Raises ConnectionFailed when there is no thread for it."""
-        thought = Thought(work)
+    def begin(self, work: Callable[[], Step]) -> Computation:
+        """Have something computed. Raises ConnectionFailedError when there is no thread for it."""
+        computation = Computation(work)
         with self._changed:
-            self._waiting.append(thought)
+            self._waiting.append(computation)
             try:
-                self._employ()
+                self._start_thread()
             except RuntimeError as cause:  # the system gives no more threads
-                self._waiting.remove(thought)
-                raise ConnectionFailed(f"there is no thread for the login: {cause}") from cause
-        return thought
+                self._waiting.remove(computation)
+                raise ConnectionFailedError(f"there is no thread for the login: {cause}") from cause
+        return computation
 
-    def forget(self, thought: Thought) -> None:
+    def cancel(self, computation: Computation) -> None:
         """Nobody waits for it any more."""
         with self._changed:
-            if thought in self._waiting:
-                self._waiting.remove(thought)
-            elif thought is self._current:
-                self._dismiss()
+            if computation in self._waiting:
+                self._waiting.remove(computation)
+            elif computation is self._current:
+                self._drop_thread()
 
     def close(self) -> None:
         """Compute nothing more; the thread ends as soon as it comes back from what it computes."""
         with self._changed:
             self._waiting.clear()
-            self._dismiss()
+            self._drop_thread()
 
-    def _employ(self) -> None:
+    def _start_thread(self) -> None:
         if self._thread is None:
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             thread.start()
             self._thread = thread
         self._changed.notify_all()
 
-    def _dismiss(self) -> None:
+    def _drop_thread(self) -> None:
         self._thread = self._current = None
         self._changed.notify_all()
         if self._waiting:
             with contextlib.suppress(RuntimeError):  # no more threads now: the next `begin` may get one
-                self._employ()
+                self._start_thread()
 
     def _run(self) -> None:
-        while (thought := self._next()) is not None:
-            thought.run()
+        while (computation := self._next()) is not None:
+            computation.run()
             self._wake()
 
-    def _next(self) -> Thought | None:
+    def _next(self) -> Computation | None:
         """What to compute next; None: this thread is dismissed."""
         with self._changed:
             while self._thread is threading.current_thread():

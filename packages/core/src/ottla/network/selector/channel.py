@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.errors import ConnectionFailed, ResponseTooLargeError, WrongProtocol
+from ottla.errors import ConnectionFailedError, ProtocolMismatchError, ResponseTooLargeError
 from ottla.interfaces import Buffer, Interest, TransportLayer
 from ottla.network.selector.wrong_protocol import NO_KAFKA, stranger
 
@@ -82,8 +82,8 @@ class Channel:
     def read(self) -> memoryview | None:
         """The next whole answer, or None when it has not arrived yet.
 
-        Raises ConnectionFailed when the peer has closed, ResponseTooLargeError for a size above the allowed one, and
-        WrongProtocol for a first answer of such a size, or for a size that no answer has.
+        Raises ConnectionFailedError when the peer has closed, ResponseTooLargeError for a size above the allowed one,
+        and ProtocolMismatchError for a first answer of such a size, or for a size that no answer has.
         """
         while self._filled != self._size:
             if self._filled == len(self._target):
@@ -93,7 +93,7 @@ class Channel:
             if got is None:
                 return None
             if got == 0:
-                raise ConnectionFailed(f"{self._peer} closed the connection")
+                raise ConnectionFailedError(f"{self._peer} closed the connection")
             self._filled += got
         answer = self._target
         self._target, self._filled, self._size = memoryview(self._prefix), 0, None
@@ -119,8 +119,8 @@ class Channel:
         if 0 <= size <= self._max_answer_size:
             return size
         if size < 0 or not self._answered:
-            told = stranger(bytes(self._prefix)) or f"announced {size} bytes; {NO_KAFKA}"
-            raise WrongProtocol(f"{self._peer} {told}")
+            reason = stranger(bytes(self._prefix)) or f"announced {size} bytes; {NO_KAFKA}"
+            raise ProtocolMismatchError(f"{self._peer} {reason}")
         raise ResponseTooLargeError(
             f"{self._peer} announced a response of {size} bytes, and receive.message.max.bytes allows "
             f"{self._max_answer_size}; raise it if the broker is to be trusted and its answers are that large"

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from ottla.config.hosts import illegal
-from ottla.errors import NameResolutionFailed, printable, quoted
+from ottla.errors import NameResolutionError, printable, quoted
 from ottla.interfaces import Target
 from ottla.network.selectable import Address
 
-_Found: TypeAlias = Sequence[Address] | NameResolutionFailed
+_Found: TypeAlias = Sequence[Address] | NameResolutionError
 _Wanted: TypeAlias = tuple[str, int, bool]
 
 _PORTS: Final = range(1, 65_536)
@@ -38,7 +38,7 @@ class Resolver:
         """Every address of a name, in the order the system prefers; None: not yet, ask again.
 
         *canonical* gives each address its own name in place of *host* (`resolve_canonical_bootstrap_servers_only`).
-        Raises NameResolutionFailed.
+        Raises NameResolutionError.
         """
         refuse_illegal(host)
         if port not in _PORTS:  # the system would take it modulo 65536
@@ -51,7 +51,7 @@ class Resolver:
             self._ask(wanted)
             return None
         self._asked.discard(wanted)
-        if isinstance(answer, NameResolutionFailed):
+        if isinstance(answer, NameResolutionError):
             raise answer
         return answer
 
@@ -70,7 +70,7 @@ class Resolver:
 
 
 def refuse_illegal(host: str) -> None:
-    """Raise NameResolutionFailed for what no host can be called, be it from a broker or from a name server."""
+    """Raise NameResolutionError for what no host can be called, be it from a broker or from a name server."""
     if reason := illegal(host):
         raise _unresolved(host, ValueError(reason))
 
@@ -100,8 +100,8 @@ def _canonical_name(target: Target) -> str:
     return name
 
 
-def _unresolved(host: str, cause: Exception) -> NameResolutionFailed:
-    error = NameResolutionFailed(
+def _unresolved(host: str, cause: Exception) -> NameResolutionError:
+    error = NameResolutionError(
         f"the name {quoted(host)} has no address: {printable(str(cause))}; check bootstrap.servers and the brokers' "
         "advertised.listeners",
         final=isinstance(cause, ValueError) or getattr(cause, "errno", None) in _NO_SUCH_NAME,

@@ -18,7 +18,7 @@ import attrs
 
 from ottla.concurrency import signals
 from ottla.config.hosts import with_port
-from ottla.errors import ConnectionFailed, NameResolutionFailed, NetworkError, OttlaError, printable, quoted
+from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
 from ottla.errors.open_files import remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
 from ottla.network.selectable import Address
@@ -79,7 +79,7 @@ class Selector:
         try:
             self._wake_reader, self._wake_writer = socket.socketpair()
         except OSError as cause:
-            raise ConnectionFailed(f"the producer has no socket to be woken by: {cause}{remedy(cause)}") from cause
+            raise ConnectionFailedError(f"the producer has no socket to be woken by: {cause}{remedy(cause)}") from cause
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
         try:
@@ -87,7 +87,7 @@ class Selector:
         except OSError as cause:
             self._wake_reader.close()
             self._wake_writer.close()
-            raise ConnectionFailed(f"the producer cannot watch its sockets: {cause}{remedy(cause)}") from cause
+            raise ConnectionFailedError(f"the producer cannot watch its sockets: {cause}{remedy(cause)}") from cause
         self._watch.register(self._wake_reader, selectors.EVENT_READ, None)
         self.connected: Sequence[int] = ()
         self.sent: Sequence[int] = ()
@@ -106,21 +106,21 @@ class Selector:
         except Exception as cause:
             logger.exception("the transport failed to resolve %s", quoted(host))
             why = printable(repr(cause))
-            raise NameResolutionFailed(f"the transport failed to say where {quoted(host)} is: {why}") from cause
+            raise NameResolutionError(f"the transport failed to say where {quoted(host)} is: {why}") from cause
         if targets is None:
             return self._resolver.resolve(host, port, canonical=canonical)
         if not targets:
-            raise NameResolutionFailed(f"the transport knows no address of {quoted(host)}; check its own settings")
+            raise NameResolutionError(f"the transport knows no address of {quoted(host)}; check its own settings")
         return [Address(host=host, target=target) for target in targets]
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:
-        """Begin to connect to one address of a broker. Raises ConnectionFailed when there is no socket for it."""
+        """Begin to connect to one address of a broker. Raises ConnectionFailedError when there is no socket for it."""
         assert node not in self._connections, "a connection id exists once"
         peer = _peer(target, host, port)
         try:
             sock = socket.socket(target.family, socket.SOCK_STREAM)
         except OSError as cause:  # no such family here, or no more files for this process
-            raise ConnectionFailed(f"could not connect to {peer}: no socket: {cause}{remedy(cause)}") from cause
+            raise ConnectionFailedError(f"could not connect to {peer}: no socket: {cause}{remedy(cause)}") from cause
         connection = _Connection(node=node, sock=sock, host=host, port=port, peer=peer)
         self._connections[node] = connection
         try:
@@ -332,11 +332,11 @@ def _peer(target: Target, host: str, port: int) -> str:
     return with_port(host, port) + (f" ({where[0]})" if where[0] != host else "")
 
 
-def _refused(connection: _Connection, number: int) -> ConnectionFailed:
-    return ConnectionFailed(f"could not connect to {connection.peer}: {errno.errorcode.get(number, number)}")
+def _refused(connection: _Connection, number: int) -> ConnectionFailedError:
+    return ConnectionFailedError(f"could not connect to {connection.peer}: {errno.errorcode.get(number, number)}")
 
 
-def _lost(what: str, cause: Exception) -> ConnectionFailed:
-    error = ConnectionFailed(what)
+def _lost(what: str, cause: Exception) -> ConnectionFailedError:
+    error = ConnectionFailedError(what)
     error.__cause__ = cause
     return error

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from ottla.errors import CorruptBatch, PluginMissing
+from ottla.errors import CorruptBatchError, PluginNotFoundError
 
 
-def malformed(codec: str, reason: object) -> CorruptBatch:
+def malformed(codec: str, reason: object) -> CorruptBatchError:
     """The bytes are not this codec's."""
-    return CorruptBatch(f"malformed {codec} data: {reason}")
+    return CorruptBatchError(f"malformed {codec} data: {reason}")
 
 
-def too_large(codec: str, limit: int) -> CorruptBatch:
+def too_large(codec: str, limit: int) -> CorruptBatchError:
     """Unpacking was stopped."""
-    return CorruptBatch(f"{codec} data unpacks to more than the {limit} bytes allowed")
+    return CorruptBatchError(f"{codec} data unpacks to more than the {limit} bytes allowed")
 
 
-def library_missing(codec: str, library: str) -> PluginMissing:
+def library_missing(codec: str, library: str) -> PluginNotFoundError:
     """The codec's library is not installed."""
-    return PluginMissing(f'compression.type={codec} needs the library {library}; try: pip install "ottla[{codec}]"')
+    return PluginNotFoundError(
+        f'compression.type={codec} needs the library {library}; try: pip install "ottla[{codec}]"'
+    )

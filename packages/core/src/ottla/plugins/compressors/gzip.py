@@ -11,7 +11,7 @@ from ottla.interfaces import Buffer, Compressor, ConfigKey, PluginConfig
 from ottla.plugins.compressors.codec_errors import malformed, too_large
 from ottla.plugins.compressors.levels import MORE, level_key
 
-LEVEL: Final = level_key("gzip", least=1, most=9, default=-1, also=-1, means=f"{MORE}; -1 is zlib's own choice, 6")
+LEVEL: Final = level_key("gzip", minimum=1, maximum=9, default=-1, also=-1, means=f"{MORE}; -1 is zlib's own choice, 6")
 
 _GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
 _MAGIC: Final = b"\x1f\x8b\x08"
@@ -36,13 +36,13 @@ class Gzip:
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         members: list[bytes] = []
-        room = limit
+        free_bytes = limit
         rest = memoryview(buffer)
         while not members or _begins_a_member(rest):
-            plain, rest = _member(rest, room)
-            if len(plain) > room:
+            plain, rest = _member(rest, free_bytes)
+            if len(plain) > free_bytes:
                 raise too_large("gzip", limit)
-            room -= len(plain)
+            free_bytes -= len(plain)
             members.append(plain)
         return b"".join(members)
 
@@ -52,19 +52,19 @@ def _begins_a_member(rest: memoryview) -> bool:
     return len(rest) > _LEAST_AROUND and bytes(rest[: len(_MAGIC)]) == _MAGIC
 
 
-def _member(view: memoryview, room: int) -> tuple[bytes, memoryview]:
-    """The first member unpacked, stopped at a byte more than *room*, and what follows it."""
+def _member(view: memoryview, free_bytes: int) -> tuple[bytes, memoryview]:
+    """The first member unpacked, stopped at a byte more than *free_bytes*, and what follows it."""
     stream = zlib.decompressobj(_GZIP_FRAMING)
     pieces: list[bytes] = []
-    while not stream.eof and room >= 0:
+    while not stream.eof and free_bytes >= 0:
         given = view[:_PIECE]
         if not given:
             raise malformed("gzip", "it ends too early")
         try:
-            pieces.append(stream.decompress(given, room + 1))
+            pieces.append(stream.decompress(given, free_bytes + 1))
         except zlib.error as error:
             raise malformed("gzip", error) from error
-        room -= len(pieces[-1])
+        free_bytes -= len(pieces[-1])
         view = view[len(given) - len(stream.unused_data) :]
     return b"".join(pieces), view
 

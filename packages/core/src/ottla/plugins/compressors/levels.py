@@ -12,31 +12,31 @@ MORE: Final = "more is smaller and slower"
 
 
 def level_key(
-    codec: str, *, least: int, most: int, default: int, also: int | None = None, means: str = MORE
+    codec: str, *, minimum: int, maximum: int, default: int, also: int | None = None, means: str = MORE
 ) -> ConfigKey:
-    """`compression.<codec>.level`, a whole number from *least* to *most*, or *also*; *means* says what they do."""
+    """`compression.<codec>.level`, a whole number from *minimum* to *maximum*, or *also*; *means* says what they do."""
     return ConfigKey(
         name=f"compression.{codec}.level",
-        type=_whole_number(least, most, also),
+        type=_whole_number(minimum, maximum, also),
         default=default,
-        meaning=f"How hard {codec} compresses, {_range(least, most, also)}: {means}.",
+        meaning=f"How hard {codec} compresses, {_range(minimum, maximum, also)}: {means}.",
     )
 
 
-def _whole_number(least: int, most: int, also: int | None) -> Callable[[object], int]:
-    allowed = f"a whole number {_range(least, most, also)}"
+def _whole_number(minimum: int, maximum: int, also: int | None) -> Callable[[object], int]:
+    allowed = f"a whole number {_range(minimum, maximum, also)}"
 
     def level(raw: object) -> int:
         try:
             number = int(raw) if isinstance(raw, str) else operator.index(raw)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise ValueError(f"must be {allowed}") from None
-        if isinstance(raw, bool) or not (least <= number <= most or number == also):
+        if isinstance(raw, bool) or not (minimum <= number <= maximum or number == also):
             raise ValueError(f"must be {allowed}")
         return number
 
     return level
 
 
-def _range(least: int, most: int, also: int | None) -> str:
-    return f"from {least} to {most}" + (f", or {also}" if also is not None else "")
+def _range(minimum: int, maximum: int, also: int | None) -> str:
+    return f"from {minimum} to {maximum}" + (f", or {also}" if also is not None else "")

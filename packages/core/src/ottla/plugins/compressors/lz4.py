@@ -19,8 +19,8 @@ FAST: Final = 9
 
 LEVEL: Final = level_key(
     "lz4",
-    least=1,
-    most=17,
+    minimum=1,
+    maximum=17,
     default=FAST,
     means=f"{FAST} is the fast compressor, which makes the largest; every other level is the slower one, where {MORE}",
 )
@@ -59,7 +59,7 @@ class Lz4:
         if bytes(rest[: len(_MAGIC)]) != _MAGIC:
             raise malformed("lz4", "it does not begin like a frame")
         pieces: list[bytes] = []
-        room = limit
+        free_bytes = limit
         ended = False
         while not ended:
             try:
@@ -70,8 +70,8 @@ class Lz4:
             if not piece and not consumed and not ended:
                 raise malformed("lz4", "it ends too early")
             pieces.append(piece)
-            room -= len(piece)
-            if room < 0:
+            free_bytes -= len(piece)
+            if free_bytes < 0:
                 raise too_large("lz4", limit)
             rest = rest[consumed:]
         return b"".join(pieces)

@@ -39,14 +39,14 @@ class Snappy:
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         pieces: list[bytes] = []
-        room = limit
+        free_bytes = limit
         for block in _blocks(memoryview(buffer)):
             try:
                 declared = self._raw.decompress_raw_len(block)
                 if declared > _MOST_EXPANSION * len(block):
                     raise malformed("snappy", f"{len(block)} bytes cannot unpack to {declared}")
-                room -= declared
-                if room < 0:
+                free_bytes -= declared
+                if free_bytes < 0:
                     raise too_large("snappy", limit)
                 pieces.append(bytes(self._raw.decompress_raw(block)))
             except self._error as error:

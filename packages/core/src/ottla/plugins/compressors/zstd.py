@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from zstandard import ZstdCompressor, ZstdDecompressor
 
-LEVEL: Final = level_key("zstd", least=-131072, most=22, default=3)
+LEVEL: Final = level_key("zstd", minimum=-131072, maximum=22, default=3)
 
 _PIECE: Final = 512
 """Input given at once when unpacking: four bytes can unpack to 128 kB, so this is at most 16 MB too many."""
@@ -43,16 +43,16 @@ class Zstd:
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
         decompressor = self._zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
         frames: list[bytes] = []
-        room = limit
+        free_bytes = limit
         rest = memoryview(buffer)
         while rest or not frames:
             try:
-                plain, rest = _frame(decompressor, rest, room)
+                plain, rest = _frame(decompressor, rest, free_bytes)
             except self._zstandard.ZstdError as error:
                 raise malformed("zstd", error) from error
-            if len(plain) > room:
+            if len(plain) > free_bytes:
                 raise too_large("zstd", limit)
-            room -= len(plain)
+            free_bytes -= len(plain)
             frames.append(plain)
         return b"".join(frames)
 
@@ -65,17 +65,17 @@ class Zstd:
         return compressors[level]
 
 
-def _frame(decompressor: ZstdDecompressor, view: memoryview, room: int) -> tuple[bytes, memoryview]:
-    """The first frame unpacked, stopped soon after *room*, and what follows it."""
+def _frame(decompressor: ZstdDecompressor, view: memoryview, free_bytes: int) -> tuple[bytes, memoryview]:
+    """The first frame unpacked, stopped soon after *free_bytes*, and what follows it."""
     # Not `decompress`, which trusts the size that the frame declares.
     stream = decompressor.decompressobj()
     pieces: list[bytes] = []
-    while not stream.eof and room >= 0:
+    while not stream.eof and free_bytes >= 0:
         given = view[:_PIECE]
         if not given:
             raise malformed("zstd", "it ends too early")
         pieces.append(stream.decompress(given))
-        room -= len(pieces[-1])
+        free_bytes -= len(pieces[-1])
         view = view[len(given) - len(stream.unused_data) :]
     return b"".join(pieces), view
 

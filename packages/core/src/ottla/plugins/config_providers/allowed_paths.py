@@ -43,7 +43,7 @@ def judged(path: str, allowed: Sequence[Path] | None) -> Path:
     if allow_lists.from_others():
         try:
             real = Path(allow_lists.check_file(path))
-        except allow_lists.NotAllowed as error:
+        except allow_lists.NotAllowedError as error:
             raise ConfigError([str(error)]) from None
     else:
         real = Path(os.path.realpath(path))

@@ -58,8 +58,8 @@ def _hashes(keys: Any) -> Any:
     order = pc.array_sort_indices(sizes)
     sizes, starts = sizes.take(order), starts.take(order)
     stop = bisect_right(_view(sizes), sizes[count - 1 - _FEW].as_py())  # a long key is no reason for many steps
-    most = _in_order(words, starts.slice(0, stop), sizes.slice(0, stop))
-    hashes = pa.concat_arrays([most, _one_by_one(keys.take(order.slice(stop)))])
+    aligned = _in_order(words, starts.slice(0, stop), sizes.slice(0, stop))
+    hashes = pa.concat_arrays([aligned, _one_by_one(keys.take(order.slice(stop)))])
     return hashes.take(pc.array_sort_indices(order))
 
 
@@ -111,9 +111,9 @@ def _in_order(words: Any, starts: Any, sizes: Any) -> Any:
 
 def _with_ends(hashed: Any, words: Any, starts: Any, sizes: Any) -> Any:
     """With the one to three bytes that are left of some keys."""
-    left = pc.not_equal(pc.bit_wise_and(sizes, _3), _0)
-    last = words.take(pc.if_else(left, pc.add(starts, pc.shift_right(sizes, _2)), 0))
-    return pc.if_else(left, pc.multiply(pc.bit_wise_xor(hashed, last), _MULTIPLIER), hashed)
+    unaligned = pc.not_equal(pc.bit_wise_and(sizes, _3), _0)
+    last = words.take(pc.if_else(unaligned, pc.add(starts, pc.shift_right(sizes, _2)), 0))
+    return pc.if_else(unaligned, pc.multiply(pc.bit_wise_xor(hashed, last), _MULTIPLIER), hashed)
 
 
 def _view(numbers: Any) -> memoryview:

@@ -4,6 +4,16 @@ from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName
 from ottla.plugins.registry.lookup import Registry
 from ottla.plugins.registry.plugin import Plugin
-from ottla.plugins.registry.single import Standing, make_alone, standing
+from ottla.plugins.registry.single import PluginCondition, make_alone, plugin_condition
 
-__all__ = ["KINDS", "EntryInfo", "Kind", "KindName", "Plugin", "Registry", "Standing", "make_alone", "standing"]
+__all__ = [
+    "KINDS",
+    "EntryInfo",
+    "Kind",
+    "KindName",
+    "Plugin",
+    "PluginCondition",
+    "Registry",
+    "make_alone",
+    "plugin_condition",
+]

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint
 
-from ottla.errors import OttlaError, PluginBroken, PluginError, PluginMissing
+from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
 from ottla.interfaces import PluginConfig, RecordEncoder
 from ottla.plugins.registry.installed import EntryInfo, announced, entries
 from ottla.plugins.registry.kinds import KINDS, Kind, KindName
@@ -31,17 +31,17 @@ class Registry:
     def plugin(self, kind: KindName, name: str) -> Plugin:
         """The plugin of this name; the same object each time.
 
-        PluginMissing: nobody offers it. PluginBroken: two do, or the one that does cannot be used.
+        PluginNotFoundError: nobody offers it. InvalidPluginError: two do, or the one that does cannot be used.
         """
         wanted = name.strip().lower()
         matches = [info for info in self._infos[kind] if info.name.lower() == wanted]
         match matches:
             case []:
-                raise PluginMissing(_missing(KINDS[kind], name, self._infos[kind]))
+                raise PluginNotFoundError(_missing(KINDS[kind], name, self._infos[kind]))
             case [info]:
                 return self._loaded(info)
             case _:
-                raise PluginBroken(
+                raise InvalidPluginError(
                     f"more than one {kind} is named {name!r}; uninstall all but one of: "
                     + ", ".join(str(info) for info in matches)
                 )
@@ -59,7 +59,7 @@ class Registry:
     def create_encoders(self, configured: Iterable[tuple[Plugin, PluginConfig]]) -> tuple[RecordEncoder, ...]:
         """The encoders, highest priority first; one that cannot be made is left out with a warning.
 
-        Made for what `encoders` returned. PluginMissing when none is left.
+        Made for what `encoders` returned. PluginNotFoundError when none is left.
         """
         made: list[RecordEncoder] = []
         for plugin, config in configured:
@@ -68,7 +68,7 @@ class Registry:
             except PluginError as error:
                 _log.warning("a plugin is left out: %s", error)
         if not made:
-            raise PluginMissing(_missing(KINDS["encoder"], "python", self._infos["encoder"]))
+            raise PluginNotFoundError(_missing(KINDS["encoder"], "python", self._infos["encoder"]))
         return tuple(sorted(made, key=lambda encoder: -encoder.priority))
 
     def declared_keys(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ import pluggy
 
 from ottla import hookspecs
 from ottla.config import PluginValues
-from ottla.errors import OttlaError, PluginBroken
+from ottla.errors import InvalidPluginError, OttlaError
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import SPEC_VERSION, ConfigKey, PluginConfig
 from ottla.plugins.registry.installed import EntryInfo
@@ -21,7 +21,7 @@ _FAULTS: Final = (Exception, SystemExit)
 
 
 class Plugin:
-    """A plugin in a plugin manager of its own. Made by `Registry.plugin`; PluginBroken says what is wrong."""
+    """A plugin in a plugin manager of its own. Made by `Registry.plugin`; InvalidPluginError says what is wrong."""
 
     def __init__(self, info: EntryInfo) -> None:
         self.info = info
@@ -60,16 +60,16 @@ class Plugin:
         hook = self.info.kind.hook
         made = self._call(hook, config=config, **extra)
         if made is None:
-            raise PluginBroken(f"{self} cannot be used: {hook} returned nothing; it must return an object")
+            raise InvalidPluginError(f"{self} cannot be used: {hook} returned nothing; it must return an object")
         if isinstance(made, type):
-            raise PluginBroken(f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object")
+            raise InvalidPluginError(f"{self} cannot be used: {hook} returned the class {made.__name__}, not an object")
         try:
             lacking = missing_attributes(made, self.info.kind.protocol)
         except _FAULTS as error:
             broken, cause = self._broken(f"a look at what {hook} returned raised", error, config)
             raise broken from cause
         if lacking:
-            raise PluginBroken(
+            raise InvalidPluginError(
                 f"{self} cannot be used: {hook} returned a {type(made).__name__}, which is no "
                 f"{self.info.kind.protocol.__name__}: it lacks {', '.join(lacking)}"
             )
@@ -80,10 +80,10 @@ class Plugin:
         if declared is None:
             return ()
         if not isinstance(declared, Sequence) or not all(isinstance(key, ConfigKey) for key in declared):
-            raise PluginBroken(f"{self} cannot be used: ottla_config_keys must return a sequence of ConfigKey")
+            raise InvalidPluginError(f"{self} cannot be used: ottla_config_keys must return a sequence of ConfigKey")
         faults = list(_faults(declared))
         if faults:
-            raise PluginBroken(f"{self} cannot be used: {'; '.join(faults)}")
+            raise InvalidPluginError(f"{self} cannot be used: {'; '.join(faults)}")
         return tuple(declared)
 
     def _call(self, hook: str, **arguments: object) -> Any:
@@ -95,11 +95,13 @@ class Plugin:
             broken, cause = self._broken(f"{hook} raised", error, arguments.get("config"))
             raise broken from cause
 
-    def _broken(self, what: str, error: BaseException, config: object) -> tuple[PluginBroken, BaseException | None]:
+    def _broken(
+        self, what: str, error: BaseException, config: object
+    ) -> tuple[InvalidPluginError, BaseException | None]:
         """What is said of a fault without the plugin's secrets, and its cause, whose traceback would tell one."""
         said = _said(error)
         harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
-        return PluginBroken(f"{self} cannot be used: {what} {harmless}"), error if harmless == said else None
+        return InvalidPluginError(f"{self} cannot be used: {what} {harmless}"), error if harmless == said else None
 
 
 def _faults(keys: Sequence[ConfigKey]) -> Iterator[str]:
@@ -121,7 +123,7 @@ def _load(info: EntryInfo) -> object:
         loaded = info.entry_point.load()
         return loaded() if isinstance(loaded, type) else loaded
     except _FAULTS as error:
-        raise PluginBroken(f"{info} cannot be imported: {_said(error)}") from error
+        raise InvalidPluginError(f"{info} cannot be imported: {_said(error)}") from error
 
 
 def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
@@ -132,12 +134,12 @@ def _register(info: EntryInfo, loaded: object) -> pluggy.PluginManager:
         manager.register(loaded, name=info.name)
         manager.check_pending()
     except _FAULTS as error:
-        raise PluginBroken(f"{info} does not fit the hook specs: {_said(error)}") from error
+        raise InvalidPluginError(f"{info} does not fit the hook specs: {_said(error)}") from error
     hook = info.kind.hook
     if not getattr(manager.hook, hook).get_hookimpls():
         unmarked = callable(getattr(loaded, hook, None))
         remedy = f"mark {hook} with @ottla.hookspecs.hookimpl" if unmarked else f"it must implement {hook}"
-        raise PluginBroken(f"{info} has no hook for its kind; {remedy}")
+        raise InvalidPluginError(f"{info} has no hook for its kind; {remedy}")
     return manager
 
 
@@ -147,7 +149,7 @@ def _check_spec(info: EntryInfo, loaded: object) -> None:
         older = f"upgrade {info.distribution}"
         newer = f"upgrade ottla, or install an older {info.distribution}"
         remedy = newer if isinstance(spec, int) and spec > SPEC_VERSION else older
-        raise PluginBroken(f"{info} is made for hook specs {spec!r}, this ottla speaks {SPEC_VERSION}; {remedy}")
+        raise InvalidPluginError(f"{info} is made for hook specs {spec!r}, this ottla speaks {SPEC_VERSION}; {remedy}")
 
 
 def _stated(info: EntryInfo, loaded: object, attribute: str, default: Any) -> Any:
@@ -160,7 +162,7 @@ def _module(info: EntryInfo) -> str:
     try:
         return info.entry_point.module
     except AttributeError:  # as the library says that it cannot be read
-        raise PluginBroken(
+        raise InvalidPluginError(
             f"{info} cannot be imported: {info.value!r} is no entry point; write 'module' or 'module:object'"
         ) from None
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config import ConfigDraft
-from ottla.errors import ConfigError, PluginError, PluginMissing
+from ottla.errors import ConfigError, PluginError, PluginNotFoundError
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.lookup import Registry
 from ottla.plugins.registry.plugin import Plugin
@@ -23,7 +23,7 @@ _PICKED: Final = frozenset({_PLAIN, "ssl"})
 
 
 @attrs.frozen(kw_only=True)
-class Standing:
+class PluginCondition:
     """An installed plugin, and why it cannot be used: None when it can, as far as can be told without settings."""
 
     info: EntryInfo
@@ -42,18 +42,18 @@ def make_alone(plugin: Plugin, settings: Mapping[str, object], *, registry: Regi
     return plugin.create(config, **_extra(plugin, registry))
 
 
-def standing(info: EntryInfo, *, registry: Registry) -> Standing:
+def plugin_condition(info: EntryInfo, *, registry: Registry) -> PluginCondition:
     """Load this plugin, and make it without settings, to see whether that can be done."""
     try:
         make_alone(registry.plugin(info.kind.name, info.name), {}, registry=registry)
     except PluginError as error:
-        return Standing(info=info, problem=str(error))
+        return PluginCondition(info=info, problem=str(error))
     except ConfigError:
         # It wants settings, and says so: it is there.
-        return Standing(info=info)
+        return PluginCondition(info=info)
     except Exception as error:
-        return Standing(info=info, problem=f"{type(error).__name__}: {error}")
-    return Standing(info=info)
+        return PluginCondition(info=info, problem=f"{type(error).__name__}: {error}")
+    return PluginCondition(info=info)
 
 
 def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, object]:
@@ -70,5 +70,5 @@ def _extra(plugin: Plugin, registry: Registry) -> Mapping[str, object]:
 def _plain_transport(registry: Registry) -> Any:
     try:
         return registry.plugin("transport", _PLAIN).create({}, inner=None)
-    except PluginMissing:
+    except PluginNotFoundError:
         return None

@@ -14,7 +14,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from ottla.errors import PluginMissing
+from ottla.errors import PluginNotFoundError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Header, RecordEncoder, Serializer
 
@@ -40,7 +40,7 @@ class JsonSerializer:
         except ImportError as cause:
             if (cause.name or "").partition(".")[0] != "pyarrow":
                 raise
-            raise PluginMissing("JSON of a column needs pyarrow; try: pip install 'ottla[arrow]'") from cause
+            raise PluginNotFoundError("JSON of a column needs pyarrow; try: pip install 'ottla[arrow]'") from cause
         if not fits(column.type):
             raise TypeError(
                 f"{column.type} has no JSON; it takes text, bytes, numbers, booleans, dates, times, and structs, lists "

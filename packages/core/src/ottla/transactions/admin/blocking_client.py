@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from ottla.errors import (
     BrokerError,
-    ConnectionFailed,
+    ConnectionFailedError,
     ErrorCode,
     OttlaError,
     TransactionError,
-    TransactionTimeout,
-    UnsupportedVersion,
+    TransactionTimeoutError,
+    UnsupportedVersionError,
     error_code,
     quoted,
 )
@@ -25,9 +25,9 @@ from ottla.network.metadata import Metadata
 from ottla.protocol import Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
 from ottla.transactions.admin.acl_hints import needed
-from ottla.transactions.admin.connect import Connections, connect
+from ottla.transactions.admin.connect import ClientAndMetadata, connect
 from ottla.transactions.coordinators import nobody
-from ottla.transactions.requests import Errand
+from ottla.transactions.requests import CoordinatorRequest
 from ottla.transactions.transactional_requests import find_coordinator
 
 DEFAULT_TIMEOUT = 60.0
@@ -48,9 +48,10 @@ def asking(config: Mapping[str, Any], *, timeout: float) -> Iterator[Asking]:
 
 
 class Asking:
-    """Asks brokers, at most *timeout* seconds in all. Raises TransactionTimeout, and what a broker refuses with."""
+    """Asks brokers, at most *timeout* seconds in all. Raises TransactionTimeoutError, and what a broker refuses
+    with."""
 
-    def __init__(self, connections: Connections, *, timeout: float) -> None:
+    def __init__(self, connections: ClientAndMetadata, *, timeout: float) -> None:
         self._client: NetworkClient = connections.client
         self._metadata: Metadata = connections.metadata
         self._clock: Callable[[], float] = connections.clock
@@ -95,8 +96,8 @@ class Asking:
         """The broker that looks after a transactional id, or a group."""
         failures = 0
         while (key, group) not in self._coordinators:
-            errand = find_coordinator(key, group=group)
-            answer = self.ask(None, errand.message, errand.content, floor=errand.floor)
+            request = find_coordinator(key, group=group)
+            answer = self.ask(None, request.message, request.content, floor=request.floor)
             found = answer.coordinators[0] if answer.coordinators else answer
             code = error_code(found.error_code)
             wrong = nobody(found) if code is ErrorCode.NONE else None
@@ -119,18 +120,18 @@ class Asking:
         if len(unknown) < 2:
             return
         request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=unknown)
-        with contextlib.suppress(UnsupportedVersion):
+        with contextlib.suppress(UnsupportedVersionError):
             answer = self.ask(None, FIND_COORDINATOR, lambda _version: request, floor=_FIRST_WITH_MANY_KEYS)
             for found in answer.coordinators:
                 if error_code(found.error_code) is ErrorCode.NONE and nobody(found) is None:
                     self._coordinators[found.key, False] = found.node_id
 
-    def run(self, errand: Errand, transactional_id: str) -> tuple[Any, ErrorCode]:
-        """The answer to an errand, and its code, which is one that asking again does not change."""
+    def run(self, request: CoordinatorRequest, transactional_id: str) -> tuple[Any, ErrorCode]:
+        """The answer to a request, and its code, which is one that asking again does not change."""
 
         def one() -> Any:
             node = self.coordinator(transactional_id)
-            return self.ask(node, errand.message, errand.content, floor=errand.floor, ceiling=errand.ceiling)
+            return self.ask(node, request.message, request.content, floor=request.floor, ceiling=request.ceiling)
 
         answer = self.until_answered(transactional_id, one, lambda answer: error_code(answer.error_code))
         return answer, error_code(answer.error_code)
@@ -149,7 +150,7 @@ class Asking:
                     # The right coordinator writes markers of the transaction before, which takes it some milliseconds.
                     self._wait(self._backoff.delay(0))
                     continue
-            except _Lost as lost:
+            except _ConnectionLostError as lost:
                 self._last_error = lost.error
             for group in (False, True):
                 self._coordinators.pop((key, group), None)
@@ -165,7 +166,7 @@ class Asking:
         floor: int = 0,
         ceiling: int | None = None,
     ) -> Any:
-        """The answer to one request; None: of any broker, as often as it takes. Raises UnsupportedVersion."""
+        """The answer to one request; None: of any broker, as often as it takes. Raises UnsupportedVersionError."""
         while True:
             chosen = self._ready(node)
             completions: list[Completion] = []
@@ -182,17 +183,17 @@ class Asking:
             error = completions[0].error
             if error is None:
                 return completions[0].answer
-            if isinstance(error, UnsupportedVersion):
+            if isinstance(error, UnsupportedVersionError):
                 raise error
             self._last_error = error
             if node is not None:
-                raise _Lost(error)
+                raise _ConnectionLostError(error)
 
     def once(self, node: int, message: Message[Any, Any], content: Any) -> Any | None:
         """The answer of one broker to one request; None: there is none."""
         try:
             return self.ask(node, message, lambda _version: content)
-        except (_Lost, UnsupportedVersion):
+        except (_ConnectionLostError, UnsupportedVersionError):
             return None
 
     def offers(self, node: int, message: Message[Any, Any]) -> bool:
@@ -211,21 +212,23 @@ class Asking:
                 return node
             elif node not in self._metadata.cluster.brokers and not self._metadata.cluster.bootstrap:
                 self._metadata.request_update()
-                raise _Lost(ConnectionFailed(f"broker {node} is not part of the cluster"))
+                raise _ConnectionLostError(ConnectionFailedError(f"broker {node} is not part of the cluster"))
             elif self._client.down(node) and self._client.ready_at(node, now) > now:
                 self._pass(f"broker {node} cannot be reached")
-                raise _Lost(ConnectionFailed(f"broker {node} cannot be reached"))
+                raise _ConnectionLostError(ConnectionFailedError(f"broker {node} cannot be reached"))
             self._pass("no broker can be reached" if node is None else f"broker {node} cannot be reached")
 
     def _pass(self, why: str) -> None:
         """Let bytes move for a moment."""
         now = self._clock()
-        hopeless = self._metadata.hopeless
-        if hopeless is not None:
-            raise TransactionError(f"no broker can be asked: {hopeless}") from hopeless
+        fatal = self._metadata.fatal_error
+        if fatal is not None:
+            raise TransactionError(f"no broker can be asked: {fatal}") from fatal
         if now >= self._deadline:
             last = f"; last error: {self._last_error}" if self._last_error is not None else ""
-            raise TransactionTimeout(f"not done within {self._timeout:g} s: {why}{last}; the same call may be repeated")
+            raise TransactionTimeoutError(
+                f"not done within {self._timeout:g} s: {why}{last}; the same call may be repeated"
+            )
         self._client.poll(min(0.1, self._deadline - now), now)
 
     def _wait(self, seconds: float) -> None:
@@ -234,7 +237,7 @@ class Asking:
             self._pass("the coordinator could not be asked yet")
 
 
-class _Lost(Exception):
+class _ConnectionLostError(Exception):
     """A request of one broker came to nothing."""
 
     def __init__(self, error: OttlaError) -> None:

@@ -41,8 +41,8 @@ def complete(
 ) -> Outcome:
     """Commit or abort a prepared transaction with connections of its own, as *config* says for a producer.
 
-    Safe to repeat, also at the same time from elsewhere. Raises TransactionTimeout when no answer came in time, after
-    which it may have been ended or not, and TransactionError when the cluster refuses.
+    Safe to repeat, also at the same time from elsewhere. Raises TransactionTimeoutError when no answer came in time,
+    after which it may have been ended or not, and TransactionError when the cluster refuses.
     """
     if not prepared.written:
         return Outcome.COMMITTED if commit else Outcome.ABORTED
@@ -52,13 +52,13 @@ def complete(
 
 def ended(asked: Asking, prepared: PreparedTransaction, *, commit: bool, open_before: bool) -> Outcome:
     """End it, over connections that are there; whether it was open before is for the caller to know."""
-    errand = end(
+    request = end(
         prepared.transactional_id,
         ProducerId(id=prepared.producer_id, epoch=prepared.epoch),
         commit=commit,
-        newest=prepared.level >= NEW_GENERATION,
+        txn_v2=prepared.level >= NEW_GENERATION,
     )
-    _answer, code = asked.run(errand, prepared.transactional_id)
+    _answer, code = asked.run(request, prepared.transactional_id)
     return outcome_of(code, commit=commit, open_before=open_before)
 
 

@@ -23,7 +23,7 @@ _numbers = itertools.count(1)
 
 
 @attrs.frozen(kw_only=True)
-class Connections:
+class ClientAndMetadata:
     """Client and metadata for blocking requests from the thread of the caller; no records are sent."""
 
     client: NetworkClient
@@ -34,7 +34,7 @@ class Connections:
     """Kept for its secrets, which text of brokers may not show."""
 
 
-def connect(settings: Mapping[str, Any]) -> Connections:
+def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
     """Connections by a producer's configuration; none is made yet. Raises ConfigError or PluginError."""
     settings = hide_settings(settings)
     registry = Registry()
@@ -46,4 +46,4 @@ def connect(settings: Mapping[str, Any]) -> Connections:
     client_id = config.connection.client_id or f"ottla-transactions-{next(_numbers)}"
     authentication = build_authentication(plugins.mechanism, client_id, selector.wakeup)
     client = build_client(config, selector, metadata, authentication, client_id, clock)
-    return Connections(client=client, metadata=metadata, clock=clock, backoff=backoff, config=config)
+    return ClientAndMetadata(client=client, metadata=metadata, clock=clock, backoff=backoff, config=config)

@@ -48,14 +48,14 @@ def described_together(asked: Asking, transactional_ids: Sequence[str]) -> Seque
     by_coordinator: dict[int, list[str]] = {}
     for each in transactional_ids:
         by_coordinator.setdefault(asked.coordinator(each), []).append(each)
-    told: dict[str, TransactionState] = {}
+    response: dict[str, TransactionState] = {}
     for node, mine in by_coordinator.items():
         request = DescribeTransactionsRequest(transactional_ids=mine)
         answer = asked.once(node, DESCRIBE_TRANSACTIONS, request)
         for state in answer.transaction_states if answer is not None else ():
             if error_code(state.error_code) is ErrorCode.NONE:
-                told[state.transactional_id] = state
-    return [told[each] if each in told else described(asked, each) for each in transactional_ids]
+                response[state.transactional_id] = state
+    return [response[each] if each in response else described(asked, each) for each in transactional_ids]
 
 
 def _tells(asked: Asking, transactional_id: str) -> bool:

@@ -47,8 +47,8 @@ class TransactionalId:
         """What becomes of it, in a few words."""
         match self.state:
             case "Ongoing":
-                left = (self.started_ms + self.timeout_ms - now_ms) / 1000
-                late = f"in {left:.0f} s" if left > 0 else "any moment"
+                remaining = (self.started_ms + self.timeout_ms - now_ms) / 1000
+                late = f"in {remaining:.0f} s" if remaining > 0 else "any moment"
                 return f"its writer or the writer's successor ends it; else its coordinator aborts it {late}"
             case "PrepareCommit":
                 return "it is being committed"
@@ -65,7 +65,7 @@ class TransactionalId:
 def survey(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT) -> Sequence[TransactionalId]:
     """Every id that begins with *prefix*, as its coordinator knows it; those with an open transaction first.
 
-    Asks every broker, which have to be of 3.0 or later. Raises UnsupportedVersion, TransactionTimeout, or
+    Asks every broker, which have to be of 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
     with asking(config, timeout=timeout) as asked:
@@ -75,7 +75,7 @@ def survey(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_T
 def surveyed(asked: Asking, prefix: str) -> Sequence[TransactionalId]:
     """The same over connections that are there."""
     ids = sorted({found for node in asked.brokers() for found in _listed(asked, node, prefix)})
-    found = [_looked_at(asked, transactional_id) for transactional_id in ids]
+    found = [_inspected(asked, transactional_id) for transactional_id in ids]
     return sorted(filter(None, found), key=lambda each: not each.open)
 
 
@@ -94,7 +94,7 @@ def _listed(asked: Asking, node: int, prefix: str) -> Sequence[str]:
     return [state.transactional_id for state in answer.transaction_states if state.transactional_id.startswith(prefix)]
 
 
-def _looked_at(asked: Asking, transactional_id: str) -> TransactionalId | None:
+def _inspected(asked: Asking, transactional_id: str) -> TransactionalId | None:
     state = described(asked, transactional_id)
     if state is None:
         return None  # forgotten meanwhile

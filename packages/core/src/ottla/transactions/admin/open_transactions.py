@@ -32,7 +32,7 @@ class Leftover:
 def leftovers(config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT) -> Sequence[Leftover]:
     """The open transactions whose ids begin with *prefix*, oldest first; those in good hands are among them.
 
-    Asks every broker, which have to be of 3.0 or later. Raises UnsupportedVersion, TransactionTimeout, or
+    Asks every broker, which have to be of 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
     with asking(config, timeout=timeout) as asked:
@@ -58,13 +58,13 @@ def aborted(asked: Asking, leftover: Leftover) -> Outcome:
     owner = ProducerId(id=leftover.producer_id, epoch=leftover.epoch)
     asked.coordinator(leftover.transactional_id)
     newest = asked.level() >= NEW_GENERATION
-    errand = end(leftover.transactional_id, owner, commit=False, newest=newest)
-    _answer, code = asked.run(errand, leftover.transactional_id)
+    request = end(leftover.transactional_id, owner, commit=False, txn_v2=newest)
+    _answer, code = asked.run(request, leftover.transactional_id)
     outcome = outcome_of(code, commit=False, open_before=True)
     if outcome is Outcome.ABORTED and not newest:
         # The epoch is still what it was, and whoever has it could go on writing.
-        errand = initialize(transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner)
-        asked.run(errand, leftover.transactional_id)
+        request = initialize(transactional_id=leftover.transactional_id, timeout_ms=leftover.timeout_ms, current=owner)
+        asked.run(request, leftover.transactional_id)
     return outcome
 
 

@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode, ProducerFenced, TransactionError, error_code, quoted
+from ottla.errors import BrokerError, ErrorCode, ProducerFencedError, TransactionError, error_code, quoted
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from ottla.recordbatch.stamp import ProducerId
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, Asking, asking
 from ottla.transactions.admin.completion import Outcome, outcome_of
-from ottla.transactions.error_actions import RULINGS, Ruling
+from ottla.transactions.error_actions import TRANSACTION_ERROR_ACTIONS, TransactionErrorAction
 from ottla.transactions.manager import NEW_GENERATION
 from ottla.transactions.offsets import OffsetsToSend
-from ottla.transactions.requests import Errand, initialize
+from ottla.transactions.requests import CoordinatorRequest, initialize
 from ottla.transactions.shared import SharedTransaction
 from ottla.transactions.transactional_requests import add_offsets, commit_offsets, end
 
@@ -46,8 +46,8 @@ def sharing(config: Mapping[str, Any], *, timeout: float = DEFAULT_TIMEOUT) -> I
 class Sharing:
     """Opens and ends shared transactions. Made by `sharing`.
 
-    Everything raises TransactionTimeout when time runs out, after which it may have been done or not; ProducerFenced
-    when the id is in other hands; TransactionError when the cluster refuses.
+    Everything raises TransactionTimeoutError when time runs out, after which it may have been done or not;
+    ProducerFencedError when the id is in other hands; TransactionError when the cluster refuses.
     """
 
     def __init__(self, asked: Asking) -> None:
@@ -62,11 +62,12 @@ class Sharing:
     ) -> SharedTransaction:
         """A transaction to join. It takes the id over: whoever had it is fenced, and what was open there is aborted.
 
-        With *after*, which was ended before, the id is only kept: ProducerFenced says that another owner has it now.
+        With *after*, which was ended before, the id is only kept: ProducerFencedError says that another owner has it
+        now.
         """
         current = None if after is None else ProducerId(id=after.producer_id, epoch=after.epoch)
-        errand = initialize(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
-        answer = self._run(errand, transactional_id)
+        request = initialize(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
+        answer = self._run(request, transactional_id)
         return SharedTransaction(
             transactional_id=transactional_id,
             producer_id=answer.producer_id,
@@ -78,29 +79,29 @@ class Sharing:
         """Make offsets part of the transaction, by (topic, partition); the partitions have to exist."""
         sending = OffsetsToSend.checked(offsets, group_metadata)
         group, owner = sending.group.group_id, _owner(shared)
-        newest = shared.level >= NEW_GENERATION
-        if not newest:
+        txn_v2 = shared.level >= NEW_GENERATION
+        if not txn_v2:
             self._run(add_offsets(shared.transactional_id, owner, group), shared.transactional_id)
-        errand = commit_offsets(shared.transactional_id, owner, sending, sending.offsets, newest=newest)
+        request = commit_offsets(shared.transactional_id, owner, sending, sending.offsets, txn_v2=txn_v2)
 
         def one() -> TxnOffsetCommitResponse:
             node = self._asked.coordinator(group, group=True)
             answer: TxnOffsetCommitResponse = self._asked.ask(
-                node, errand.message, errand.content, floor=errand.floor, ceiling=errand.ceiling
+                node, request.message, request.content, floor=request.floor, ceiling=request.ceiling
             )
             return answer
 
         code = _worst(self._asked.until_answered(group, one, _worst))
         right = needed(code, group=group, read=sorted({topic for topic, _partition in offsets}))
-        self._check(errand, code, shared.transactional_id, right=right)
+        self._check(request, code, shared.transactional_id, right=right)
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
         """Commit or abort it; harmless to repeat until the id is used again. An abort asked for too late is no error.
 
         The outcome of a commit may be ALREADY_ABORTED: its time was over.
         """
-        errand = end(shared.transactional_id, _owner(shared), commit=commit, newest=shared.level >= NEW_GENERATION)
-        answer, code = self._asked.run(errand, shared.transactional_id)
+        request = end(shared.transactional_id, _owner(shared), commit=commit, txn_v2=shared.level >= NEW_GENERATION)
+        answer, code = self._asked.run(request, shared.transactional_id)
         outcome = outcome_of(code, commit=commit, open_before=True)
         if outcome is Outcome.FENCED:
             raise _fenced(code, shared.transactional_id)
@@ -109,15 +110,15 @@ class Sharing:
             following = attrs.evolve(shared, producer_id=answer.producer_id, epoch=answer.producer_epoch)
         return Ended(outcome=outcome, following=following)
 
-    def _run(self, errand: Errand, transactional_id: str) -> Any:
-        answer, code = self._asked.run(errand, transactional_id)
-        self._check(errand, code, transactional_id)
+    def _run(self, request: CoordinatorRequest, transactional_id: str) -> Any:
+        answer, code = self._asked.run(request, transactional_id)
+        self._check(request, code, transactional_id)
         return answer
 
-    def _check(self, errand: Errand, code: ErrorCode, transactional_id: str, *, right: str = "") -> None:
+    def _check(self, request: CoordinatorRequest, code: ErrorCode, transactional_id: str, *, right: str = "") -> None:
         if code is ErrorCode.NONE:
             return
-        if RULINGS[errand.kind][code] is Ruling.FENCED:
+        if TRANSACTION_ERROR_ACTIONS[request.kind][code] is TransactionErrorAction.FENCED:
             raise _fenced(code, transactional_id)
         error = BrokerError(code)
         if code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
@@ -126,7 +127,7 @@ class Sharing:
                 "brokers' transaction.max.timeout.ms raised"
             ) from error
         right = right or needed(code, transactional_id=transactional_id)
-        what = f"{errand.message.name} for transactional id {quoted(transactional_id)}"
+        what = f"{request.message.name} for transactional id {quoted(transactional_id)}"
         raise TransactionError(f"{what}: {error}{right}") from error
 
 
@@ -141,9 +142,9 @@ def _worst(answer: TxnOffsetCommitResponse) -> ErrorCode:
     return next((code for code in wrong if not code.retriable), wrong[0] if wrong else ErrorCode.NONE)
 
 
-def _fenced(code: ErrorCode, transactional_id: str) -> ProducerFenced:
+def _fenced(code: ErrorCode, transactional_id: str) -> ProducerFencedError:
     error = BrokerError(code)
-    fenced = ProducerFenced(
+    fenced = ProducerFencedError(
         f"transactional id {quoted(transactional_id)} is in other hands, or its coordinator gave it up: {error}; stop, "
         "unless this process is meant to be the owner"
     )

@@ -27,11 +27,11 @@ class Fate(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Standing:
+class TransactionStatus:
     """A transaction's fate; of an open one, how much of its time is left, from 1 down to 0."""
 
     fate: Fate
-    left: float = 0.0
+    remaining: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -52,8 +52,8 @@ class Open:
         )
 
 
-class Cluster(Protocol):
-    """Every method may raise TransactionTimeout, after which what it does may be done or not."""
+class ClusterClient(Protocol):
+    """Every method may raise TransactionTimeoutError, after which what it does may be done or not."""
 
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         """Those that tasks of this name began and nobody has ended, without these transactional ids."""
@@ -65,9 +65,9 @@ class Cluster(Protocol):
         """What was written with every earlier lease."""
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
-        """Write an entry, or None to forget the last one; the lease for the next one. Raises LeaseLost."""
+        """Write an entry, or None to forget the last one; the lease for the next one. Raises LeaseLostError."""
 
-    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
+    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """What has become of each."""
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:

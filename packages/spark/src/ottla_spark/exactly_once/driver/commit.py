@@ -13,9 +13,9 @@ import attrs
 
 from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.driver.cluster import Cluster, Fate
+from ottla_spark.exactly_once.driver.cluster import ClusterClient, Fate
 from ottla_spark.exactly_once.driver.recovery import finish
-from ottla_spark.exactly_once.errors import BatchNotCommitted
+from ottla_spark.exactly_once.errors import BatchNotCommittedError
 from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status, Step
 from ottla_spark.exactly_once.ledger.lease import Lease
 
@@ -38,11 +38,11 @@ class Attempt:
     records: int = 0
 
 
-def commit(cluster: Cluster, attempts: Sequence[Attempt], *, batch: int) -> None:
+def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -> None:
     """Make a batch visible, all of it once.
 
-    Raises BatchNotCommitted when nothing of it will be visible. After anything else that is raised, the batch may be
-    in the ledger or not: a restart finds out.
+    Raises BatchNotCommittedError when nothing of it will be visible. After anything else that is raised, the batch may
+    be in the ledger or not: a restart finds out.
     """
     if not attempts:
         return
@@ -62,7 +62,7 @@ def commit(cluster: Cluster, attempts: Sequence[Attempt], *, batch: int) -> None
     _note_done(cluster, lease, entry)
 
 
-def give_up(cluster: Cluster, attempts: Sequence[Attempt | None]) -> None:
+def give_up(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -> None:
     """Abort what the tasks of a failed batch prepared, if it cannot be recorded: some task never came through.
 
     With every attempt there, `commit` was tried, and the batch may be in the ledger.
@@ -75,7 +75,7 @@ def give_up(cluster: Cluster, attempts: Sequence[Attempt | None]) -> None:
 
 
 def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
-    """What all of them did. Raises BatchNotCommitted unless they are one batch's, whole and once."""
+    """What all of them did. Raises BatchNotCommittedError unless they are one batch's, whole and once."""
     partitions = sorted(attempt.partition for attempt in attempts)
     problem = None
     if len({(attempt.query, attempt.lease, attempt.step) for attempt in attempts}) > 1:
@@ -85,7 +85,7 @@ def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
     elif partitions != list(range(len(attempts))):
         problem = f"Spark's partitions are {partitions}"
     if problem is not None:
-        raise BatchNotCommitted(
+        raise BatchNotCommittedError(
             f"the {len(attempts)} tasks of batch {batch} do not belong together: {problem}. Nothing was recorded; "
             "start the query again"
         )
@@ -100,26 +100,26 @@ def _listed(attempts: Sequence[Attempt]) -> tuple[Listed, ...]:
     )
 
 
-def _check_open(cluster: Cluster, listed: Sequence[Listed], *, what: str) -> None:
-    """Raise BatchNotCommitted, all aborted, unless each can still be committed for a good while."""
+def _check_open(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> None:
+    """Raise BatchNotCommittedError, all aborted, unless each can still be committed for a good while."""
     standings = cluster.standings([each.prepared for each in listed])
     late = [
         f"{each} is {standing.fate.value}" + (", and its time is running out" if standing.fate is Fate.OPEN else "")
         for each, standing in zip(listed, standings, strict=True)
-        if standing.fate is not Fate.OPEN or standing.left < ENOUGH_TIME
+        if standing.fate is not Fate.OPEN or standing.remaining < ENOUGH_TIME
     ]
     if not late:
         return
     for each in listed:
         cluster.end(each.prepared, commit=False)
-    raise BatchNotCommitted(
+    raise BatchNotCommittedError(
         f"{what} is not committed: {'; '.join(late)}. Nothing of it is visible; the next try writes it anew. If "
         "batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
         "transaction.max.timeout.ms"
     )
 
 
-def _note_done(cluster: Cluster, lease: Lease, entry: Entry) -> None:
+def _note_done(cluster: ClusterClient, lease: Lease, entry: Entry) -> None:
     """Keep later starts from asking after transactions that brokers forget in time. They find out if this fails."""
     try:
         cluster.append(lease, entry.with_status(Status.DONE))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-from ottla_spark.exactly_once.driver.cluster import Cluster
+from ottla_spark.exactly_once.driver.cluster import ClusterClient
 from ottla_spark.exactly_once.driver.recovery import settle
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.ledger.lease import Lease
@@ -22,10 +22,10 @@ class Plan:
     last: Entry | None
 
 
-def plan(cluster: Cluster, name: str) -> Plan:
+def plan(cluster: ClusterClient, name: str) -> Plan:
     """Take the lease and settle what is there.
 
-    Raises LedgerRefused for a ledger in doubt, and what `settle` raises; then nothing else was touched.
+    Raises LedgerMismatchError for a ledger in doubt, and what `settle` raises; then nothing else was touched.
     """
     # Looked for before the lease is taken, so each was begun under an earlier lease: nobody can record it any more.
     before = cluster.open_transactions(name)

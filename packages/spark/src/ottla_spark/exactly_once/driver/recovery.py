@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla_spark.exactly_once.driver.cluster import Cluster, Fate
-from ottla_spark.exactly_once.errors import BatchUnsettled, DataLoss
+from ottla_spark.exactly_once.driver.cluster import ClusterClient, Fate
+from ottla_spark.exactly_once.errors import BatchIncompleteError, DataLossError
 from ottla_spark.exactly_once.ledger.entry import Entry, Listed, Status
 from ottla_spark.exactly_once.ledger.lease import Lease
 
 
-def settle(cluster: Cluster, lease: Lease, entry: Entry) -> tuple[Lease, Entry]:
+def settle(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, Entry]:
     """Bring a recorded batch to its end; the lease and the entry as they are then.
 
-    Raises DataLoss when a part of it is visible and the rest cannot be, or when nobody knows, and BatchUnsettled.
+    Raises DataLossError when a part of it is visible and the rest cannot be, or when nobody knows, and
+    BatchIncompleteError.
     """
     fates = [standing.fate for standing in cluster.standings([each.prepared for each in entry.listed])]
     if Fate.UNTOLD in fates or (Fate.COMMITTED in fates and Fate.ABORTED in fates):
@@ -32,21 +33,21 @@ def settle(cluster: Cluster, lease: Lease, entry: Entry) -> tuple[Lease, Entry]:
     return cluster.append(lease, settled), settled
 
 
-def finish(cluster: Cluster, listed: Sequence[Listed], *, what: str) -> None:
-    """Make every one of these visible. Raises BatchUnsettled when one could not be, for a restart to judge."""
+def finish(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> None:
+    """Make every one of these visible. Raises BatchIncompleteError when one could not be, for a restart to judge."""
     failed = []
     for each in listed:
         outcome = cluster.end(each.prepared, commit=True)
         if not outcome.committed:
             failed.append(f"{each}: {outcome.value}")
     if failed:
-        raise BatchUnsettled(
+        raise BatchIncompleteError(
             f"{what} is in the ledger, but {len(failed)} of {len(listed)} transactions could not be committed: "
             f"{'; '.join(failed)}. Start the query again: it finds out what can be done"
         )
 
 
-def _take_back(cluster: Cluster, name: str, entry: Entry) -> Status:
+def _take_back(cluster: ClusterClient, name: str, entry: Entry) -> Status:
     """Abort what is left of a batch of which nothing is visible; somebody may be committing it at the same time."""
     outcomes = [cluster.end(each.prepared, commit=False) for each in entry.listed]
     if any(outcome.committed for outcome in outcomes):
@@ -55,10 +56,10 @@ def _take_back(cluster: Cluster, name: str, entry: Entry) -> Status:
     return Status.VOID
 
 
-def _lost(name: str, entry: Entry, fates: Sequence[Fate]) -> DataLoss:
-    told = zip(entry.listed, fates, strict=True)
-    by_fate = "; ".join(f"{each} is {fate.value}" for each, fate in told)
-    return DataLoss(
+def _lost(name: str, entry: Entry, fates: Sequence[Fate]) -> DataLossError:
+    response = zip(entry.listed, fates, strict=True)
+    by_fate = "; ".join(f"{each} is {fate.value}" for each, fate in response)
+    return DataLossError(
         f"batch {entry.batch} of {name!r} is in the ledger, but not all of its transactions came to the same end, "
         f"because no driver was there to end them in time ({by_fate}). The rows of those aborted are missing. Write "
         "them by hand if you need them, then call ottla_spark.exactly_once.accept_loss to let the query go on behind it"

@@ -10,7 +10,14 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode, OttlaError, TransactionError, TransactionTimeout, UnsupportedVersion
+from ottla.errors import (
+    BrokerError,
+    ErrorCode,
+    OttlaError,
+    TransactionError,
+    TransactionTimeoutError,
+    UnsupportedVersionError,
+)
 from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transactions import Leftover, Outcome, PreparedTransaction
@@ -22,12 +29,12 @@ from ottla.transactions.admin.open_transactions import aborted
 from ottla.transactions.requests import initialize
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
-from ottla_spark.exactly_once.driver.cluster import Fate, Open, Standing
-from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.driver.cluster import Fate, Open, TransactionStatus
+from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, MOVED, Entry, Ledger
 from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
 from ottla_spark.exactly_once.ledger.lookup import LedgerLookup
-from ottla_spark.exactly_once.ledger.partition import Place
+from ottla_spark.exactly_once.ledger.partition import LedgerPartition
 from ottla_spark.exactly_once.ledger.write_permissions import check_writers
 from ottla_spark.exactly_once.ledger.writer import write_entry
 from ottla_spark.exactly_once.settings import TIMEOUT, TWO_PHASE, Settings
@@ -55,14 +62,14 @@ USUAL_MAXIMUM_MS: Final = 900_000
 """What brokers allow unless somebody has changed it; taken when they do not tell us."""
 
 
-class Brokers:
-    """What `Cluster` promises, of real brokers. For one thread."""
+class KafkaClusterClient:
+    """What `ClusterClient` promises, of real brokers. For one thread."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._connections = connect(with_shipped_files(settings.connection))
         self._lookup = LedgerLookup(settings)
-        self._place: Place | None = None
+        self._place: LedgerPartition | None = None
         self._longest_ms: int | None = None
         self._asked = Asking(self._connections, timeout=PATIENCE)
         self._asked_since = self._connections.clock()
@@ -72,17 +79,18 @@ class Brokers:
         self._connections.client.shutdown()
 
     def timeout_ms(self) -> int:
-        """How long a task's transaction may last. Raises LedgerRefused when the brokers do not allow what was set."""
+        """How long a task's transaction may last. Raises LedgerMismatchError when the brokers do not allow what was
+        set."""
         if self._longest_ms is None:
             if self._settings.two_phase:
                 self._check_two_phase()
-            told = [self._allowed_by(node) for node in self._asking().brokers()]
-            self._longest_ms = min((each for each in told if each is not None), default=USUAL_MAXIMUM_MS)
+            response = [self._allowed_by(node) for node in self._asking().brokers()]
+            self._longest_ms = min((each for each in response if each is not None), default=USUAL_MAXIMUM_MS)
         wanted = self._settings.timeout_ms
         if wanted is None:
             return self._longest_ms
         if wanted > self._longest_ms:
-            raise LedgerRefused(
+            raise LedgerMismatchError(
                 f"kafka.{TIMEOUT}={wanted} is more than the brokers allow: transaction.max.timeout.ms is "
                 f"{self._longest_ms}. Leave the option out to use all of it"
             )
@@ -102,10 +110,10 @@ class Brokers:
         self._where(asked, name)
         transactional_id = lease_id(name)
         timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
-        errand = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
+        request = initialize(transactional_id=transactional_id, timeout_ms=timeout_ms, current=None)
         with _naming_rights(name):
             self._lookup.before_lease(asked)
-            answer, code = asked.run(errand, transactional_id)
+            answer, code = asked.run(request, transactional_id)
             if code is not ErrorCode.NONE:
                 raise TransactionError(
                     f"the ledger of {name!r} cannot be taken over: {BrokerError(code)}"
@@ -134,7 +142,7 @@ class Brokers:
             self._lookup.taken_over_from = None
         return after
 
-    def _close_earlier(self, asked: Asking, place: Place, lease: Lease) -> Lease:
+    def _close_earlier(self, asked: Asking, place: LedgerPartition, lease: Lease) -> Lease:
         """Keep drivers of earlier versions from going on with what was taken over from their topic."""
         try:
             after = write_entry(asked, place, attrs.evolve(lease, sequence=0), MOVED)
@@ -149,7 +157,7 @@ class Brokers:
         # Numbers go on within an epoch, for each partition.
         return lease if after.epoch == lease.epoch and after.producer_id == lease.producer_id else after
 
-    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[Standing]:
+    def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """See Cluster."""
         asked = self._asking()
         states = described_together(asked, [each.transactional_id for each in transactions])
@@ -175,11 +183,11 @@ class Brokers:
         """The ids of one broker. Of one that is down there are none: others coordinate its transactions by now."""
         try:
             return listed(self._briefly(), node, f"{name}/")
-        except UnsupportedVersion as error:
-            raise UnsupportedVersion(
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersionError(
                 "exactly-once needs brokers of 3.0 or later, which tell of their transactions"
             ) from error
-        except TransactionTimeout as error:
+        except TransactionTimeoutError as error:
             _log.warning("the open transactions of broker %d cannot be listed: %s", node, error)
             return ()
 
@@ -187,18 +195,18 @@ class Brokers:
         """What one broker allows; None: it does not tell, or is down."""
         try:
             return longest_timeout_ms(self._briefly(), node)
-        except TransactionTimeout as error:
+        except TransactionTimeoutError as error:
             _log.warning("transaction.max.timeout.ms of broker %d cannot be read: %s", node, error)
             return None
 
     def _check_two_phase(self) -> None:
-        """Raise LedgerRefused for a broker that cannot keep what is prepared without a time-out."""
+        """Raise LedgerMismatchError for a broker that cannot keep what is prepared without a time-out."""
         for node in self._asking().brokers():
-            with contextlib.suppress(TransactionTimeout):  # it is down
+            with contextlib.suppress(TransactionTimeoutError):  # it is down
                 self._briefly().offers(node, INIT_PRODUCER_ID)
             versions = self._connections.client.offered(node, INIT_PRODUCER_ID)
             if versions is not None and versions[1] < FIRST_WITH_TWO_PHASE:
-                raise LedgerRefused(
+                raise LedgerMismatchError(
                     f"{TWO_PHASE}=true needs brokers that offer InitProducerId {FIRST_WITH_TWO_PHASE} (KIP-939), and "
                     f"broker {node} offers {versions[1]} at most; leave the option out"
                 )
@@ -207,9 +215,9 @@ class Brokers:
         """For what every broker is asked, and can be done without."""
         return Asking(self._connections, timeout=BRIEFLY)
 
-    def _where(self, asked: Asking, name: str) -> Place:
+    def _where(self, asked: Asking, name: str) -> LedgerPartition:
         if self._place is None:
-            self._place = self._settings.topic.place(asked, name)
+            self._place = self._settings.topic.partition(asked, name)
             check_writers(self._briefly(), self._settings)
         return self._place
 
@@ -242,17 +250,17 @@ def _open(state: TransactionState) -> Open:
     )
 
 
-def _standing(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> Standing:
+def _standing(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> TransactionStatus:
     """What its coordinator says; where that is only that it is over, EndTxn tells how, and cannot change it."""
     if state is None:
-        return Standing(fate=Fate.UNTOLD)
+        return TransactionStatus(fate=Fate.UNTOLD)
     if state.transaction_state == ONGOING and (state.producer_id, state.producer_epoch) == (
         prepared.producer_id,
         prepared.epoch,
     ):
         age_ms = max(0, time.time_ns() // 1_000_000 - state.transaction_start_time_ms)
-        return Standing(fate=Fate.OPEN, left=1 - age_ms / max(1, state.transaction_timeout_ms))
-    return Standing(fate=_FATES[ended(asked, prepared, commit=True, open_before=False)])
+        return TransactionStatus(fate=Fate.OPEN, remaining=1 - age_ms / max(1, state.transaction_timeout_ms))
+    return TransactionStatus(fate=_FATES[ended(asked, prepared, commit=True, open_before=False)])
 
 
 _FATES: Final = {

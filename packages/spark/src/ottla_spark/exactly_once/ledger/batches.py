@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import CorruptBatch, ProtocolError
+from ottla.errors import CorruptBatchError, ProtocolError
 from ottla.interfaces import Buffer
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.protocol.primitives import read_varint, read_varlong
@@ -54,7 +54,7 @@ class LedgerBatch:
     whole: memoryview
 
     def has_key(self, key: bytes) -> bool:
-        """Whether its first record has this key. Raises CorruptBatch where that cannot be read."""
+        """Whether its first record has this key. Raises CorruptBatchError where that cannot be read."""
         if self.count == 0:
             return False  # compaction has left the header only
         start = self._start(len(key) + _BEFORE_A_KEY)
@@ -64,13 +64,15 @@ class LedgerBatch:
             _offset, position = read_varint(start, position)
             size, position = read_varint(start, position)
         except ProtocolError as error:
-            raise CorruptBatch(f"the batch at offset {self.first_offset}: {error}") from error
+            raise CorruptBatchError(f"the batch at offset {self.first_offset}: {error}") from error
         return size == len(key) and start[position : position + size] == key
 
     def entry(self) -> Record:
-        """Its one record. Raises CorruptBatch for anything that no writer of entries makes."""
+        """Its one record. Raises CorruptBatchError for anything that no writer of entries makes."""
         if self.count != 1:
-            raise CorruptBatch(f"the batch at offset {self.first_offset} has {self.count} records, and an entry is one")
+            raise CorruptBatchError(
+                f"the batch at offset {self.first_offset} has {self.count} records, and an entry is one"
+            )
         return self._read()[0]
 
     def marker(self) -> ControlMarker | None:
@@ -81,17 +83,19 @@ class LedgerBatch:
     def _read(self) -> tuple[Record, ...]:
         return read_batch(self.whole, compressors=COMPRESSORS, limit=LARGEST_ENTRY).records
 
-    def _start(self, most: int) -> memoryview:
-        """The beginning of its records, unpacked: at most *most* bytes."""
+    def _start(self, maximum: int) -> memoryview:
+        """The beginning of its records, unpacked: at most *maximum* bytes."""
         section = self.whole[HEADER_SIZE:]
         if self.codec_id == NONE:
-            return section[:most]
+            return section[:maximum]
         if self.codec_id != GZIP:
-            raise CorruptBatch(f"the batch at offset {self.first_offset} has codec {self.codec_id}, which no entry has")
+            raise CorruptBatchError(
+                f"the batch at offset {self.first_offset} has codec {self.codec_id}, which no entry has"
+            )
         try:
-            return memoryview(zlib.decompressobj(_GZIP_FRAMING).decompress(section[:_PACKED], most))
+            return memoryview(zlib.decompressobj(_GZIP_FRAMING).decompress(section[:_PACKED], maximum))
         except zlib.error as error:
-            raise CorruptBatch(f"the batch at offset {self.first_offset} is no gzip: {error}") from error
+            raise CorruptBatchError(f"the batch at offset {self.first_offset} is no gzip: {error}") from error
 
 
 def split(data: Buffer) -> Iterator[LedgerBatch]:
@@ -132,5 +136,5 @@ def _of_old_format(view: memoryview) -> LedgerBatch:
 def _old_size(view: memoryview) -> int:
     size = COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
     if size <= _MAGIC_AT:
-        raise CorruptBatch(f"a message of {size} bytes is shorter than its header")
+        raise CorruptBatchError(f"a message of {size} bytes is shorter than its header")
     return size

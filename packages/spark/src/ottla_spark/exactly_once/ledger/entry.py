@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import InvalidRecord, printable, quoted
+from ottla.errors import InvalidRecordError, printable, quoted
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.errors import LedgerRefused
+from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.transactional_ids import is_task_id
 
 _FORM: Final = 1
@@ -86,7 +86,7 @@ class Entry:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str) -> Entry:
-        """The entry of a name that `to_bytes` made. Raises InvalidRecord for anything else.
+        """The entry of a name that `to_bytes` made. Raises InvalidRecordError for anything else.
 
         Transactions that do not belong to the name are refused: the driver would end them with its own rights.
         """
@@ -110,7 +110,7 @@ MOVED: Final = json.dumps({"form": _FORM + 1, "status": "moved"}, separators=(",
 
 
 def read_value(value: bytes | None, *, name: str) -> Entry | None:
-    """The entry that a record of the ledger topic holds, None where it forgets. Raises InvalidRecord."""
+    """The entry that a record of the ledger topic holds, None where it forgets. Raises InvalidRecordError."""
     if value is None or _fields(value).get("status") == _FORGOTTEN:
         return None
     return Entry.from_bytes(value, name=name)
@@ -131,29 +131,31 @@ class Ledger:
     unsettled: bool = False
 
     def certain(self) -> Entry | None:
-        """The last entry. Raises LedgerRefused where it is in doubt: a guess would skip rows or write them twice."""
+        """The last entry. Raises LedgerMismatchError where it is in doubt: a guess would skip rows or write them
+        twice."""
         if self.doubt:
-            raise LedgerRefused(self.doubt)
+            raise LedgerMismatchError(self.doubt)
         return self.last
 
 
 def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
-    """What is to be done for a batch. Raises LedgerRefused where the ledger is another query's, or in disagreement."""
+    """What is to be done for a batch. Raises LedgerMismatchError where the ledger is another query's, or in
+    disagreement."""
     if last is None:
         return Step.WRITE
     if last.query != query:
-        raise LedgerRefused(
+        raise LedgerMismatchError(
             f"the ledger of {name!r} belongs to the query {printable(last.query)}, and this is {query}: a new "
             "checkpoint, or two queries with one prefix. Give this query a transactional.id.prefix of its own; or, if "
             "its rows may come again from the beginning, forget the old ledger with ottla_spark.exactly_once.forget"
         )
     if batch < last.batch:
-        raise LedgerRefused(
+        raise LedgerMismatchError(
             f"the ledger of {name!r} has batch {last.batch}, and Spark wants to write batch {batch}: its checkpoint is "
             "older than what is in Kafka. Use the newest checkpoint; what was written would come again"
         )
     if last.status is Status.VOID and batch > last.batch:
-        raise LedgerRefused(
+        raise LedgerMismatchError(
             f"batch {last.batch} of {name!r} ended with none of its transactions, and Spark goes on with batch {batch} "
             "as if it were written: start again with a checkpoint in which it is not committed"
         )
@@ -174,8 +176,10 @@ def _fields(data: bytes) -> dict[str, Any]:
     return found
 
 
-def _no_entry(cause: Exception) -> InvalidRecord:
-    return InvalidRecord(f"this is no entry of an exactly-once ledger: {type(cause).__name__}: {printable(str(cause))}")
+def _no_entry(cause: Exception) -> InvalidRecordError:
+    return InvalidRecordError(
+        f"this is no entry of an exactly-once ledger: {type(cause).__name__}: {printable(str(cause))}"
+    )
 
 
 def _listed(
@@ -192,10 +196,10 @@ def _listed(
     return Listed(prepared=prepared, partition=_number(partition, _INT32), records=_number(records, _INT64))
 
 
-def _number(value: Any, most: int) -> int:
+def _number(value: Any, maximum: int) -> int:
     number: int = _as(int, value)
-    if not 0 <= number <= most:
-        raise ValueError(f"{number} is not between 0 and {most}")
+    if not 0 <= number <= maximum:
+        raise ValueError(f"{number} is not between 0 and {maximum}")
     return number
 
 

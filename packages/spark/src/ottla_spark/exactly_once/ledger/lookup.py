@@ -17,7 +17,7 @@ from ottla.transactions.admin.blocking_client import Asking
 from ottla.transactions.admin.descriptions import described as described_transaction
 from ottla_spark.exactly_once.ledger.entry import Ledger
 from ottla_spark.exactly_once.ledger.lease import lease_id
-from ottla_spark.exactly_once.ledger.partition import Place, described, existing
+from ottla_spark.exactly_once.ledger.partition import LedgerPartition, described, existing
 from ottla_spark.exactly_once.ledger.reader import LedgerReader
 from ottla_spark.exactly_once.ledger.scan import LedgerScan
 from ottla_spark.exactly_once.ledger.topic import partition_of
@@ -43,7 +43,7 @@ class LedgerLookup:
 
     settings: Settings
     lease_ids: set[int] = attrs.field(factory=set, init=False)
-    taken_over_from: Place | None = attrs.field(default=None, init=False)
+    taken_over_from: LedgerPartition | None = attrs.field(default=None, init=False)
     _reader: LedgerReader = attrs.field(init=False)
     _earlier: LedgerReader = attrs.field(init=False)
     _holder: int = attrs.field(default=-1, init=False)
@@ -65,15 +65,15 @@ class LedgerLookup:
         self.lease_ids.add(producer_id)
         self._holder, self._just_leased = producer_id, True
 
-    def read(self, asked: Asking, place: Place | None) -> Ledger:
+    def read(self, asked: Asking, place: LedgerPartition | None) -> Ledger:
         """What is there, *place* being the name's own; None: there is no such topic yet."""
-        patience = 0.0 if self._just_leased else _PATIENCE
+        timeout = 0.0 if self._just_leased else _PATIENCE
         if not self._just_leased:
             self.before_lease(asked)
         self._just_leased, end = False, -1
         if place is not None:
             believed = self.lease_ids if self.settings.shared and not self.settings.believe_all else None
-            scan = self._reader.read(asked, place, lease_ids=believed, patience=patience)
+            scan = self._reader.read(asked, place, lease_ids=believed, timeout=timeout)
             end = self._reader.end
             if scan.answered or scan.stranger is not None or not self.settings.earlier:
                 moved = self.settings.shared and -1 not in (self._holder, scan.written_by)
@@ -101,13 +101,13 @@ class LedgerLookup:
             )
             return nothing
         count = len(existing(asked, topic).topics[0].partitions)
-        place = Place(topic=topic, partition=partition_of(self.settings.name, count))
+        place = LedgerPartition(topic=topic, partition=partition_of(self.settings.name, count))
         ids = None if self.settings.believe_all else self.lease_ids
         scan = self._earlier.read(asked, place, lease_ids=ids)
         self.taken_over_from = place if scan.last is not None else None
         return self._told(scan, place, end=end, restate=scan.last is not None)
 
-    def _told(self, scan: LedgerScan, place: Place, *, end: int, restate: bool) -> Ledger:
+    def _told(self, scan: LedgerScan, place: LedgerPartition, *, end: int, restate: bool) -> Ledger:
         doubt, stranger = "", scan.stranger
         where = f"partition {place.partition} of the ledger topic {place.topic!r}"
         if scan.problem:

@@ -16,7 +16,7 @@ _FIRST_WITHOUT_CREATION: Final = 4
 
 
 @attrs.define(kw_only=True)
-class Place:
+class LedgerPartition:
     """One partition. Its leader is looked up at first, and after every answer that is none or an error."""
 
     topic: str
@@ -48,8 +48,8 @@ class Place:
     def refused(self, code: ErrorCode, what: str, *, right: str) -> TransactionError:
         """What to raise when the leader does not do it; *right* is what it takes, Read for instance."""
         error = BrokerError(code)
-        told = f"partition {self.partition} of the ledger topic {self.topic!r}: {what}: {error}"
-        refusal = TransactionError(told + lacking(code, f"{right} for topic {self.topic!r}"))
+        response = f"partition {self.partition} of the ledger topic {self.topic!r}: {what}: {error}"
+        refusal = TransactionError(response + lacking(code, f"{right} for topic {self.topic!r}"))
         refusal.__cause__ = error
         return refusal
 

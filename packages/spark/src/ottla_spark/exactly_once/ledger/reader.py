@@ -33,7 +33,7 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.transactions.admin.blocking_client import Asking
 from ottla_spark.exactly_once.ledger.batches import split
-from ottla_spark.exactly_once.ledger.partition import Place
+from ottla_spark.exactly_once.ledger.partition import LedgerPartition
 from ottla_spark.exactly_once.ledger.scan import LedgerScan
 
 _log = logging.getLogger(__name__)
@@ -62,11 +62,11 @@ class LedgerReader:
         return self._scan is not None and self._scan.answered
 
     def read(
-        self, asked: Asking, place: Place, *, lease_ids: Collection[int] | None, patience: float = 0.0
+        self, asked: Asking, place: LedgerPartition, *, lease_ids: Collection[int] | None, timeout: float = 0.0
     ) -> LedgerScan:
         """Go on to what is the end now. Only entries of these producer ids count; None: those of all.
 
-        The marker of an entry that somebody is just writing is waited for, *patience* seconds.
+        The marker of an entry that somebody is just writing is waited for, *timeout* seconds.
         """
         self.end = _offset(asked, place, LATEST)
         ids = None if lease_ids is None else frozenset(lease_ids)
@@ -76,7 +76,7 @@ class LedgerReader:
         if scan is None or scan.unsettled or ids != self._lease_ids or self._position > self.end:
             scan = self._scan = LedgerScan(self.name, (lambda _id: True) if ids is None else ids.__contains__)
             self._position, self._lease_ids = _offset(asked, place, EARLIEST), ids
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while self._position < self.end or (scan.unsettled and time.monotonic() < deadline):
             for batch in split(_fetch(asked, place, self._position).records or b""):
                 if batch.last_offset >= self._position:
@@ -85,7 +85,7 @@ class LedgerReader:
         self._report(scan, place)
         return scan
 
-    def _report(self, scan: LedgerScan, place: Place) -> None:
+    def _report(self, scan: LedgerScan, place: LedgerPartition) -> None:
         count, first = scan.skipped.take()
         if count:
             _log.warning(
@@ -98,7 +98,7 @@ class LedgerReader:
             )
 
 
-def _offset(asked: Asking, place: Place, which: int) -> int:
+def _offset(asked: Asking, place: LedgerPartition, which: int) -> int:
     request = ListOffsetsRequest(
         replica_id=_A_CLIENT,
         topics=[
@@ -121,7 +121,7 @@ def _offset(asked: Asking, place: Place, which: int) -> int:
     return offset
 
 
-def _fetch(asked: Asking, place: Place, position: int) -> PartitionData:
+def _fetch(asked: Asking, place: LedgerPartition, position: int) -> PartitionData:
     request = FetchRequest(
         max_wait_ms=_WAIT_MS,
         min_bytes=1,

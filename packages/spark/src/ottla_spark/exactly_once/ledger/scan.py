@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import CorruptBatch, InvalidRecord
+from ottla.errors import CorruptBatchError, InvalidRecordError
 from ottla.recordbatch.stored import ControlMarker
 from ottla_spark.exactly_once.ledger.batches import LedgerBatch
 from ottla_spark.exactly_once.ledger.entry import Entry, read_value
@@ -101,7 +101,7 @@ class LedgerScan:
         try:
             if not batch.has_key(self._key):
                 return
-        except CorruptBatch as error:
+        except CorruptBatchError as error:
             self._open_as(batch, problem=str(error))
             return
         before = self._open.get(batch.producer_id)
@@ -112,7 +112,7 @@ class LedgerScan:
             return
         try:
             self._open_as(batch, entry=read_value(batch.entry().value, name=self.name))
-        except (CorruptBatch, InvalidRecord) as error:
+        except (CorruptBatchError, InvalidRecordError) as error:
             self._open_as(batch, problem=str(error))
 
     def _open_as(self, batch: LedgerBatch, *, entry: Entry | None = None, problem: str = "") -> None:
@@ -123,7 +123,7 @@ class LedgerScan:
     def _is_ours(self, batch: LedgerBatch) -> bool:
         try:
             return batch.has_key(self._key)
-        except CorruptBatch as error:
+        except CorruptBatchError as error:
             self.skipped.note(batch, f"cannot be read ({error})")
             return False
 

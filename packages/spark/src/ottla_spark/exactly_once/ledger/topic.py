@@ -25,8 +25,8 @@ from ottla.protocol.messages.describe_configs import TOPIC
 from ottla.transactions.admin.blocking_client import Asking
 from ottla_spark.exactly_once.acl_hints import lacking
 from ottla_spark.exactly_once.broker_limits import setting
-from ottla_spark.exactly_once.errors import LedgerRefused
-from ottla_spark.exactly_once.ledger.partition import Place, described, existing
+from ottla_spark.exactly_once.errors import LedgerMismatchError
+from ottla_spark.exactly_once.ledger.partition import LedgerPartition, described, existing
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class LedgerTopic:
     partitions: int
     replication: int
 
-    def place(self, asked: Asking, name: str) -> Place:
+    def partition(self, asked: Asking, name: str) -> LedgerPartition:
         """The partition of a name, after the topic was made if it was missing."""
         found = described(asked, self.name)
         if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -78,13 +78,13 @@ class LedgerTopic:
         else:
             self._check(asked)
         count = len(existing(asked, self.name).topics[0].partitions)
-        return Place(topic=self.name, partition=partition_of(name, count))
+        return LedgerPartition(topic=self.name, partition=partition_of(name, count))
 
     def _check(self, asked: Asking) -> None:
-        """Raise LedgerRefused for a topic whose entries would be deleted in time."""
+        """Raise LedgerMismatchError for a topic whose entries would be deleted in time."""
         found = setting(asked, None, kind=TOPIC, of=self.name, name="cleanup.policy")
         if found is not None and found != "compact":
-            raise LedgerRefused(
+            raise LedgerMismatchError(
                 f"the ledger topic {self.name!r} has cleanup.policy={printable(found)}: entries would be deleted, "
                 "and batches come again. Set it to compact, or name another topic in the option ledger.topic"
             )
@@ -114,10 +114,10 @@ class LedgerTopic:
         code = error_code(result.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             error = BrokerError(code)
-            told = f" ({printable(result.error_message)})" if result.error_message else ""
+            response = f" ({printable(result.error_message)})" if result.error_message else ""
             right = lacking(code, f"Create for topic {self.name!r}")
             raise TransactionError(
-                f"the ledger topic {self.name!r} could not be made: {error}{told}{right}. Or make it yourself, with "
+                f"the ledger topic {self.name!r} could not be made: {error}{response}{right}. Or make it yourself with "
                 f"cleanup.policy=compact, or set the options ledger.topic and ledger.replication.factor"
             ) from error
         _log.info("created the ledger topic %r", self.name)

@@ -19,13 +19,13 @@ from ottla.recordbatch.stamp import ProducerId
 from ottla.recordbatch.v2 import batch_header
 from ottla.transactions.admin.blocking_client import Asking
 from ottla.transactions.manager import NEW_GENERATION
-from ottla.transactions.requests import Errand
+from ottla.transactions.requests import CoordinatorRequest
 from ottla.transactions.transactional_requests import add_partitions, end
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
-from ottla_spark.exactly_once.errors import LeaseLost, LedgerRefused
+from ottla_spark.exactly_once.errors import LeaseLostError, LedgerMismatchError
 from ottla_spark.exactly_once.ledger.batches import COMPRESSORS, GZIP, LARGEST_ENTRY
 from ottla_spark.exactly_once.ledger.lease import Lease
-from ottla_spark.exactly_once.ledger.partition import Place
+from ottla_spark.exactly_once.ledger.partition import LedgerPartition
 
 _TIMEOUT_MS: Final = 30_000
 _ALL_REPLICAS: Final = -1
@@ -44,10 +44,10 @@ _LOST: Final = frozenset(
 )
 
 
-def write_entry(asked: Asking, place: Place, lease: Lease, value: bytes | None) -> Lease:
-    """Write it, for good; the lease to go on with. Raises LeaseLost, after which it may be written or not."""
+def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: bytes | None) -> Lease:
+    """Write it, for good; the lease to go on with. Raises LeaseLostError, after which it may be written or not."""
     if value is not None and len(value) > LARGEST_ENTRY - _ROOM_FOR_A_KEY:
-        raise LedgerRefused(
+        raise LedgerMismatchError(
             f"an entry of {lease.name!r} has {len(value)} bytes, and {LARGEST_ENTRY - _ROOM_FOR_A_KEY} are read back: "
             "the batch has too many tasks. Use fewer of them, with coalesce for instance; nothing was recorded"
         )
@@ -55,8 +55,13 @@ def write_entry(asked: Asking, place: Place, lease: Lease, value: bytes | None) 
     newest = lease.level >= NEW_GENERATION
     transactions = transactions_right(lease.name)
     if not newest:
-        errand = add_partitions(lease.transactional_id, owner, [(place.topic, place.partition)])
-        _check(lease, _joined(asked, errand, lease.transactional_id), "join its transaction", right=transactions)
+        coordinator_request = add_partitions(lease.transactional_id, owner, [(place.topic, place.partition)])
+        _check(
+            lease,
+            _joined(asked, coordinator_request, lease.transactional_id),
+            "join its transaction",
+            right=transactions,
+        )
     batch = _batch(lease, value)
     request = ProduceRequest(
         transactional_id=lease.transactional_id,
@@ -78,19 +83,19 @@ def write_entry(asked: Asking, place: Place, lease: Lease, value: bytes | None) 
     )
     if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by a try whose answer was lost
         _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
-    answer, code = asked.run(end(lease.transactional_id, owner, commit=True, newest=newest), lease.transactional_id)
+    answer, code = asked.run(end(lease.transactional_id, owner, commit=True, txn_v2=newest), lease.transactional_id)
     _check(lease, code, "be committed", right=transactions)
     if answer.producer_id >= 0:
         return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
     return attrs.evolve(lease, sequence=lease.sequence + 1)
 
 
-def _joined(asked: Asking, errand: Errand, transactional_id: str) -> ErrorCode:
+def _joined(asked: Asking, request: CoordinatorRequest, transactional_id: str) -> ErrorCode:
     """What became of a request to make the one partition a member of the transaction."""
 
     def one() -> Any:
         node = asked.coordinator(transactional_id)
-        return asked.ask(node, errand.message, errand.content, ceiling=errand.ceiling)
+        return asked.ask(node, request.message, request.content, ceiling=request.ceiling)
 
     def code(answer: Any) -> ErrorCode:
         return error_code(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
@@ -100,14 +105,14 @@ def _joined(asked: Asking, errand: Errand, transactional_id: str) -> ErrorCode:
 
 def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
     if code in _LOST:
-        raise LeaseLost(
+        raise LeaseLostError(
             f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken its ledger over, or "
             "this one was away for too long. The one that goes on finds out what was written; stop this one if two run"
         )
     if code is not ErrorCode.NONE:
         error = BrokerError(code)
-        told = f"an entry of the ledger of {lease.name!r} could not {what}: {error}"
-        raise TransactionError(told + lacking(code, right)) from error
+        response = f"an entry of the ledger of {lease.name!r} could not {what}: {error}"
+        raise TransactionError(response + lacking(code, right)) from error
 
 
 def _batch(lease: Lease, value: bytes | None) -> bytes:

@@ -14,18 +14,18 @@ from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Interest, TransportLayer
 
 
-class Witness:
-    """Stands before a layer, as a layer. A call that is not back after *patience* seconds counts as one that blocks:
+class CheckedLayer:
+    """Stands before a layer, as a layer. A call that is not back after *timeout* seconds counts as one that blocks:
     then *release* is called, from another thread, to let it come back.
     """
 
-    def __init__(self, layer: TransportLayer, *, patience: float, release: Callable[[], None]) -> None:
+    def __init__(self, layer: TransportLayer, *, timeout: float, release: Callable[[], None]) -> None:
         self._layer = layer
-        self._patience = patience
+        self._timeout = timeout
         self._release = release
-        self._began: float | None = None
+        self._started_at: float | None = None
         self._over = threading.Event()
-        self._guard = threading.Thread(target=self._stand_guard, name="conformance-guard", daemon=True)
+        self._guard = threading.Thread(target=self._watch_for_blocking, name="conformance-guard", daemon=True)
         self._guard.start()
 
     def handshake(self) -> bool:
@@ -78,20 +78,20 @@ class Witness:
         if tell is None:
             return ()
         with self._watched("details()"):
-            told = tell()
+            response = tell()
         check(
-            all(isinstance(label, str) and isinstance(text, str) for label, text in told),
-            f"details() returned {told!r}; it must be pairs of a label and a text",
+            all(isinstance(label, str) and isinstance(text, str) for label, text in response),
+            f"details() returned {response!r}; it must be pairs of a label and a text",
         )
-        return list(told)
+        return list(response)
 
     def close(self) -> None:
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
             with self._watched("close()"):
                 self._layer.close()
         except (OSError, OttlaError) as error:
-            fail(f"close() raised {error!r} after {time.monotonic() - began:.1f} s; it must never raise", error)
+            fail(f"close() raised {error!r} after {time.monotonic() - started_at:.1f} s; it must never raise", error)
 
     def dismiss(self) -> None:
         """Watch no more."""
@@ -100,25 +100,25 @@ class Witness:
 
     @contextmanager
     def _watched(self, call: str) -> Iterator[None]:
-        self._began = began = time.monotonic()
+        self._started_at = started_at = time.monotonic()
         late: BaseException | None = None
         try:
             yield
         except (OSError, OttlaError) as error:
-            if time.monotonic() - began < self._patience:
+            if time.monotonic() - started_at < self._timeout:
                 raise
             late = error
         except Exception as error:
             fail(f"{call} raised {error!r}; what fails must be an OSError or an OttlaError", error)
         finally:
-            self._began = None
-        if time.monotonic() - began >= self._patience:
-            fail(f"{call} blocked: it was not back after {self._patience:g} s; no method may wait", late)
+            self._started_at = None
+        if time.monotonic() - started_at >= self._timeout:
+            fail(f"{call} blocked: it was not back after {self._timeout:g} s; no method may wait", late)
 
-    def _stand_guard(self) -> None:
-        while not self._over.wait(self._patience / 4):
-            began = self._began
-            if began is not None and time.monotonic() - began >= self._patience:
+    def _watch_for_blocking(self) -> None:
+        while not self._over.wait(self._timeout / 4):
+            started_at = self._started_at
+            if started_at is not None and time.monotonic() - started_at >= self._timeout:
                 self._release()
 
 

@@ -81,7 +81,7 @@ def check_facts(columns: Columns, rows: Sequence[Row], when: str) -> None:
         list(times) == [row.timestamp_ms for row in rows],
         f"facts() {when} has other timestamps than were appended",
     )
-    told = [-1] * len(rows) if keys is None else list(keys)
-    check(told == [size(row.key) for row in rows], f"facts() {when} has other sizes of keys; null has -1")
-    told = list(values)
-    check(told == [size(row.value) for row in rows], f"facts() {when} has other sizes of values; null has -1")
+    response = [-1] * len(rows) if keys is None else list(keys)
+    check(response == [size(row.key) for row in rows], f"facts() {when} has other sizes of keys; null has -1")
+    response = list(values)
+    check(response == [size(row.value) for row in rows], f"facts() {when} has other sizes of values; null has -1")

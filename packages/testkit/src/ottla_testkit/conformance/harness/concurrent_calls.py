@@ -16,8 +16,8 @@ _RESTLESS: Final = 1e-6
 """Seconds after which another thread gets its turn: what is torn apart by threads is torn now, not once a year."""
 
 
-def within(patience: float, call: str, work: Callable[[], Result], *, remedy: str) -> Result:
-    """What *work* returns, or raises; a call that is not back after *patience* seconds is left behind, and fails."""
+def within(timeout: float, call: str, work: Callable[[], Result], *, remedy: str) -> Result:
+    """What *work* returns, or raises; a call that is not back after *timeout* seconds is left behind, and fails."""
     results: list[Result] = []
     raised: list[BaseException] = []
 
@@ -29,22 +29,22 @@ def within(patience: float, call: str, work: Callable[[], Result], *, remedy: st
 
     thread = threading.Thread(target=run, name="conformance-call", daemon=True)
     thread.start()
-    thread.join(patience)
+    thread.join(timeout)
     if raised:
         raise raised[0]
     if not results:
-        fail(f"{call} was not back after {patience:g} s; {remedy}")
+        fail(f"{call} was not back after {timeout:g} s; {remedy}")
     return results[0]
 
 
-def together(patience: float, works: list[Callable[[], object]], *, call: str) -> None:
+def together(timeout: float, works: list[Callable[[], object]], *, call: str) -> None:
     """Run all of these at once; the first that raises fails, and so does one that does not come back."""
     raised: list[BaseException] = []
     begin = threading.Barrier(len(works))
 
     def run(work: Callable[[], object]) -> None:
         try:
-            begin.wait(patience)
+            begin.wait(timeout)
             work()
         except BaseException as error:
             raised.append(error)
@@ -54,11 +54,11 @@ def together(patience: float, works: list[Callable[[], object]], *, call: str) -
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(patience)
+            thread.join(timeout)
     if raised:
         raise raised[0]
     if any(thread.is_alive() for thread in threads):
-        fail(f"{call} by {len(works)} threads at once was not back after {patience:g} s; do they wait for each other?")
+        fail(f"{call} by {len(works)} threads at once was not back after {timeout:g} s; do they wait for each other?")
 
 
 @contextmanager

@@ -13,13 +13,13 @@ from ottla_testkit.conformance.harness.concurrent_calls import within
 from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
 
 
-class MechanismCalls:
+class CheckedMechanism:
     """Every call, with what must come of it; the suite says for which broker, and how long it may take."""
 
     host: ClassVar[str]
     port: ClassVar[int]
     at_once: ClassVar[float]
-    patience: ClassVar[float]
+    timeout: ClassVar[float]
 
     def _begun(self, mechanism: Mechanism, *, host: str | None = None, port: int | None = None) -> Authenticator:
         host, port = host or self.host, port or self.port
@@ -62,7 +62,7 @@ class MechanismCalls:
 
     def _called(self, call: str, mechanism: Mechanism, work: Callable[[], Any], *, raises: str = "") -> Any:
         """What it returns; every call is on another thread, as the core may do it, too."""
-        limit, remedy = self.patience, "nobody can log in meanwhile"
+        limit, remedy = self.timeout, "nobody can log in meanwhile"
         if not mechanism.blocking:
             limit = self.at_once
             remedy = "the I/O thread waits for it, and with it every connection: do not wait, or say blocking = True"
@@ -73,7 +73,7 @@ class MechanismCalls:
                 fail(f"{call} raised {error!r}; what can fail belongs into start() or challenge()", error)
             raise
         except Exception as error:
-            fail(f"{call} raised {type(error).__name__}; what it refuses must be an AuthenticationFailed", error)
+            fail(f"{call} raised {type(error).__name__}; what it refuses must be an AuthenticationError", error)
 
     def _check_size(self, call: str, said: bytes) -> None:
         check(len(said) <= MAX_TOKEN, f"{call} gave {len(said)} bytes to send; no broker takes more than {MAX_TOKEN}")
@@ -82,7 +82,7 @@ class MechanismCalls:
 class Login:
     """One exchange with one broker, a turn at a time. `said` is what the broker has said."""
 
-    def __init__(self, calls: MechanismCalls, mechanism: Mechanism, broker: SaslBroker | None) -> None:
+    def __init__(self, calls: CheckedMechanism, mechanism: Mechanism, broker: SaslBroker | None) -> None:
         self._calls = calls
         self._mechanism = mechanism
         self._broker = broker

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 _PIECE: Final = 65536
 
 
-class FarEnd(Protocol):
+class Peer(Protocol):
     """The broker's half of an encryption, a proxy and the broker behind it: what the layer has to get through.
 
     Owns a connected socket that does not block. Nothing here waits, and a connection that breaks is no error: then it
@@ -30,7 +30,7 @@ class FarEnd(Protocol):
         """Say nothing more after these: the layer is to read 0. It goes on hearing."""
 
 
-class PlainFarEnd:
+class PlainPeer:
     """Says and hears bytes as they are; one with a handshake subclasses it, and overrides `advance`."""
 
     def __init__(self, sock: socket.socket) -> None:

@@ -13,22 +13,22 @@ from typing import Final
 
 from ottla.errors import OttlaError
 from ottla.interfaces import Buffer, Interest, TransportLayer
-from ottla_testkit.conformance.harness.checked_layer import Witness, check, fail
-from ottla_testkit.conformance.harness.peer import FarEnd
-from ottla_testkit.conformance.harness.wire import PIECE, Line
+from ottla_testkit.conformance.harness.checked_layer import CheckedLayer, check, fail
+from ottla_testkit.conformance.harness.peer import Peer
+from ottla_testkit.conformance.harness.wire import PIECE, Wire
 
 _NEVER_FULL: Final = 64 * 1024 * 1024
 _MOST_WRITES: Final = 100
 """In one turn: a layer that takes a byte at a time must not keep the test from its end."""
 
 
-class Conversation:
+class LayerSession:
     """`received` is what the layer read; `failure` what it raised, after which it is only closed."""
 
-    def __init__(self, *, layer: TransportLayer, line: Line, far_end: FarEnd, patience: float) -> None:
-        self.layer = Witness(layer, patience=patience, release=line.release)
-        self.line = line
-        self.far_end = far_end
+    def __init__(self, *, layer: TransportLayer, wire: Wire, peer: Peer, timeout: float) -> None:
+        self.layer = CheckedLayer(layer, timeout=timeout, release=wire.release)
+        self.wire = wire
+        self.peer = peer
         self.ready = False
         self.ended = False
         self.failure: Exception | None = None
@@ -36,7 +36,7 @@ class Conversation:
         self.sent = 0
         self.piece = PIECE
         self.room = PIECE
-        self._patience = patience
+        self._timeout = timeout
         self._begun = False
         self._stalled = False
         self._waiting: deque[Buffer] = deque()
@@ -66,7 +66,7 @@ class Conversation:
             wanted |= Interest.READ
             if self._sending:
                 wanted |= Interest.WRITE
-        sock = self.line.layer_end
+        sock = self.wire.layer_end
         readable, writable, _ = select.select(
             [sock] if wanted & Interest.READ else [], [sock] if wanted & Interest.WRITE else [], [], 0
         )
@@ -78,23 +78,23 @@ class Conversation:
 
     def exchange(self, ours: bytes, theirs: bytes) -> None:
         """Bytes both ways, compared."""
-        before, had = len(self.far_end.received), len(self.received)
-        self.far_end.write(theirs)
+        before, had = len(self.peer.received), len(self.received)
+        self.peer.write(theirs)
         self.send(ours)
         self.until(
             lambda: (
                 self.settled
-                and len(self.far_end.received) - before >= len(ours)
+                and len(self.peer.received) - before >= len(ours)
                 and len(self.received) - had >= len(theirs)
             ),
             f"{len(ours)} bytes to the far end and {len(theirs)} from it have not all come",
         )
-        compare(bytes(self.far_end.received[before:]), ours, "what the far end got is not what was written")
+        compare(bytes(self.peer.received[before:]), ours, "what the far end got is not what was written")
         compare(bytes(self.received[had:]), theirs, "what was read is not what the far end sent")
 
     def until(self, done: Callable[[], bool], complaint: str, *, ends: bool = False) -> None:
         """Take turns until it is done; no end to it breaks the promise, and so does an end before it but for *ends*."""
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._timeout
         while not done():
             if self.over and not ends:
                 fail(f"{complaint}: {self._end()}", self.failure)
@@ -110,7 +110,7 @@ class Conversation:
         """Let the layer make of it what it can; when the peer then hangs up, that must be the end."""
         for _ in range(20):
             self.turn()
-        self.line.hang_up()
+        self.wire.hang_up()
         self.until_over(f"{what} and hung up, and the layer does not tell")
 
     def fill(self) -> int:
@@ -125,29 +125,29 @@ class Conversation:
 
     def arrives_alone(self, written: int) -> None:
         """What the layer says has left must be on its way, without another call."""
-        if not self.comes_alone(lambda: len(self.far_end.received) >= written):
+        if not self.comes_alone(lambda: len(self.peer.received) >= written):
             fail(
-                f"flush() said that everything has left, and {written - len(self.far_end.received)} of {written} "
+                f"flush() said that everything has left, and {written - len(self.peer.received)} of {written} "
                 "bytes are still in the layer"
             )
 
     def comes_alone(self, done: Callable[[], bool]) -> bool:
         """Whether it is done at last although the layer is not asked any more."""
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._timeout
         while not done() and time.monotonic() < deadline:
-            self.turn_of_the_line()
+            self.turn_of_the_wire()
         return done()
 
     def turn(self) -> None:
         """One round of everybody."""
-        self.turn_of_the_line()
+        self.turn_of_the_wire()
         self.turn_of_the_layer()
 
-    def turn_of_the_line(self) -> None:
+    def turn_of_the_wire(self) -> None:
         """The layer is not asked."""
-        self.line.carry(self.piece)
-        self.far_end.advance()
-        self.line.carry(self.piece)
+        self.wire.carry(self.piece)
+        self.peer.advance()
+        self.wire.carry(self.piece)
 
     def turn_of_the_layer(self) -> None:
         """Nothing is carried, and the far end does nothing."""
@@ -157,9 +157,9 @@ class Conversation:
             except (OSError, OttlaError) as error:
                 self.failure = error
 
-    def read(self, room: int) -> bytes | None:
+    def read(self, free_bytes: int) -> bytes | None:
         """One read, outside the turns."""
-        buffer = bytearray(room)
+        buffer = bytearray(free_bytes)
         got = self.layer.read_into(memoryview(buffer))
         return None if got is None else bytes(buffer[:got])
 
@@ -169,7 +169,7 @@ class Conversation:
             self.layer.close()
         finally:
             self.layer.dismiss()
-            self.line.close()
+            self.wire.close()
 
     def _advance(self) -> None:
         """As the selector does: a connection is looked at when its socket is ready, or when the layer may read."""
@@ -215,8 +215,8 @@ class Conversation:
         unwritten = sum(len(chunk) for chunk in self._waiting)
         more = self.ready and self.layer.may_read()
         return (
-            f"after {self._patience:g} s, {self.sent - unwritten} of {self.sent} bytes were taken by write(), "
-            f"{len(self.far_end.received)} came to the far end, {len(self.received)} were read; "
+            f"after {self._timeout:g} s, {self.sent - unwritten} of {self.sent} bytes were taken by write(), "
+            f"{len(self.peer.received)} came to the far end, {len(self.received)} were read; "
             f"interest() is {self.layer.interest()!r}, may_read() is {more}"
         )
 

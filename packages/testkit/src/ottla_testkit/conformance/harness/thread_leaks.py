@@ -28,13 +28,13 @@ class Begun:
                 "producer would never end",
             )
 
-    def check_gone(self, what: str, patience: float) -> None:
-        """Fail for a thread that is still there after *patience* seconds."""
-        deadline = time.monotonic() + patience
+    def check_gone(self, what: str, timeout: float) -> None:
+        """Fail for a thread that is still there after *timeout* seconds."""
+        deadline = time.monotonic() + timeout
         for thread in self._alive():
             thread.join(max(deadline - time.monotonic(), 0.0))
-        left = [thread.name for thread in self._alive()]
-        check(not left, f"{what} left threads behind: {', '.join(left)}")
+        alive = [thread.name for thread in self._alive()]
+        check(not alive, f"{what} left threads behind: {', '.join(alive)}")
 
     def _alive(self) -> list[threading.Thread]:
         return [t for t in threading.enumerate() if t not in self._before and not t.name.startswith(_OURS)]

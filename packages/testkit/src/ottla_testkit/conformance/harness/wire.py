@@ -15,12 +15,12 @@ SMALL: Final = 16384
 _RESET_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
-class Line:
-    """Four sockets: `layer_end` and `far_end` are for the two parties, and those between them are the line's own."""
+class Wire:
+    """Four sockets: `layer_end` and `peer` are for the two parties, and those between them are the line's own."""
 
     def __init__(self, make_pair: Callable[[], Pair], *, roomy: bool) -> None:
         self.layer_end, self._near = make_pair()
-        self.far_end, self._far = make_pair()
+        self.peer_end, self._far = make_pair()
         for sock in self._sockets:
             sock.setblocking(False)
             if not roomy:
@@ -29,10 +29,10 @@ class Line:
         self.to_layer = _Way(self._far, self._near)
         self.from_layer = _Way(self._near, self._far)
 
-    def carry(self, most: int = PIECE) -> None:
+    def carry(self, max_bytes: int = PIECE) -> None:
         """Move up to so many bytes in each direction, ends included, without waiting."""
-        self.to_layer.carry(most)
-        self.from_layer.carry(most)
+        self.to_layer.carry(max_bytes)
+        self.from_layer.carry(max_bytes)
 
     def say(self, data: bytes) -> None:
         """Give the layer bytes that its far end never said."""
@@ -63,7 +63,7 @@ class Line:
 
     @property
     def _sockets(self) -> tuple[socket.socket, ...]:
-        return self.layer_end, self._near, self.far_end, self._far
+        return self.layer_end, self._near, self.peer_end, self._far
 
 
 class _Way:
@@ -77,21 +77,21 @@ class _Way:
         self.allowed: int | None = None
         self.ended = False
 
-    def carry(self, most: int) -> None:
+    def carry(self, max_bytes: int) -> None:
         try:
-            self._take(most)
+            self._take(max_bytes)
             self._give()
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
             self._end()
 
-    def _take(self, most: int) -> None:
+    def _take(self, max_bytes: int) -> None:
         if self.allowed is not None:
-            most = min(most, self.allowed - self.carried)
-        if self.ended or self._pending or most <= 0:
+            max_bytes = min(max_bytes, self.allowed - self.carried)
+        if self.ended or self._pending or max_bytes <= 0:
             return
-        self._pending = self._source.recv(most)
+        self._pending = self._source.recv(max_bytes)
         if not self._pending:
             self._end()
 

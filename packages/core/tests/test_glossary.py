@@ -1,0 +1,125 @@
+"""Names: an exception ends in Error, and a name that the glossary replaces is used nowhere."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+GLOSSARY: Final = ROOT / "docs" / "glossary.md"
+ERRORS: Final = ROOT / "docs" / "reference" / "errors.md"
+SOURCES: Final = ("packages", "examples", "tests", "demo", "benchmarks", "tools")
+MODULES: Final = (
+    "ottla.errors",
+    "ottla_spark.errors",
+    "ottla_spark.atomic.errors",
+    "ottla_spark.exactly_once.errors",
+    "ottla_testkit.errors",
+)
+
+
+def replaced_names() -> frozenset[str]:
+    """What stands in the last column of the glossary's tables."""
+    rows = [line.split("|") for line in GLOSSARY.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    return frozenset(name for row in rows for name in re.findall(r"`(\w+)`", row[3]))
+
+
+def python_files() -> list[Path]:
+    found = (path for folder in SOURCES for path in (ROOT / folder).rglob("*.py"))
+    return [path for path in found if not {"build", ".tox", "node_modules"} & set(path.relative_to(ROOT).parts)]
+
+
+def identifiers(text: str) -> Iterator[str]:
+    """The names in a program, and those of `__slots__`, `getattr` and the like, which are written as strings."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME:
+            yield token.string
+        elif token.type == tokenize.STRING and (written := re.fullmatch(r"""["'](\w+)["']""", token.string)):
+            yield written.group(1)
+
+
+def exceptions_of(module: ModuleType) -> Iterator[type[BaseException]]:
+    for _, value in inspect.getmembers(module, inspect.isclass):
+        if issubclass(value, BaseException) and value.__module__.partition(".")[0] == module.__name__.partition(".")[0]:
+            yield value
+
+
+def code_blocks(text: str) -> Iterator[str]:
+    yield from re.findall(r"(?ms)^ *```+python[^\n]*\n(.*?)^ *```+ *$", text)
+
+
+def test_names_that_the_glossary_replaces_are_used_nowhere() -> None:
+    replaced = replaced_names()
+    used = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in python_files()
+        if path != Path(__file__)
+        for name in identifiers(path.read_text(encoding="utf-8"))
+        if name in replaced
+    }
+
+    assert not used
+
+
+def test_documents_call_things_by_the_names_of_the_glossary() -> None:
+    replaced = replaced_names()
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")]
+    used = {
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in pages
+        if page != GLOSSARY and page.name != "CHANGELOG.md"
+        for text in (page.read_text(encoding="utf-8"),)
+        for part in (*code_blocks(text), *re.findall(r"`([\w.]+)`", text))
+        for name in re.findall(r"\w+", part)
+        if name in replaced
+    }
+
+    assert not used
+
+
+def test_every_exception_class_ends_in_error() -> None:
+    """Also those that are private: of the sources, by their bases."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in python_files() if "src" in path.parts]
+    classes = {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    known = {
+        name for name, value in vars(builtins).items() if inspect.isclass(value) and issubclass(value, BaseException)
+    }
+    found: set[str] = set()
+    while more := {
+        name
+        for name, node in classes.items()
+        if name not in found and any(base.rpartition(".")[2] in known | found for base in map(ast.unparse, node.bases))
+    }:
+        found |= more
+
+    assert found
+    assert not {name for name in found if not name.endswith(("Error", "Warning"))}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_exception_has_the_name_of_a_builtin(module: str) -> None:
+    try:
+        found = list(exceptions_of(importlib.import_module(module)))
+    except ModuleNotFoundError as error:
+        pytest.skip(f"{error.name} is not installed")
+
+    assert found
+    assert not [cls.__name__ for cls in found if hasattr(builtins, cls.__name__)]
+
+
+def test_the_page_of_errors_has_a_row_for_every_exception() -> None:
+    rows = re.findall(r"(?m)^\| `(?:\w+\.)*(\w+)` \|", ERRORS.read_text(encoding="utf-8"))
+    ours = importlib.import_module("ottla.errors")
+
+    assert sorted(rows) == sorted({cls.__name__ for cls in exceptions_of(ours)})
