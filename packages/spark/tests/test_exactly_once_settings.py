@@ -48,11 +48,11 @@ def test_options_that_contradict_the_guarantee_are_refused(options: dict[str, st
 def test_the_command_reads_the_ledger_as_the_query_does(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, str]] = []
 
-    def outlook(options: dict[str, str], **_: object) -> str:
+    def status(options: dict[str, str], **_: object) -> str:
         asked.append(options)
         return ""
 
-    monkeypatch.setattr(command, "outlook", outlook)
+    monkeypatch.setattr(command, "ledger_status", status)
     written = ["--ledger-topic", "ours", "--ledger-shared", "false", "--ledger-earlier-topic", ""]
 
     assert command.main(["orders", *written]) == command.main(["orders"]) == 0
