@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from unittest.mock import Mock
 
 import attrs
 import pytest
@@ -12,12 +13,23 @@ from broker_on_a_socket import SocketBroker
 from test_lying_leaders import LyingBroker
 
 from machine import Machine
-from ottla.errors import TransactionTimeoutError
-from ottla.protocol import MetadataResponse, MetadataResponseBroker
-from ottla.protocol.messages.produce import NodeEndpoint
+from ottla.errors import ErrorCode, TransactionTimeoutError
+from ottla.network import metadata_messages
+from ottla.protocol import (
+    LeaderIdAndEpoch,
+    MetadataResponse,
+    MetadataResponseBroker,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ottla.sender.produce_request import Refused, read_answer
 from ottla.transactions import Leftover, abort
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.login import SimulatedLogin
 from simulated_producer import Simulated
+from stranger_mechanism import Plain
 
 NO_BROKER = "an answer to FindCoordinator names broker -1, which no broker can be"
 
@@ -143,6 +155,131 @@ def test_a_broker_that_gets_an_address_again_is_used_within_seconds() -> None:
 
     assert delivery.done()
     assert delivery.exception() is None
+
+
+@pytest.mark.rule("network.metadata.ids")
+def test_the_words_for_brokers_that_are_left_out_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20,000 hosts of 5,000 control characters they took eight seconds, on the I/O thread."""
+    quoted = Mock(side_effect=str)
+    monkeypatch.setattr(metadata_messages, "printable", quoted)
+    brokers = [*(listed(-n) for n in range(1, 500)), *(listed(n % 500, str(n)) for n in range(1_500))]
+
+    answer = metadata_messages.read_answer(MetadataResponse(brokers=brokers), [])
+
+    assert len(answer.brokers) == 500
+    assert quoted.call_count == len(answer.left_out) == 4
+
+
+@pytest.mark.rule("network.metadata.ids")
+def test_brokers_that_are_made_up_slow_no_round_down() -> None:
+    """After 2,000 of them a record took 22 times as long: each round looked at a connection to every one."""
+    _cluster, machine = lying_machine(lambda: [listed(number) for number in range(2, 500)])
+    machine.send(b"a")
+    machine.settle()
+
+    refresh(machine, times=3)
+
+    assert len(machine.metadata.cluster.brokers) == 499
+    assert len(list(machine.client._connections)) == 1
+
+
+@pytest.mark.rule("metadata.log")
+def test_brokers_that_are_made_up_by_the_hundred_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="ottla")
+    numbers = itertools.count(2)
+    _cluster, machine = lying_machine(lambda: [listed(next(numbers)) for _ in range(100)])
+
+    refresh(machine, times=2)
+
+    [line] = told(caplog, "joined")
+    assert line == "test: brokers that have left the cluster: 100, that have joined it: 100; brokers now: 101"
+
+
+def logins_in_a_minute(cluster: SimulatedCluster) -> tuple[int, int]:
+    """The logins and connections of one minute, in which a topic has no leader."""
+    broker = cluster.brokers[1]
+    broker.require(SimulatedLogin(users={"ann": "the ducks fly south"}))
+    machine = Machine(cluster, mechanism=Plain())
+    machine.metadata.use("t", machine.clock())
+    machine.run(60.0)
+    assert broker.login is not None
+    return broker.login.logins, machine.network.connects
+
+
+@pytest.mark.rule("metadata.backoff.moves")
+@pytest.mark.parametrize("where", ["other_ids", "other_ports"])
+def test_brokers_that_move_in_each_answer_do_not_set_the_pace_of_logins(where: str) -> None:
+    """It was ten logins in a second."""
+    numbers = itertools.count(1)
+
+    def moved() -> Sequence[MetadataResponseBroker]:
+        number = next(numbers)
+        return [listed(number, "broker-1") if where == "other_ids" else listed(1, "broker-1", 9092 + number % 2)]
+
+    cluster = LyingCluster(lies=moved, only_lies=True)
+    cluster.brokers[1] = SimulatedBroker(cluster=cluster, id=1)
+    cluster.create("t", -1)
+
+    assert max(logins_in_a_minute(cluster)) <= 70
+
+
+@attrs.define(slots=False)
+class RestlessCluster(SimulatedCluster):
+    """Asks in every second answer to begin again."""
+
+    answers: int = attrs.field(default=0, kw_only=True)
+
+    restless: bool = attrs.field(default=True, kw_only=True)
+
+    def metadata(self) -> MetadataResponse:
+        self.answers += 1
+        answer = super().metadata()
+        if self.restless and self.answers % 2 == 0:
+            answer.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
+        return answer
+
+
+@pytest.mark.rule("metadata.again.asked")
+def test_a_broker_that_always_asks_to_begin_again_does_not_set_the_pace_of_logins(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was ten logins in a second, and five warnings."""
+    cluster = RestlessCluster()
+    cluster.brokers[1] = SimulatedBroker(cluster=cluster, id=1)
+    cluster.create("t", -1)
+
+    assert max(logins_in_a_minute(cluster)) <= 130
+    assert len(told(caplog, "asking bootstrap.servers again")) == 1
+
+
+@pytest.mark.rule("metadata.again.asked")
+def test_a_broker_that_asks_to_begin_again_after_a_rest_is_warned_of_again(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = RestlessCluster()
+    cluster.brokers[1] = SimulatedBroker(cluster=cluster, id=1)
+    cluster.create("t", -1)
+    machine = Machine(cluster)
+    machine.metadata.use("t", machine.clock())
+    for seconds in (10.0, 15.0, 10.0):
+        machine.run(seconds)
+        cluster.restless = not cluster.restless
+
+    assert len(told(caplog, "asking bootstrap.servers again")) == 2
+
+
+@pytest.mark.rule("network.metadata.ids")
+def test_of_two_leaders_with_one_id_the_first_one_counts() -> None:
+    hint = LeaderIdAndEpoch(leader_id=2, leader_epoch=7)
+    refusal = PartitionProduceResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=hint)
+    answer = ProduceResponse(
+        responses=[TopicProduceResponse(name="t", partition_responses=[refusal])],
+        node_endpoints=[NodeEndpoint(node_id=2, host=host, port=9092) for host in ("broker-2", "elsewhere")],
+    )
+
+    found = read_answer(answer, [], {})[("t", 0)]
+
+    assert isinstance(found, Refused)
+    assert found.leader is not None
+    assert found.leader.host == "broker-2"
 
 
 @pytest.mark.rule("sender.answer.hint")

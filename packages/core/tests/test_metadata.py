@@ -486,6 +486,25 @@ def test_after_news_or_a_rest_metadata_is_asked_for_quickly_again() -> None:
     assert ask_in_a_row(world, led_by(2, epoch=1), times=1) == 0.1
 
 
+@pytest.mark.rule("metadata.backoff.moves")
+def test_after_brokers_have_rested_metadata_is_asked_for_quickly_again() -> None:
+    world = World()
+    world.metadata.use("t", world.clock())
+
+    def waits(*ports: int) -> list[float]:
+        found: list[float] = []
+        for port in ports:
+            world.answer(led_by(1), brokers={1: Broker(id=1, host="broker-1", port=port)})
+            world.metadata.request_update()
+            found.append(round(world.due_in, 3))
+            world.clock.advance(world.due_in)
+        return found
+
+    assert waits(1, 2, 3, 4, 5, 6, 7) == [0.1, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    world.clock.advance(1.1)
+    assert waits(8, 9) == [0.1, 0.2]
+
+
 @pytest.mark.rule("metadata.topic-error")
 def test_one_topics_error_takes_nothing_from_another() -> None:
     world = World()

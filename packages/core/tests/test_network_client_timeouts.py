@@ -135,6 +135,23 @@ def test_a_pause_of_days_ends_after_an_hour() -> None:
     assert machine.clock() - throttled_at == pytest.approx(3600.0)
 
 
+@pytest.mark.rule("network.throttle.time-out")
+def test_pauses_of_days_in_several_answers_end_after_an_hour_too() -> None:
+    """Each added an hour: a request for metadata that a broker kept waited for three of them, and nobody else asked."""
+    machine = machine_with_topic(1, 1, 1, 1, request_timeout=4.0)
+    machine.network.held.add(1)
+    machine.cluster.brokers[1].throttle_ms = 2**31 - 1
+    one_request_each(machine, 4)
+    sent_at = machine.clock()
+    connection = machine.client._connections[1]
+    for _ in range(3):
+        take_one_answer(machine)
+    while connection.last_failure is None:
+        machine.round()
+
+    assert 3600 < machine.clock() - sent_at < 3700
+
+
 @pytest.mark.rule("network.metadata.throttled")
 def test_a_connection_that_hangs_does_not_keep_metadata_from_a_throttled_broker() -> None:
     machine = machine_with_topic(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -14,9 +14,14 @@ from ottla.network.authentication import Computation
 from ottla.network.cluster import Broker
 from ottla.network.request import InFlight
 from ottla.network.selectable import Address
+from ottla.network.throttling import LONGEST
 
 if TYPE_CHECKING:
     from ottla.network.authentication.exchange import Exchange
+
+
+_AFTER_THE_LONGEST: Final = 60.0
+"""Seconds for an answer after the longest pause."""
 
 
 class Stage(enum.Enum):
@@ -129,8 +134,10 @@ class Connection:
     def throttle(self, seconds: float, now: float) -> None:
         """Pause, as the broker asks: it reads nothing of us in this time, which so counts against no time-out."""
         self.throttled_until = max(self.throttled_until, now + seconds)
-        self.setup_deadline += seconds
-        self.in_flight = deque(attrs.evolve(sent, deadline=sent.deadline + seconds) for sent in self.in_flight)
+        self.setup_deadline = _put_off(self.setup_deadline, seconds, now)
+        self.in_flight = deque(
+            attrs.evolve(sent, deadline=_put_off(sent.deadline, seconds, now)) for sent in self.in_flight
+        )
 
     def confirm(self, answered: InFlight) -> None:
         """Note an answer: a broker serves a connection in order, so it has taken whatever was sent before."""
@@ -158,3 +165,8 @@ class Connection:
         self.renew_at = self.session_ends_at = float("inf")
         self.unconfirmed, self.asked_to_confirm = None, False
         return unanswered
+
+
+def _put_off(deadline: float, seconds: float, now: float) -> float:
+    """A deadline after a pause; many answers at once with the longest pause make no longer one of it."""
+    return max(deadline, min(deadline + seconds, now + LONGEST + _AFTER_THE_LONGEST))

@@ -43,16 +43,17 @@ class Connections:
 
         Among equals a random one.
         """
-        ranked: list[tuple[int, Connection]] = []
+        ranked: list[tuple[int, Broker]] = []
         for broker in self._chance.sample(list(brokers), len(brokers)):
-            connection = self.of(broker)
-            if connection.may_send(now, max_in_flight=self._max_in_flight):
-                ranked.append((len(connection.in_flight), connection))
+            # None is made for those that are not chosen: each round looks at all connections.
+            connection = self._by_node.get(broker.id)
+            if connection is None or connection.may_connect(now):
+                ranked.append((_MAY_CONNECT, broker))
+            elif connection.may_send(now, max_in_flight=self._max_in_flight):
+                ranked.append((len(connection.in_flight), broker))
             elif connection.setting_up:
-                ranked.append((_SETTING_UP, connection))
-            elif connection.may_connect(now):
-                ranked.append((_MAY_CONNECT, connection))
-        return min(ranked, key=lambda entry: entry[0])[1] if ranked else None
+                ranked.append((_SETTING_UP, broker))
+        return self.of(min(ranked, key=lambda entry: entry[0])[1]) if ranked else None
 
     def none_left(self, brokers: Collection[Broker], *, since: float = float("-inf")) -> bool:
         """Whether each of these brokers could not be reached, or was lost and not found again, after *since*."""

@@ -75,6 +75,7 @@ class Metadata:
         self._stranger_at = _NEVER  # when the next one may be tried
         self._failures = 0
         self._repeats = 0  # answers that told nothing new, one asked for right after the other
+        self._moves = 0  # answers with other brokers than the one before, of those asked for right after another
         self._error: OttlaError | None = None
         self._fatal_error: OttlaError | None = None
         self._refusal: OttlaError | None = None
@@ -210,8 +211,8 @@ class Metadata:
             self._new.clear()
             self._wanted = False
         if now - self._retry_at > self._refresh_backoff.maximum:
-            self._repeats = 0
-        self._retry_at = now + self._refresh_backoff.delay(max(self._failures, self._repeats))
+            self._repeats = self._moves = 0
+        self._retry_at = now + self._refresh_backoff.delay(max(self._failures, self._repeats, self._moves))
         self._failing_since = now if self._failing_since is None else self._failing_since
         return Wanted(topics=topics, partial=partial)
 
@@ -291,6 +292,9 @@ class Metadata:
             self._failing_since = None
             if not partial:
                 self._updated_at = now
+            # Each other address is a new connection, and a login: answers must not lead to ten in a second.
+            if not self.cluster.bootstrap and brokers != self._advertised:
+                self._moves += 1
             brokers = self._with_stranger(brokers, now)
             self._used_at = {t: at for t, at in self._used_at.items() if now - at < self._max_idle}
             known = {name: topic for name, topic in self.cluster.topics.items() if name in self._used_at}

@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 PATIENCE: Final = 5.0
 """Metadata that is wanted for so many seconds, while no broker can be asked, is a line of its own."""
 
+_MOST_MOVES: Final = 20
+"""Brokers that leave or join by one answer and have a line each; an answer may make up 20,000."""
+
 _CLUSTER: Final = "the cluster"
 _LEFT_OUT: Final = "brokers that are left out"
 
@@ -69,9 +72,19 @@ class MetadataLog:
         before, self._brokers = self._brokers, brokers
         if not before or before.keys() == brokers.keys():
             return
-        for node in before.keys() - brokers.keys():
+        remaining, joined = before.keys() - brokers.keys(), brokers.keys() - before.keys()
+        if len(remaining) + len(joined) > _MOST_MOVES:
+            logger.info(
+                "%s: brokers that have left the cluster: %d, that have joined it: %d; brokers now: %d",
+                self._client_id,
+                len(remaining),
+                len(joined),
+                len(brokers),
+            )
+            return
+        for node in remaining:
             logger.info("%s: %s has left the cluster; brokers now: %d", self._client_id, before[node], len(brokers))
-        for node in brokers.keys() - before.keys():
+        for node in joined:
             logger.info("%s: %s has joined the cluster; brokers now: %d", self._client_id, brokers[node], len(brokers))
 
     def left_out(self, problems: Sequence[str], now: float) -> None:

@@ -8,6 +8,7 @@ import attrs
 
 from ottla.config.hosts import with_port
 from ottla.errors import BrokerError, ErrorCode, NetworkError, ProtocolError, error_code, printable, quoted
+from ottla.errors.outages import SHOWN
 from ottla.network.cluster import NO_LEADER, Broker, Topic
 from ottla.network.request import Completion, Request
 from ottla.protocol import (
@@ -22,7 +23,10 @@ from ottla.protocol import (
 
 @attrs.frozen(kw_only=True)
 class MetadataAnswer:
-    """The brokers and topics of an answer; `left_out` are brokers in it that no cluster can have, in words."""
+    """The brokers and topics of an answer; `left_out` are brokers in it that no cluster can have, in words.
+
+    Not all of them where there are many: as many as are shown, and one more.
+    """
 
     brokers: Mapping[int, Broker]
     topics: Mapping[str, Topic]
@@ -64,15 +68,21 @@ def _brokers(listed: Iterable[MetadataResponseBroker]) -> tuple[Mapping[int, Bro
     them. Of two brokers with one id the first one counts.
     """
     brokers: dict[int, Broker] = {}
-    left_out = []
+    left_out: list[str] = []
     for each in listed:
         broker = Broker(id=each.node_id, host=each.host, port=each.port)
-        where = with_port(printable(each.host), each.port)
-        if each.node_id < 0:
-            left_out.append(f"a broker at {where} with the id {each.node_id}, which no broker can have")
-        elif brokers.setdefault(broker.id, broker) != broker:
-            left_out.append(f"another broker {broker.id} at {where}; {brokers[broker.id]} was listed before")
+        if broker.id >= 0 and brokers.setdefault(broker.id, broker) == broker:
+            continue
+        if len(left_out) <= SHOWN:  # to quote the hosts of 20,000 brokers takes seconds
+            left_out.append(_left_out(broker, brokers))
     return brokers, left_out
+
+
+def _left_out(broker: Broker, brokers: Mapping[int, Broker]) -> str:
+    where = with_port(printable(broker.host), broker.port)
+    if broker.id < 0:
+        return f"a broker at {where} with the id {broker.id}, which no broker can have"
+    return f"another broker {broker.id} at {where}; {brokers[broker.id]} was listed before"
 
 
 def _topic(topic: MetadataResponseTopic) -> Topic:

@@ -6,7 +6,7 @@ Connections are the client's business, and what is wanted of the cluster is the 
 from __future__ import annotations
 
 import logging
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.network.backoff import Backoff
@@ -19,6 +19,9 @@ from ottla.network.metadata_messages import metadata_request, read_answer
 from ottla.network.request import Completion, Request
 
 logger = logging.getLogger(__name__)
+
+_RARE: Final = 10.0
+"""Seconds after which a broker's wish to begin again has nothing to do with the one before."""
 
 
 class MetadataTransport(Protocol):
@@ -62,6 +65,8 @@ class Upkeep:
         self._losses = 0  # of all brokers, since one was ready
         self._began_again_at = float("-inf")
         self._again_at = float("-inf")  # when it may begin again once more
+        self._wishes = 0  # of brokers that it begin again, each soon after the one before
+        self._wish_at = float("-inf")  # when the next one is heeded
         self.reached = False
         self.log = MetadataLog(client_id=client_id)
 
@@ -129,11 +134,21 @@ class Upkeep:
             why = f"no metadata came for metadata.recovery.rebootstrap.trigger.ms ({self._rebootstrap_trigger:g} s)"
         else:
             return
-        self._rebootstrap(why, now)
+        self._rebootstrap(why, now, known=self._losses > 0)
 
-    def _rebootstrap(self, why: str, now: float) -> None:
+    def _begin_again_as_asked(self, now: float) -> None:
+        """Do what a broker asks for, but not as often as it likes: each time is a login at a bootstrap server."""
+        if now < self._wish_at:
+            return  # metadata is asked for again after its own backoff
+        if now - self._wish_at > _RARE:
+            self._wishes = 0
+        self._wish_at = now + self._backoff.delay(self._wishes)
+        self._wishes += 1
+        self._rebootstrap("a broker asked for it", now, known=self._wishes > 1)
+
+    def _rebootstrap(self, why: str, now: float, *, known: bool) -> None:
         # Once for each outage: where the bootstrap servers answer and no broker does, this happens every second.
-        if self._losses:
+        if known:
             logger.debug("%s: %s; asking bootstrap.servers again", self._client_id, why)
         else:
             logger.warning("%s: %s; asking bootstrap.servers again", self._client_id, why)
@@ -154,7 +169,7 @@ class Upkeep:
             self.log.failed(error, completion.now)
             refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
-                self._rebootstrap("a broker asked for it", completion.now)
+                self._begin_again_as_asked(completion.now)
             return
         self._metadata.update(answer.brokers, answer.topics, completion.now, partial=wanted.partial)
         self.log.answered(answer.topics, completion.now)

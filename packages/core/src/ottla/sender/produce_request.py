@@ -104,7 +104,8 @@ def read_answer(
     """The answers by topic and partition; from version 13 on the wire has ids in place of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
     # A leader with a negative id is none: -1 is Kafka's "no node", and negative ids are those of our bootstrap servers.
-    endpoints = [node for node in answer.node_endpoints if node.node_id >= 0]
+    # Of two with one id the first one counts, as in metadata.
+    endpoints = [node for node in reversed(answer.node_endpoints) if node.node_id >= 0]
     brokers = {node.node_id: Broker(id=node.node_id, host=node.host, port=node.port) for node in endpoints}
     return {
         (topic.name or names.get(topic.topic_id, ""), partition.index): _partition_answer(partition, brokers)
