@@ -36,7 +36,6 @@ class LedgerPartition:
         """Return the leader's result for the partition, and the error code after retries.
 
         *of* finds the result in the response.
-
         """
 
         def one() -> Any:
