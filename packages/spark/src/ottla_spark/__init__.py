@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # A fifth of the time that importing all of this takes, in each of Spark's Python processes.
+    # Lazy: this import takes a fifth of the whole package's import time, in each of Spark's Python processes.
     if name == "write_once":
         from ottla_spark.exactly_once import write_once
 

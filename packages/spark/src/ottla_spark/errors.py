@@ -1,4 +1,4 @@
-"""What can go wrong: before the job, where everything is said at once, and in a task."""
+"""Errors before the job, with all problems at once, and errors in a task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla import OttlaError
 
 
 class InvalidWriteError(OttlaError, ValueError):
-    """The write was not begun; `problems` lists everything that stands in its way, not only the first."""
+    """The write was not begun; `problems` lists every problem, not only the first."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -17,4 +17,4 @@ class InvalidWriteError(OttlaError, ValueError):
 
 
 class WriteError(OttlaError):
-    """A task failed. Records that it had sent before may be in Kafka, and a retry sends them again."""
+    """A task failed. Records that it sent before may be in Kafka, and a retry sends them again."""

@@ -22,13 +22,13 @@ _WRITES_ONLY: Final = (
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("ottla")` known to this session, where Spark does not find `pyspark_ottla` by itself.
+    """Register `format("ottla")` with this session, where Spark does not find `pyspark_ottla` by itself.
 
-    A thread that did not make the session must call it, too: Spark looks for data sources written in Python only
+    A thread that did not create the session must call it, too: Spark searches for data sources written in Python only
     in the thread's active session.
     """
     spark.dataSource.register(OttlaDataSource)
-    spark.createDataFrame([], "nothing int")  # what PySpark offers to make a session the thread's active one
+    spark.createDataFrame([], "nothing int")  # PySpark's way to make a session the thread's active one
 
 
 class OttlaDataSource(DataSource):
@@ -36,11 +36,14 @@ class OttlaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format`."""
+        """The name for `format`."""
         return "ottla"
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
-        """Called on the driver while the write is planned. Raises InvalidWriteError with all that is wrong."""
+        """Create the batch writer; called on the driver while the write is planned.
+
+        Raises InvalidWriteError with all problems.
+        """
         problems: list[str] = []
         if overwrite:
             problems.append('a topic cannot be overwritten, only added to; use .mode("append")')
@@ -55,7 +58,7 @@ class OttlaDataSource(DataSource):
         return OttlaWriter(options, columns)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Called on the driver for each micro-batch. Raises InvalidWriteError with all that is wrong.
+        """Create the writer; called on the driver for each micro-batch. Raises InvalidWriteError with all problems.
 
         With *overwrite*, in the output mode "complete", each micro-batch sends all rows, as Spark's own sink does.
         """
@@ -70,15 +73,15 @@ class OttlaDataSource(DataSource):
         return OttlaStreamWriter(options, columns)
 
     def schema(self) -> NoReturn:
-        """Spark asks for it to read, and for `CREATE TABLE ... USING ottla` without columns. Raises OttlaError."""
+        """Raise OttlaError: Spark calls this to read, and for `CREATE TABLE ... USING ottla` without columns."""
         raise OttlaError(_WRITES_ONLY)
 
     def reader(self, schema: StructType) -> NoReturn:
-        """Raises OttlaError: there is nothing to read with."""
+        """Raise OttlaError: this data source cannot read."""
         raise OttlaError(_WRITES_ONLY)
 
     def streamReader(self, schema: StructType) -> NoReturn:
-        """Raises OttlaError: there is nothing to read with."""
+        """Raise OttlaError: this data source cannot read."""
         raise OttlaError(_WRITES_ONLY)
 
     def _checked(self, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:

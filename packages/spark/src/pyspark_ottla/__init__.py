@@ -1,4 +1,4 @@
-"""Found by PySpark for its name: `format("ottla")` works wherever this package is installed."""
+"""PySpark finds this module by its name: `format("ottla")` works where this package is installed."""
 
 from ottla_spark.source import OttlaDataSource as DefaultSource
 

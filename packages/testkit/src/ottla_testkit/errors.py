@@ -1,10 +1,10 @@
-"""What can go wrong with a test's Kafka, grouped by whose fault it is."""
+"""Errors of a test's Kafka, grouped by their cause."""
 
 from __future__ import annotations
 
 
 class ClusterError(RuntimeError):
-    """A real cluster refused something or could not be started; the message carries the log's tail."""
+    """A real cluster refused a request or could not be started; the message has the end of the log."""
 
 
 class KafkaUnavailableError(ClusterError):
@@ -12,7 +12,7 @@ class KafkaUnavailableError(ClusterError):
 
 
 class JarDigestError(ClusterError):
-    """A jar that was fetched, or lies in the cache, is not the one that is pinned; Java has not run it."""
+    """A jar that was fetched or is in the cache differs from the pinned one; Java has not run it."""
 
 
 class PortInUseError(ClusterError):
@@ -20,7 +20,7 @@ class PortInUseError(ClusterError):
 
 
 class ProxyError(RuntimeError):
-    """The process of a `DelayingProxy` has ended by itself."""
+    """The process of a `DelayingProxy` has ended unexpectedly."""
 
 
 class MockError(RuntimeError):
@@ -28,9 +28,9 @@ class MockError(RuntimeError):
 
 
 class MockUnavailableError(MockError):
-    """There is no librdkafka to be found; the message says what to install."""
+    """librdkafka was not found; the message says what to install."""
 
 
 def tail(text: str, *, characters: int = 3000) -> str:
-    """The end of a log, where the reason usually is."""
+    """Return the end of a log, where the cause usually is."""
     return text if len(text) <= characters else "[...]" + text[-characters:]

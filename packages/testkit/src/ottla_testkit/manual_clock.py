@@ -1,4 +1,4 @@
-"""A clock that moves only when the test says so."""
+"""A clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ManualClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass; a monotonic clock refuses to go back (`ValueError`)."""
+        """Move the clock forward; `ValueError` for a negative number, because the clock is monotonic."""
         if seconds < 0:
             raise ValueError(f"a monotonic clock cannot go back by {-seconds} s")
         self._now += seconds

@@ -1,8 +1,8 @@
 """`python -m ottla_testkit.pin_jars [VERSION ...]` prints the SHA-512 of jars, as `sha512sum` does.
 
-It fetches into a temporary folder, by Maven and by Ivy where both can run, because they may resolve different
-versions. Without a version these are all jars that the package pins. The digests are those that the registry serves
-now: compare them with those of another network before you rely on them.
+It fetches into a temporary folder, by Maven and by Ivy where both are available, because they may resolve different
+versions. Without a version, these are all jars that the package pins. The digests are of the files that the registry
+serves now: compare them with those of another network before you rely on them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ottla_testkit.java.jars import KAFKA_VERSION, broker_artifacts
 from ottla_testkit.kafka_cluster import identity_server
 
 VERSIONS: Final = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2", "3.9.1", KAFKA_VERSION)
-"""Brokers whose jars the package pins."""
+"""Broker versions whose jars the package pins."""
 
 
 def routes() -> Iterator[Route]:
-    """Those that can run here."""
+    """Yield the routes that are available here."""
     if shutil.which("mvn"):
         yield fetch_by_maven
     if find_spec("pyspark"):
@@ -35,7 +35,10 @@ def routes() -> Iterator[Route]:
 
 
 def digests(sets: Sequence[Sequence[Artifact]], *, by: Sequence[Route]) -> Mapping[str, str]:
-    """By the jar's name, of these artifacts and all that they need. Raises ValueError where two routes disagree."""
+    """Return the digests of these artifacts and their dependencies, by the jar's name.
+
+    Raises ValueError where two routes disagree.
+    """
     found: dict[str, str] = {}
     for route in by:
         for artifacts in sets:

@@ -1,8 +1,8 @@
-"""Fixtures: a Kafka near and one at a distance, topics, a mock cluster, a producer without any, a clock.
+"""Fixtures: a Kafka cluster with and without a delay, topics, a mock cluster, a mock producer, a clock.
 
-Loaded by pytest wherever this package is installed, so it imports nothing but pytest until a fixture is used.
-What this machine lacks (Java, jars, librdkafka) skips a test with the reason, and fails it where CI is set.
-A broker that does not start fails it everywhere.
+pytest loads it wherever this package is installed, so it imports only pytest until a fixture is used. If this machine
+lacks a requirement (Java, jars, librdkafka), a test is skipped with the reason, and fails where CI is set. A broker
+that does not start fails it everywhere.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 ROUND_TRIP = 0.03
-"""Of `distant_kafka`, in seconds."""
+"""Round trip of `distant_kafka`, in seconds."""
 
 
 class MakeTopic(Protocol):
-    """Creates a topic with a name of its own; settings by Kafka's names, `_` standing for `.`."""
+    """Create a topic with a name of its own; settings have Kafka's names, with `_` for `.`."""
 
     def __call__(self, partitions: int = 1, **config: Setting) -> str: ...
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaCluster]:
-    """A one-node Kafka shared by the session; a test that stops or reconfigures brokers makes its own."""
+    """A one-node Kafka shared by the session; a test that stops or reconfigures brokers starts its own."""
     from ottla_testkit.errors import KafkaUnavailableError
     from ottla_testkit.kafka_cluster import KafkaCluster
 
@@ -64,7 +64,7 @@ def distant_kafka() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def make_topic(kafka: KafkaCluster, request: pytest.FixtureRequest) -> MakeTopic:
-    """Creates a topic on the session's Kafka and returns its name, which tells the test it is for."""
+    """A function that creates a topic on the session's Kafka and returns its name, which includes the test's name."""
     test = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name)[:80]
 
     def make(partitions: int = 1, **config: Setting) -> str:
@@ -78,7 +78,7 @@ def make_topic(kafka: KafkaCluster, request: pytest.FixtureRequest) -> MakeTopic
 
 @pytest.fixture
 def mock_cluster() -> Iterator[MockCluster]:
-    """Three mock brokers of the test's own."""
+    """Three mock brokers for one test."""
     from ottla_testkit.errors import MockUnavailableError
     from ottla_testkit.mock_cluster import MockCluster
 
@@ -92,7 +92,7 @@ def mock_cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def mock_producer() -> Iterator[MockProducer]:
-    """A producer that connects to nothing and acknowledges at once; `MockProducer(...)` makes one with settings."""
+    """A producer that connects nowhere and acknowledges at once; `MockProducer(...)` makes one with settings."""
     from ottla.errors import UndeliveredError
     from ottla_testkit.mock_producer import MockProducer
 
@@ -104,14 +104,14 @@ def mock_producer() -> Iterator[MockProducer]:
 
 @pytest.fixture
 def manual_clock() -> ManualClock:
-    """A clock at 0 that only the test moves."""
+    """A clock that starts at 0 and that only the test moves."""
     from ottla_testkit.manual_clock import ManualClock
 
     return ManualClock()
 
 
 def go_without(error: Exception) -> NoReturn:
-    """Skip, for a developer who may do without; fail where the tests are meant to run."""
+    """Skip on a developer's machine; fail in CI."""
     if os.environ.get("CI", "").lower() in ("", "0", "false"):
         pytest.skip(str(error))
     pytest.fail(str(error), pytrace=False)

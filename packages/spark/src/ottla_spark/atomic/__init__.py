@@ -1,4 +1,4 @@
-"""Micro-batches that are in Kafka once, each as a whole: one transaction for each, shared by all its tasks."""
+"""Write each micro-batch to Kafka exactly once and as a whole, in one transaction that all its tasks share."""
 
 from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.atomic.errors import BatchFailedError, BatchRefusedError, TaskRefusedError

@@ -1,11 +1,11 @@
-"""The driver's part: which batch is written in which transaction, and what follows each answer, or none.
+"""Driver decisions: the transaction of each batch, and the next step after each broker response or time-out.
 
-Sees to it that a batch is committed once, whatever is lost. Knows neither Spark nor sockets: brokers and the batch's
-rows are behind two small interfaces, so that every step can be made to fail.
+Commits each batch once, whatever fails. Uses neither Spark nor sockets: brokers and the batch's rows are behind two
+small interfaces, so that tests can make every step fail.
 
-The rule that everything follows from: before a batch is written, the driver holds an epoch that nobody else has, and
-has read the marker since it got it. So what was open before is aborted, who had the id before can write nothing more,
-and the marker tells all.
+One rule makes this safe. Before the driver writes a batch, it initializes the transactional id, which gives it a new
+epoch, and then reads the marker. The new epoch aborts an open transaction and fences the previous owner, so the marker
+cannot change any more.
 """
 
 from __future__ import annotations
@@ -24,46 +24,48 @@ from ottla_spark.atomic.marker import Due, Marker, due
 logger = logging.getLogger(__name__)
 
 NEW_GENERATION = 2
-"""From this level of transaction.version on, a late record of an ended transaction is refused by every partition."""
+"""From this level of transaction.version on, every partition refuses a late record of an ended transaction."""
 
 
 class Owner(Protocol):
-    """The brokers, as the owner of the transactions sees them. All may raise ProducerFencedError and
-    TransactionTimeoutError."""
+    """The brokers, as the owner of the transactions uses them.
+
+    Every method may raise ProducerFencedError and TransactionTimeoutError.
+    """
 
     @property
     def where(self) -> str:
-        """How people call the place of the marker."""
+        """The place of the marker, for messages."""
 
     def open(self, after: SharedTransaction | None) -> SharedTransaction:
-        """A transaction with a new epoch; without *after* the id is taken over."""
+        """Begin a transaction with a new epoch; without *after*, take the id over."""
 
     def marker(self) -> Marker | None:
-        """The last one that was committed."""
+        """Return the last committed marker."""
 
     def mark(self, shared: SharedTransaction, marker: Marker) -> None:
-        """Make a marker part of the transaction."""
+        """Add a marker to the transaction."""
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
-        """Commit or abort it."""
+        """Commit or abort the transaction."""
 
 
 class Rows(Protocol):
     """The rows of one batch."""
 
     def write(self, shared: SharedTransaction) -> int:
-        """Have all of them written into the transaction, and count them. Raises whatever went wrong."""
+        """Write all rows into the transaction and return their number. Raises the error of any step."""
 
     def drain(self) -> None:
-        """Have them computed, for what the query keeps besides, and written nowhere."""
+        """Compute all rows and write none, so that a stateful query keeps its state."""
 
     def is_retriable(self, error: Exception) -> bool:
-        """Whether writing may come through when it is tried again."""
+        """Return whether another attempt to write may succeed."""
 
 
 @attrs.frozen(kw_only=True)
 class BatchWritten:
-    """What became of a batch. `records` is None when it was in Kafka before."""
+    """The result of a batch. `records` is None when the batch was in Kafka before."""
 
     batch: int
     records: int | None
@@ -71,21 +73,23 @@ class BatchWritten:
 
 
 class BatchDriver:
-    """The batches of one query, one after the other, by one driver."""
+    """Write the batches of one query, one after the other, from one driver."""
 
     def __init__(self, owner: Owner, *, query: str, attempts: int, begins_with: int | None = None) -> None:
         self._owner = owner
         self.query = query
         self._attempts = attempts
         self._begins_with = begins_with
-        self._open: SharedTransaction | None = None  # nobody was told of it yet
-        self._before: SharedTransaction | None = None  # ended, and the id still ours
-        self._last: Marker | None = None  # as it was when the epoch was got
+        self._open: SharedTransaction | None = None  # not passed to any task yet
+        self._before: SharedTransaction | None = None  # ended, and the id is still this driver's
+        self._last: Marker | None = None  # as read when the epoch was assigned
         self._fenced: ProducerFencedError | None = None
 
     def write(self, batch: int, rows: Rows) -> BatchWritten:
-        """Have a batch in Kafka, once. Raises BatchRefusedError, BatchFailedError, ProducerFencedError, or what cannot
-        be mended."""
+        """Write a batch to Kafka once.
+
+        Raises BatchRefusedError, BatchFailedError, ProducerFencedError, or an error that a retry cannot fix.
+        """
         if self._fenced is not None:
             raise ProducerFencedError(*self._fenced.args)
         try:
@@ -134,19 +138,19 @@ class BatchDriver:
         ) from failures[-1]
 
     def _ready(self) -> SharedTransaction:
-        """An open transaction of ours, with the marker known."""
+        """Return this driver's open transaction, after the marker was read."""
         if self._open is not None:
             return self._open
         if self._before is not None:
             self._open, self._before = self._owner.open(self._before), None
         else:
             shared = self._owner.open(None)
-            self._last = self._owner.marker()  # before it counts as ours
+            self._last = self._owner.marker()  # read before the transaction is kept as open
             self._open = shared
         return self._open
 
     def _commit(self, shared: SharedTransaction, marker: Marker) -> Exception | None:
-        """Commit; None: it is. Else the marker has to be read again before anything else."""
+        """Commit. Returns None on success, else the error; after an error the marker must be read again."""
         try:
             self._owner.mark(shared, marker)
             ended = self._owner.end(shared, commit=True)
@@ -165,11 +169,11 @@ class BatchDriver:
         return None
 
     def _give_up(self, shared: SharedTransaction, cause: Exception) -> None:
-        """Abort; whoever still writes is fenced with it."""
+        """Abort the transaction, which also fences tasks that still write."""
         self._open = None
         try:
             if shared.level < NEW_GENERATION:
-                self._ready()  # EndTxn would leave the epoch, and late records of this attempt could open it again
+                self._ready()  # EndTxn would keep the epoch: late records could reopen it
             else:
                 self._open = self._owner.end(shared, commit=False).following
         except TransactionTimeoutError as unclear:
@@ -182,7 +186,7 @@ class BatchDriver:
         return self._last == asked
 
     def _abandon(self) -> None:
-        """Keep no reader waiting for what this driver does not go on with."""
+        """Abort the open transaction, so that it does not block readers."""
         shared = self._open
         self._forget()
         if shared is None:

@@ -1,4 +1,4 @@
-"""What can go wrong with a batch that is all or nothing."""
+"""Errors of batches that are written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ottla import OttlaError
 
 
 class BatchRefusedError(OttlaError):
-    """The batch was not begun, for it cannot be told whether it is in Kafka, or must not be written like this."""
+    """The batch was not begun: the write is not allowed, or it is not known whether the batch is in Kafka."""
 
 
 class BatchFailedError(OttlaError):
-    """No attempt at the batch came through. Nothing of it is visible; the query's restart tries again."""
+    """Every attempt at the batch failed. Nothing of it is visible; a restart of the query tries again."""
 
 
 class TaskRefusedError(OttlaError):
-    """A task does not write, because another attempt may have; the whole batch is aborted and run again."""
+    """A task does not write, because another attempt may have written. The whole batch is aborted and run again."""

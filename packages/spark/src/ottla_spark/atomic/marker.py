@@ -1,7 +1,7 @@
 """The marker: the number of the last batch that is in Kafka, committed in the same transaction as its records.
 
-It is an offset of a consumer group that nobody reads with. What it means for the batch that Spark asks for now is
-decided here, and nothing is asked of brokers.
+It is a committed offset of a consumer group that has no consumers. This module decides what the marker means for the
+batch that Spark requests; it sends no requests.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ottla_spark.atomic.errors import BatchRefusedError
 
 @attrs.frozen(kw_only=True)
 class Marker:
-    """This batch of this query, and all before, are in Kafka."""
+    """A marker: this batch of this query, and all batches before it, are in Kafka."""
 
     query: str
     batch: int
 
     def to_offset(self) -> OffsetAndMetadata:
-        """As a group's offset and the note beside it."""
+        """Return the marker as a group's offset with metadata."""
         return OffsetAndMetadata(self.batch + 1, json.dumps({"query": self.query, "batch": self.batch}))
 
     @classmethod
     def from_offset(cls, found: OffsetAndMetadata) -> Self:
-        """What `to_offset` made. Raises InvalidRecordError for anything else, such as the offset of a real consumer."""
+        """Parse the result of `to_offset`. Raises InvalidRecordError for others, such as a real consumer's offset."""
         try:
             fields = json.loads(found.metadata)
             marker = cls(query=fields["query"], batch=fields["batch"])
@@ -42,16 +42,17 @@ class Marker:
 
 
 class Due(enum.Enum):
-    """What there is to do for a batch."""
+    """The action for a batch."""
 
     WRITE = "it is not in Kafka"
     SKIP = "it is in Kafka already"
 
 
 def due(found: Marker | None, asked: Marker, *, begins_with: int | None, where: str) -> Due:
-    """Whether the batch that Spark asks for is to be written. Raises BatchRefusedError when that cannot be told.
+    """Return whether to write the batch that Spark requests. Raises BatchRefusedError when this cannot be decided.
 
-    *begins_with* is the batch for which somebody has said that it is not in Kafka, whatever is missing.
+    *begins_with* is the batch that the user declares to be missing in Kafka, although its predecessor's marker is
+    missing.
     """
     if found is not None and found.query != asked.query:
         raise BatchRefusedError(

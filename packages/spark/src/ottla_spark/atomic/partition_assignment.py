@@ -1,8 +1,8 @@
-"""Which task writes which Kafka partition: exactly one for each, and every row goes to the one of its partition.
+"""Assignment of Kafka partitions to tasks: one task for each partition, and every row goes to its partition's task.
 
-Brokers take the batches of one epoch for one partition as a single numbered line, so two tasks that write there would
-overwrite each other unnoticed. Each row's partition is found before the shuffle, as the producer's partitioner would,
-and the shuffle brings it to the partition's owner, which looks once more.
+Brokers number the batches of one epoch in one partition consecutively, so a second task that writes there could replace
+the first task's records unnoticed. The first stage finds each row's partition with the producer's partitioner. The
+shuffle moves the row to the partition's owner, which checks the partition again.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class PartitionAssignment:
-    """All partitions of the topics in one line, dealt out to *owners* tasks.
+    """All partitions of the topics in one sequence, distributed over *owners* tasks.
 
-    `topics` are their names and numbers of partitions. A partition's place in the line is its *slot*.
+    `topics` has their names and partition counts. A partition's index in the sequence is its *slot*.
     """
 
     topics: tuple[tuple[str, int], ...]
@@ -26,16 +26,16 @@ class PartitionAssignment:
 
     @classmethod
     def of(cls, counts: Mapping[str, int], *, tasks: int) -> PartitionAssignment:
-        """At most *tasks* owners, and no more than there are partitions."""
+        """Create an assignment with at most *tasks* owners, and at most one for each partition."""
         return cls(topics=tuple(counts.items()), owners=max(1, min(tasks, sum(counts.values()))))
 
     def first_slots(self) -> Mapping[str, int]:
-        """The slot of each topic's partition 0."""
+        """Return the slot of each topic's partition 0."""
         counts = [count for _name, count in self.topics]
         return dict(zip((name for name, _count in self.topics), accumulate(counts, initial=0), strict=False))
 
     def places(self, slots: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """The topic and partition of each slot. Raises IndexError for one that is none."""
+        """Yield the topic and partition of each slot. Raises IndexError for an invalid slot."""
         first_slots = self.first_slots()
         names, firsts = list(first_slots), list(first_slots.values())
         end = sum(count for _name, count in self.topics)
@@ -46,7 +46,7 @@ class PartitionAssignment:
             yield names[at], slot - firsts[at]
 
     def owned_by(self, owner: int) -> Mapping[str, Sequence[int]]:
-        """The partitions of one owner."""
+        """Return the partitions of one owner."""
         found: dict[str, list[int]] = {}
         slot = 0
         for topic, count in self.topics:

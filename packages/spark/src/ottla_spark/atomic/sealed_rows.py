@@ -1,9 +1,9 @@
-"""Rows on their way to the owners of their partitions: sealed batches, made where the rows are.
+"""Sealed batches of rows, made in the first stage, on their way to the owners of their partitions.
 
-A shuffle that moves the rows themselves would take each apart and together again, in Java and in Arrow, twice, and its
-other end would encode and compress what this end could as well. So the first stage makes of its rows what a producer
-would send, and moves that; a *parcel* is one batch. Owners only number and send them. What may be wrong with a row is
-found here, where it still has its place in the frame.
+A shuffle of plain rows would convert each row twice between Java and Arrow, and its receiver would have to encode and
+compress them. So the first stage encodes the batches that a producer would send, and Spark shuffles those; a *parcel*
+is one batch. Owners only number and send them. The first stage also finds invalid rows, while their position in the
+frame is still known.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ PARCELS: Final = (
     "owner int, slot int, records int, first_timestamp bigint, max_timestamp bigint, magic tinyint, codec tinyint, "
     "plain_size bigint, content binary"
 )
-"""The same for Spark: what the first stage makes of the frame."""
+"""The same schema for Spark: the first stage's output."""
 
 PARCEL_BYTES: Final = 480 * 1024
-"""So much is in a parcel at most, before it is compressed: Java has a long way round for values of half a megabyte."""
+"""Maximum bytes in a parcel before compression: Java copies values of half a megabyte several times."""
 
 Settings = frozenset[tuple[str, Any]]
 
 
 @attrs.frozen(kw_only=True)
 class RowSealing:
-    """Packs the rows of a task. Pickled to the executors; `columns` are places in its rows.
+    """Seal the rows of a task. Spark pickles it to the executors; `columns` are positions in its rows.
 
-    `settings` are those of the producer that will send; a parcel has at most so many bytes before it is compressed.
+    `settings` are those of the producer that sends. `max_bytes` limits the bytes of a parcel before compression.
     """
 
     settings: Settings = attrs.field(repr=False)
@@ -69,11 +69,11 @@ class RowSealing:
     max_bytes: int = PARCEL_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`. Raises WriteError, which names a row that cannot be sent."""
+        """Seal rows for `mapInArrow`. Raises WriteError, which names a row that cannot be sent."""
         return self.pack(with_tcp_quickack(batches), task=task_name())
 
     def pack(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:
-        """The parcels of all rows, those of a partition in the order of its rows."""
+        """Yield the parcels of all rows; a partition's parcels keep the order of its rows."""
         packer = _Packer(_sealer(Secret(self.settings), self.ownership.topics, self.max_bytes))
         gathering = RowBuffer(packer.seal)
         known = dict(self.ownership.topics)
@@ -102,7 +102,7 @@ class RowSealing:
 
 
 def unpacked(batch: pa.RecordBatch, ownership: PartitionAssignment) -> Iterator[SealedBatch]:
-    """The batches in parcels, each with bytes of its own: one that waits for its broker keeps none of the others."""
+    """Yield the batches of parcels. Each has its own bytes, so a waiting batch does not keep the others in memory."""
     slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
     for number, (topic, partition) in enumerate(ownership.places(slots)):
         [parcel] = batch.slice(number, 1).to_pylist()
@@ -120,7 +120,7 @@ def unpacked(batch: pa.RecordBatch, ownership: PartitionAssignment) -> Iterator[
 
 
 class _Packer:
-    """Seals tables, and keeps their batches until they are taken."""
+    """Seal tables, and keep their batches until they are taken."""
 
     def __init__(self, sealer: TableSealer) -> None:
         self._sealer = sealer
@@ -130,14 +130,14 @@ class _Packer:
     def seal(self, table: TopicTable) -> Mapping[int, DeliveryError]:
         sealed = self._sealer.seal(table.topic, table.table, **table.parts)
         for row, error in sealed.refused.items():
-            if not isinstance(error.__cause__, InvalidRecordError):  # a codec's own
+            if not isinstance(error.__cause__, InvalidRecordError):  # an error of the codec
                 raise WriteError(f"{table.names(row)}: {error}") from error
         self._batches += sealed.batches
         self.records += sum(batch.section.count for batch in sealed.batches)
         return sealed.refused
 
     def take(self, ownership: PartitionAssignment) -> Iterator[pa.RecordBatch]:
-        """What was sealed, for the shuffle."""
+        """Return the sealed batches for the shuffle, and clear them."""
         taken, self._batches = self._batches, []
         if taken:
             yield _parcels(taken, ownership)
@@ -170,5 +170,5 @@ def _unknown(topic: str, known: Mapping[str, int]) -> WriteError:
 
 @functools.lru_cache(maxsize=4)
 def _sealer(settings: Secret[Settings], topics: tuple[tuple[str, int], ...], max_bytes: int) -> TableSealer:
-    """A worker's for all batches of a query: the partitioner remembers what went where."""
+    """Return the worker's sealer for all batches of a query; its partitioner keeps its state between them."""
     return TableSealer(with_shipped_files(dict(settings.reveal())), dict(topics), max_bytes=max_bytes)

@@ -1,6 +1,7 @@
-"""`foreachBatch` with all or nothing: each micro-batch is one transaction, shared by all tasks that write it.
+"""`foreachBatch` function that writes each micro-batch in one transaction, shared by all tasks.
 
-Checks what has to hold on the driver, brings every row to the owner of its partition, and lets `driver` decide.
+It checks the requirements on the driver, moves every row to the owner of its partition, and leaves decisions to
+`driver`.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ logger = logging.getLogger(__name__)
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_BYTES: Final = 8 * 1024 * 1024
-"""So much in parcels is handed to a task at once."""
+"""Maximum bytes of parcels that Spark hands to a task at once."""
 TIMEOUT: Final = "transaction.timeout.ms"
 BROKERS_MOST: Final = 900_000
-"""What brokers allow if nobody changed transaction.max.timeout.ms, 15 minutes."""
+"""Brokers' default of transaction.max.timeout.ms, 15 minutes."""
 
 
 def atomically(
@@ -47,16 +48,16 @@ def atomically(
     begins_with: int | None = None,
     on_batch: Callable[[BatchWritten], object] | None = None,
 ) -> AtomicSink:
-    """What to give to `foreachBatch`, so that every micro-batch is in Kafka once, and visible as a whole.
+    """Return a function for `foreachBatch` that writes each micro-batch to Kafka once, visible as a whole.
 
-    *options* are those of `format("ottla")`. *transactional_id* belongs to this query, over restarts, and to nothing
-    else; it is also the consumer group that holds the marker. *topics* are those that rows name in a column "topic",
-    where the option topic is not set. A batch whose tasks failed is aborted and run again in place, up to *attempts*
-    times. *begins_with* is the batch to write although its predecessor's marker is not there: the way in for a query
-    that wrote otherwise before, or whose marker has expired. *on_batch* is told of each batch that is in Kafka.
+    *options* are those of `format("ottla")`. *transactional_id* belongs to this query alone, over all restarts; it is
+    also the consumer group that holds the marker. *topics* are those that rows name in a column "topic", where the
+    option topic is not set. A batch whose tasks failed is aborted and run again in place, up to *attempts* times.
+    *begins_with* is a batch to write although its predecessor's marker is missing: for a query that used another sink
+    before, or whose marker has expired. *on_batch* is called after each batch that is in Kafka.
 
-    Raises InvalidWriteError with all that is wrong. Readers see all or nothing of a batch with
-    `isolation.level=read_committed`, and not otherwise.
+    Raises InvalidWriteError with all problems. Only readers with `isolation.level=read_committed` see all or nothing of
+    a batch.
     """
     options = hide_settings(options)
     problems: list[str] = []
@@ -86,7 +87,7 @@ def atomically(
 
 
 class AtomicSink:
-    """Made by `atomically`; one object serves one query, over its restarts in this process."""
+    """Sink made by `atomically`; one object serves one query, over its restarts in this process."""
 
     def __init__(
         self,
@@ -113,8 +114,10 @@ class AtomicSink:
         )
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """One micro-batch, for Spark to call. Raises BatchRefusedError, BatchFailedError, InvalidWriteError,
-        ProducerFencedError."""
+        """Write one micro-batch; Spark calls it.
+
+        Raises BatchRefusedError, BatchFailedError, InvalidWriteError and ProducerFencedError.
+        """
         session = frame.sparkSession
         query = _checked_query(session)
         if self._course is None:
@@ -161,16 +164,16 @@ class SparkRows:
         return sum(report.records for report in reports)
 
     def drain(self) -> None:
-        """Compute all rows, and keep none."""
+        """Compute all rows and write none."""
         self._frame.write.format("noop").mode("overwrite").save()
 
     def is_retriable(self, error: Exception) -> bool:
-        """Whether it may come through when it is tried again; not when the query was told to stop."""
+        """Return whether another attempt may succeed; False when the query was stopped."""
         text = f"{type(error).__name__}: {error}"
         return not any(word in text for word in _STOPPED)
 
     def _owned(self, frame: DataFrame) -> DataFrame:
-        """The frame's rows in parcels, each at its owner."""
+        """Return the frame's rows as parcels, each in its owner's task."""
         if self._options.value_format is None:
             frame = frame.select([name for name in frame.columns if name in COLUMNS])
         packing = RowSealing(
@@ -187,9 +190,9 @@ _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIO
 
 
 class OneStageAttempt:
-    """Sees that Spark ran no stage of the jobs inside a `with` twice. Raises TaskRefusedError at its end.
+    """Check that Spark ran no stage of the jobs inside a `with` twice. Raises TaskRefusedError at the end.
 
-    A stage that runs again begins with attempt 0, while tasks of the first run may go on beside it.
+    A stage that Spark runs again starts with attempt 0, while tasks of its first run may still be running.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -206,9 +209,9 @@ class OneStageAttempt:
             self._look()
 
     def stages(self) -> Sequence[SparkStageInfo]:
-        """The stages of the jobs so far, as Spark has them in its books."""
+        """Return Spark's information about the stages of the jobs so far."""
         java: Any = self._context._jsc.sc()
-        java.listenerBus().waitUntilEmpty()  # else they may be of a moment ago
+        java.listenerBus().waitUntilEmpty()  # else the stages may be out of date
         tracker = self._context.statusTracker()
         jobs = [tracker.getJobInfo(int(job)) for job in java.statusTracker().getJobIdsForTag(self._tag)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
@@ -225,7 +228,7 @@ class OneStageAttempt:
 
 @contextlib.contextmanager
 def _parcels_a_few_at_a_time(session: SparkSession) -> Iterator[None]:
-    """Spark counts rows into what it hands to Python, ten thousand; here each may have half a megabyte."""
+    """Limit Arrow batches by bytes: Spark's limit of ten thousand rows is too much if a row has half a megabyte."""
     before = session.conf.get(BATCH_BYTES, None)
     session.conf.set(BATCH_BYTES, str(ARROW_BYTES))
     try:
@@ -238,7 +241,7 @@ def _parcels_a_few_at_a_time(session: SparkSession) -> Iterator[None]:
 
 
 def _columns(frame: DataFrame, options: WriteOptions) -> ColumnPositions:
-    """Where our columns are. Raises InvalidWriteError with all that is wrong with them."""
+    """Return the positions of our columns. Raises InvalidWriteError with all their problems."""
     problems: list[str] = []
     columns = find_columns(frame.schema, topic=options.topic, problems=problems, value_format=options.value_format)
     if problems:
@@ -247,7 +250,7 @@ def _columns(frame: DataFrame, options: WriteOptions) -> ColumnPositions:
 
 
 def _checked_query(session: SparkSession) -> str:
-    """The query's id. Raises BatchRefusedError where two tasks could write at once, or there is no query."""
+    """Return the query's id. Raises BatchRefusedError without a query, or where two tasks could write at once."""
     if not hasattr(session, "_jsparkSession"):
         raise BatchRefusedError(
             "all-or-nothing batches need the driver's own SparkContext, which Spark Connect hides; run the query in "

@@ -1,8 +1,8 @@
-"""A task's part: it joins the batch's transaction, writes its rows, proves that nobody else did, and leaves.
+"""The work of one task: join the batch's transaction, write its rows, and check that no other task wrote them.
 
-It never sends twice: an attempt that is not the first refuses, and so does one that finds that another has written
-to its partitions in this epoch. A stage that Spark runs again begins with attempt 0 again, and brokers acknowledge
-and drop what has the numbers of something they have: then the offset they answer is one from before this task began.
+A task never sends rows twice: it refuses to run as a second attempt, and when another task has written to its
+partitions in this epoch. When Spark runs a stage again, its attempts start at 0 again. Brokers acknowledge and drop a
+batch whose sequence numbers they already have; the offset in that response is from before this task began.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla_spark.write.in_flight import InFlightTables
 TRANSACTIONAL_ID: Final = "transactional.id"
 
 RESULT: Final = "owner int, records bigint"
-"""What a task reports: the schema of its one row."""
+"""Schema of a task's output, which is one row."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,7 +44,7 @@ class TaskWrite:
     options: WriteOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`, with parcels. Raises WriteError or TaskRefusedError."""
+        """Write parcels, for `mapInArrow`. Raises WriteError or TaskRefusedError."""
         settle_in()
         context = TaskContext.get()
         assert context is not None, "Spark runs this"
@@ -54,7 +54,7 @@ class TaskWrite:
         )
 
     def write(self, parcels: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:
-        """Write what `RowSealing` made, and count the records."""
+        """Write what `RowSealing` made and return the number of records."""
         if attempt:
             raise TaskRefusedError(
                 f"this is attempt {attempt} of task {owner}, and the first may have written: the whole batch is "
@@ -98,7 +98,7 @@ class TaskWrite:
             )
 
     def _prove(self, outbox: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
-        """Raise TaskRefusedError where a broker has taken this task's records for those of another."""
+        """Raise TaskRefusedError where a broker took this task's records for duplicates of another task's."""
         for (topic, partition), first in outbox.first_offsets.items():
             if first < ends[topic, partition]:
                 raise TaskRefusedError(
@@ -110,7 +110,7 @@ class TaskWrite:
 
 @attrs.frozen
 class _Names:
-    """The rows of a batch, which have no names of their own on this side of the shuffle."""
+    """Names for the rows of a batch, which have no names of their own after the shuffle."""
 
     count: int
 

@@ -1,4 +1,4 @@
-"""The driver's conversation with the brokers: the owner of a query's transactions, and where its marker is."""
+"""Requests of the driver to the brokers: the owner of a query's transactions, and the place of its marker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla_spark.atomic.marker import Marker
 
 @attrs.frozen(kw_only=True)
 class TransactionOwner:
-    """Asks with connections of its own each time: between two batches nothing stays open that could go stale.
+    """Owner that opens new connections for each call, so that no idle connection goes stale between batches.
 
     `settings` are a producer's, without a transactional id. The marker is the offset of group *transactional_id* for
     partition 0 of *marker_topic*.
@@ -27,30 +27,30 @@ class TransactionOwner:
 
     @property
     def where(self) -> str:
-        """The marker's place, for people."""
+        """The marker's place, for messages."""
         return f"group {self.transactional_id!r} (topic {self.marker_topic!r}, partition 0)"
 
     def partitions(self, topics: Sequence[str]) -> Mapping[str, int]:
-        """How many partitions the topics have, the marker's among them: it has to exist before anything is written."""
+        """Return the partition counts of the topics and the marker's topic, all of which have to exist."""
         counts = partition_counts(self.settings, {*topics, self.marker_topic}, timeout=self.timeout)
         return {topic: counts[topic] for topic in topics}
 
     def open(self, after: SharedTransaction | None) -> SharedTransaction:
-        """A transaction with a new epoch; without *after* the id is taken over."""
+        """Begin a transaction with a new epoch; without *after*, take the id over."""
         with sharing(self.settings, timeout=self.timeout) as owner:
             return owner.open(self.transactional_id, after=after, transaction_timeout_ms=self.transaction_timeout_ms)
 
     def marker(self) -> Marker | None:
-        """The last one that was committed."""
+        """Return the last committed marker."""
         found = committed_offset(self.settings, self.transactional_id, self.marker_topic, 0, timeout=self.timeout)
         return None if found is None else Marker.from_offset(found)
 
     def mark(self, shared: SharedTransaction, marker: Marker) -> None:
-        """Make a marker part of the transaction."""
+        """Add a marker to the transaction."""
         with sharing(self.settings, timeout=self.timeout) as owner:
             owner.commit_offsets(shared, {(self.marker_topic, 0): marker.to_offset()}, self.transactional_id)
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
-        """Commit or abort it."""
+        """Commit or abort the transaction."""
         with sharing(self.settings, timeout=self.timeout) as owner:
             return owner.end(shared, commit=commit)

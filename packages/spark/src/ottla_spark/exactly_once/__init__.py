@@ -1,7 +1,8 @@
-"""Exactly-once: every batch that Spark hands over becomes visible once, whatever dies and starts again.
+"""Exactly-once writes: every batch of Spark becomes visible once, whatever fails and restarts.
 
-Each task writes in a transaction of its own and prepares it. A ledger in Kafka, which only the holder of a lease can
-write, says which of them make up a batch: that entry is the commit point, and whoever reads it can finish the batch.
+Each task writes in a transaction of its own and prepares it. A ledger in Kafka lists the transactions that make up a
+batch; only the holder of a lease can write it. The ledger entry is the commit point: every later driver that reads it
+can finish the batch.
 """
 
 from ottla_spark.exactly_once.errors import (

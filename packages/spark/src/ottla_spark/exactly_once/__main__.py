@@ -1,4 +1,4 @@
-"""`python -m ottla_spark.exactly_once PREFIX`: what the next driver would do. Changes nothing."""
+"""`python -m ottla_spark.exactly_once PREFIX`: print what the next driver would do. Changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla_spark.exactly_once.status import DEFAULT_TIMEOUT, ledger_status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print it; 1 when the cluster cannot be asked."""
+    """Print the ledger status; return 1 when the cluster cannot be reached."""
     parser = argparse.ArgumentParser(prog="python -m ottla_spark.exactly_once", description=__doc__)
     parser.add_argument("prefix", help="the option transactional.id.prefix of the query or job")
     parser.add_argument("--job-id", help="of a job")

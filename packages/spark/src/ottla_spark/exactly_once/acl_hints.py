@@ -1,4 +1,4 @@
-"""Which right a user lacks when brokers refuse something, in the words of Kafka's access lists."""
+"""Hints in error messages about the ACL that a user lacks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _REFUSALS: Final = frozenset(
 
 
 def lacking(code: ErrorCode, right: str) -> str:
-    """How an error goes on that ends in this code: with the right that helps, if it is for lack of one."""
+    """Return the end of an error message: the missing right if *code* is an authorization error, else nothing."""
     return f". The user needs the right {right}" if code in _REFUSALS else ""
 
 
 def transactions_right(name: str) -> str:
-    """What writing under a name takes."""
+    """Return the rights that writing under a name requires."""
     return f"Write for transactional ids that begin with '{name}/'"

@@ -1,4 +1,4 @@
-"""Settings of brokers and topics that exactly-once depends on, as far as we may see them."""
+"""Settings of brokers and topics that exactly-once depends on, as far as the user may see them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_DIGITS: Final = 10
 
 
 def longest_timeout_ms(asked: Asking, node: int) -> int | None:
-    """The longest that a broker lets a transaction last; None: it does not tell us a number."""
+    """Return a broker's transaction.max.timeout.ms, or None if it does not return a number."""
     response = setting(asked, node, kind=BROKER, of=str(node), name=_MAXIMUM)
-    # Kafka's is an int of 32 bits; a broker may write anything.
+    # Kafka's value is a 32-bit int; a broker may return anything.
     return (
         int(response)
         if response is not None and response.isascii() and response.isdecimal() and len(response) <= _MOST_DIGITS
@@ -33,7 +33,7 @@ def longest_timeout_ms(asked: Asking, node: int) -> int | None:
 
 
 def setting(asked: Asking, node: int | None, *, kind: int, of: str, name: str) -> str | None:
-    """One setting of a topic or a broker; None: we may not see it, or there is none."""
+    """Return one setting of a topic or a broker, or None if it is unset or the user may not see it."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=of, configuration_keys=[name])
     request = DescribeConfigsRequest(resources=[resource])
 

@@ -1,4 +1,4 @@
-"""DescribeAcls: who may do what with a topic or a transactional id (KIP-140, patterns since KIP-290)."""
+"""DescribeAcls: the ACLs of a topic or a transactional id (KIP-140, patterns since KIP-290)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.protocol.notation import Int8, Int16, Int32, String
 TOPIC: Final = 2
 TRANSACTIONAL_ID: Final = 5
 MATCH: Final = 2
-"""All patterns that a name falls under: its own, prefixes of it, and `*`."""
+"""All patterns that match a name: the name itself, prefixes of it, and `*`."""
 ANY: Final = 1
 ALL: Final = 2
 WRITE: Final = 4
@@ -21,7 +21,7 @@ ALLOW: Final = 3
 
 @attrs.define(kw_only=True)
 class DescribeAclsRequest:
-    """Which lines are asked for; None is any."""
+    """Filter for ACLs; None matches any value."""
 
     resource_type_filter: Int8 = 0
     resource_name_filter: String | None = ""
@@ -34,7 +34,7 @@ class DescribeAclsRequest:
 
 @attrs.define(kw_only=True)
 class AclDescription:
-    """One line of an access list."""
+    """One ACL."""
 
     principal: String = ""
     host: String = ""
@@ -44,7 +44,7 @@ class AclDescription:
 
 @attrs.define(kw_only=True)
 class DescribeAclsResource:
-    """The lines of one pattern."""
+    """The ACLs of one pattern."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -54,7 +54,7 @@ class DescribeAclsResource:
 
 @attrs.define(kw_only=True)
 class DescribeAclsResponse:
-    """All lines that the filter lets through, or why they cannot be seen."""
+    """All ACLs that match the filter, or the error."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

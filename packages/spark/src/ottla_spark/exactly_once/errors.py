@@ -1,4 +1,4 @@
-"""What keeps a batch from being committed exactly once, by what can be done about it."""
+"""Errors that keep a batch from being committed exactly once, by the action that they need."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from ottla import OttlaError
 
 
 class LedgerMismatchError(OttlaError):
-    """The ledger and Spark do not agree on what comes next; nothing was written. A human has to look."""
+    """The ledger and Spark disagree on the next batch; nothing was written. The user has to decide."""
 
 
 class BatchNotCommittedError(OttlaError):
-    """Nothing of this batch is visible, nor will be; Spark may write it anew."""
+    """Nothing of this batch is or will become visible; Spark may write it again."""
 
 
 class BatchIncompleteError(OttlaError):
-    """The batch is in the ledger, but not every transaction could be ended yet. A restart of the query goes on."""
+    """The batch is in the ledger, but not every transaction could be ended yet. A restart of the query continues."""
 
 
 class DataLossError(OttlaError):
-    """A batch was recorded, and only a part of it could be made visible: its driver was away for too long.
+    """A batch was recorded, but only a part of it could be made visible: its driver was down for too long.
 
-    Raised at every start until somebody has looked at it: the message names the transactions and their rows.
+    Raised at every start until the user accepts the loss. The message names the transactions and their rows.
     """
 
 
 class LeaseLostError(OttlaError):
-    """Another driver writes under this name now, and this one can write no more. The other one goes on."""
+    """Another driver now writes under this name, and this one cannot write any more. The other one continues."""

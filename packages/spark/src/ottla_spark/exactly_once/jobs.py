@@ -1,4 +1,4 @@
-"""A batch job whose frame becomes visible once, however often the job is run: the ledger has an entry for its id."""
+"""A batch job whose frame becomes visible once, even if the job runs repeatedly: the ledger has an entry for its id."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BATCH: Final = 0
 
 @attrs.frozen(kw_only=True)
 class JobOutcome:
-    """What a job did: `written` now, or it was before; `records` are those that are visible."""
+    """The result of a job: `written` by this run or by an earlier one; `records` counts the visible records."""
 
     job_id: str
     written: bool
@@ -40,11 +40,12 @@ class JobOutcome:
 
 
 def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> JobOutcome:
-    """Write a whole frame so that it becomes visible at once and once; a job that is done already does nothing.
+    """Write a whole frame so that it becomes visible as a whole and once; do nothing if the job is done already.
 
-    *options* are those of `writeStream` with guarantee=exactly-once, transactional.id.prefix among them. A job that
-    died is run again with the same *job_id*: it finishes what was committed, or writes anew. Two runs at the same time
-    are safe; the older one fails. Raises InvalidWriteError, DataLossError, and what Spark makes of errors in its tasks.
+    *options* are those of `writeStream` with guarantee=exactly-once, transactional.id.prefix among them. To retry a
+    failed job, run it again with the same *job_id*: it finishes what was committed, or writes all rows again. Two runs
+    at the same time are safe; the older one fails. Raises InvalidWriteError, DataLossError, and Spark's errors for
+    failed tasks.
     """
     options = hide_settings(options)
     given, settings = _read(options, job_id)
@@ -63,15 +64,15 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
 
 
 class OttlaJob(DataSource):
-    """The way from `write_once` into Spark."""
+    """Data source that `write_once` uses to call Spark."""
 
     @classmethod
     def name(cls) -> str:
-        """Not for `format`."""
+        """A name that is not for `format`."""
         return _FORMAT
 
     def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
-        """Called on the driver while the job is planned."""
+        """Return the writer; Spark calls it on the driver while the job is planned."""
         options = hide_settings({key: value for key, value in self.options.items() if key != _JOB})
         given, settings = _read(options, self.options[_JOB])
         columns = find_columns(schema, topic=given.topic, problems=[], value_format=given.value_format)
@@ -79,7 +80,7 @@ class OttlaJob(DataSource):
 
 
 class JobWriter(PlannedWriter, DataSourceArrowWriter):
-    """The writer of a job, which is one batch; the commit gets it pickled, too."""
+    """The writer of a job, which is one batch; Spark pickles it for the commit, too."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
         """Write a task's rows and leave them prepared. Raises WriteError."""
@@ -99,7 +100,7 @@ def _writer(frame: DataFrame, options: Mapping[str, Any]) -> DataFrameWriter:
 
 
 def _done(settings: Settings) -> Entry | None:
-    """The job's entry, if its records are visible; one that was recorded is settled for that."""
+    """Return the job's entry if its records are visible; settles a recorded batch first."""
     with connected(settings) as cluster:
         ledger = cluster.ledger(settings.name)
         last = ledger.certain()

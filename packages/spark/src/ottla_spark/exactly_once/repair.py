@@ -1,4 +1,4 @@
-"""What a human may decide about a ledger: to go on behind what is lost, to forget what was written, to believe it."""
+"""Repair functions for a ledger: accept lost rows, forget the last entry, or adopt it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ottla_spark.options.options import read_hidden
 
 
 def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
-    """Let the query, or the job, go on behind a batch that DataLossError told of; its entry as it is now.
+    """Let the query or job continue after a batch that DataLossError reported; return its new entry.
 
-    *options* are those of the write. What of the batch is visible stays so, and its other rows are missing.
+    *options* are those of the write. The batch's visible rows stay visible, and its other rows are missing.
     """
     options = hide_settings(options)
     settings = _settings(options, job_id)
@@ -29,7 +29,7 @@ def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Ent
 
 
 def forget(options: Mapping[str, str], *, job_id: str | None = None) -> Entry | None:
-    """Forget what was written under this prefix, or for this job, so that it may come again; what is forgotten."""
+    """Forget the last entry under this prefix or of this job, so that its batch can come again; return the entry."""
     options = hide_settings(options)
     settings = _settings(options, job_id)
     with connected(settings) as cluster:
@@ -37,9 +37,9 @@ def forget(options: Mapping[str, str], *, job_id: str | None = None) -> Entry | 
 
 
 def adopt(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
-    """Take over the last entry under this prefix, or of this job, though nobody can tell any more whose it is.
+    """Take over the last entry under this prefix or of this job, although brokers do not know its writer any more.
 
-    For what LedgerMismatchError told of, once you know that this query or job wrote it. Returns the entry.
+    Use it after LedgerMismatchError, once you know that this query or job wrote the entry. Returns the entry.
     """
     options = hide_settings(options)
     settings = _settings(options, job_id)
@@ -48,8 +48,7 @@ def adopt(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
 
 
 def take_over(cluster: ClusterClient, name: str) -> Entry:
-    """Write the last entry again under a lease that later drivers know. Raises LedgerMismatchError when there is
-    none."""
+    """Write the last entry again under the current lease. Raises LedgerMismatchError when there is none."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).certain()
     if last is None:
@@ -59,7 +58,7 @@ def take_over(cluster: ClusterClient, name: str) -> Entry:
 
 
 def take_as_done(cluster: ClusterClient, name: str) -> Entry:
-    """Note a recorded batch as done, as it is. Raises LedgerMismatchError when there is none."""
+    """Record the last recorded batch as done, as it is. Raises LedgerMismatchError when there is none."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).certain()
     if last is None or last.status is not Status.RECORDED:
@@ -72,7 +71,7 @@ def take_as_done(cluster: ClusterClient, name: str) -> Entry:
 
 
 def erase(cluster: ClusterClient, name: str) -> Entry | None:
-    """Leave nothing of the name in the ledger, whatever lies there; the entry that it had, as far as that is known."""
+    """Delete the name's entry from the ledger, even an unreadable one; return it if it is known."""
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).last
     cluster.append(lease, None)

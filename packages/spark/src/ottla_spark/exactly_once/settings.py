@@ -1,4 +1,4 @@
-"""The options of exactly-once, read and checked: the prefix, the ledger topic, and how long a transaction may last."""
+"""The options of exactly-once, parsed and checked: prefix, ledger topic, and transaction timeout."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ TWO_PHASE: Final = "two.phase.commit"
 TIMEOUT: Final = "transaction.timeout.ms"
 
 EARLIER_TOPIC: Final = "ottla-exactly-once"
-"""Where earlier versions kept the entries of all prefixes, unless another topic was named."""
+"""Topic in which earlier versions kept the entries of all prefixes, unless the options named another one."""
 
 SHARED_PARTITIONS: Final = 8
 
 _CORES_TWO_PHASE: Final = "transaction.two.phase.commit.enable"
 
 _QUICK: Final = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "1000"}
-"""For what is asked of brokers beside records: who ends one transaction after another meets busy coordinators."""
+"""Defaults for requests other than records: coordinators are often busy when transactions end one after another."""
 
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """What planner, tasks and commit have in common. `producer` is without what belongs to one transaction.
+    """Settings that planner, tasks and commit share. `producer` lacks the settings of a single transaction.
 
     `shared`: other prefixes may write to the ledger topic, too. `earlier` is the topic in which entries of an earlier
-    version may be, "" for none. `believe_all`: count entries whoever wrote them. `timeout_ms` None: the longest that
-    the brokers allow. With `two_phase` there is no time-out at all (KIP-939).
+    version may be, "" for none. `believe_all`: count entries of all writers. `timeout_ms` None: the longest that the
+    brokers allow. With `two_phase` there is no time-out at all (KIP-939).
     """
 
     name: str
@@ -52,17 +52,17 @@ class Settings:
 
     @property
     def connection(self) -> PluginValues:
-        """What connects as the tasks' producers do."""
+        """Settings for connections like those of the tasks' producers."""
         return as_written({**_QUICK, **self.producer})
 
     def for_task(self, transactional_id: str, *, timeout_ms: int) -> PluginValues:
-        """The settings of the producer with this id."""
+        """Return the settings of the producer with this id."""
         lasting = {_CORES_TWO_PHASE: "true"} if self.two_phase else {TIMEOUT: str(timeout_ms)}
         return as_written({**self.producer, "transactional.id": transactional_id, **lasting})
 
 
 def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
-    """The settings of a query, or of one job under a prefix. Raises InvalidWriteError with all that is wrong."""
+    """Parse the settings of a query, or of one job under a prefix. Raises InvalidWriteError with all problems."""
     problems: list[str] = []
     given = options.exactly_once
     prefix = given.get(PREFIX, "")

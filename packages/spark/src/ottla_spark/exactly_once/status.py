@@ -1,4 +1,4 @@
-"""What the next driver of a prefix would do with what is there, told beforehand, for people. Changes nothing."""
+"""A report of what the next driver of a prefix would do. Changes nothing."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 @attrs.frozen(kw_only=True)
 class LedgerStatus:
-    """The last entry of a name, and what becomes of each transaction that is open or in that entry.
+    """The last entry of a name, and the predicted outcome of its transactions and of open ones.
 
-    `doubt` says why the next driver does not believe the entry, or that there is none. `strangers` may write to the
-    ledger topic and not under the prefix, as far as brokers show it.
+    `doubt` says why the next driver does not trust the entry, or its absence. `strangers` may write to the ledger topic
+    but not under the prefix, as far as brokers show ACLs.
     """
 
     name: str
@@ -51,7 +51,7 @@ class LedgerStatus:
 def ledger_status(
     options: Mapping[str, str], *, job_id: str | None = None, timeout: float = DEFAULT_TIMEOUT
 ) -> LedgerStatus:
-    """Look at what the query or the job has in Kafka; *options* are those of the write, and no topic is needed.
+    """Return the status of the query or the job in Kafka; *options* are those of the write, and no topic is needed.
 
     Raises InvalidWriteError for wrong options, TransactionTimeoutError, or TransactionError when the cluster refuses.
     """
@@ -69,13 +69,13 @@ def ledger_status(
 
 
 def predicted(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Sequence[Fate]) -> LedgerStatus:
-    """*fates* are of the transactions in the entry, in its order; *open_ids* of all that are open."""
+    """Return the status. *fates* has the entry's transactions, in its order; *open_ids* has all open transactions."""
     found: dict[str, str] = {}
     of_entry = entry.listed if entry is not None and entry.status is Status.RECORDED else ()
     for each, fate in zip(of_entry, fates, strict=False):
         found[each.prepared.transactional_id] = f"{fate.value}; {_verdict(fates)}"
     for transactional_id in open_ids:
-        # Also those of a batch that is being written at the moment.
+        # These include a batch that is being written at the moment.
         found.setdefault(
             transactional_id, "open; not in the ledger: unless its driver still writes it there, the next one aborts it"
         )
@@ -83,7 +83,7 @@ def predicted(name: str, entry: Entry | None, open_ids: Sequence[str], fates: Se
 
 
 def _verdict(fates: Sequence[Fate]) -> str:
-    """As `driver.recovery` decides it."""
+    """Describe the decision of `driver.recovery`."""
     if Fate.UNTOLD in fates:
         return "the brokers do not say how it ended: the next driver asks for it, then commits or raises DataLossError"
     if Fate.ABORTED in fates:
@@ -121,18 +121,18 @@ def _inspected(asked: Asking, settings: Settings) -> LedgerStatus:
 def _place(asked: Asking, settings: Settings) -> partition.LedgerPartition | None:
     found = partition.described(asked, settings.topic.name)
     if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return None  # where it is missing, it is not made here
+        return None  # do not create a missing topic
     return settings.topic.partition(asked, settings.name)
 
 
 def _fate(asked: Asking, prepared: PreparedTransaction) -> Fate:
-    """What its coordinator tells without being asked to end it."""
+    """Return the fate that the coordinator reports, without a request to end the transaction."""
     state = described(asked, prepared.transactional_id)
     if state is None or state.producer_id != prepared.producer_id:
         return Fate.UNTOLD
     if state.transaction_state == ONGOING and state.producer_epoch == prepared.epoch:
         return Fate.OPEN
-    if state.producer_epoch not in (prepared.epoch, prepared.epoch + 1):  # an end raises it by one
+    if state.producer_epoch not in (prepared.epoch, prepared.epoch + 1):  # an EndTxn raises it by one
         return Fate.UNTOLD
     return _FATES.get(state.transaction_state, Fate.UNTOLD)
 

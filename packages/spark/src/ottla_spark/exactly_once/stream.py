@@ -1,4 +1,4 @@
-"""The writer of a stream that Spark asks: plan, write, commit, abort, each in a process of its own."""
+"""The exactly-once writer of a stream; Spark calls plan, write, commit and abort, each in its own process."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from ottla_spark.write.task import TaskWritten
 
 @attrs.frozen(kw_only=True)
 class TaskPrepared(WriterCommitMessage):
-    """What a task tells the commit."""
+    """A task's result, for the commit."""
 
     attempt: Attempt
     written: TaskWritten
 
 
 def stream_writer(options: WriteOptions, columns: ColumnPositions) -> ExactlyOnceWriter:
-    """The writer of one micro-batch. Raises InvalidWriteError."""
+    """Create the writer of one micro-batch. Raises InvalidWriteError."""
     return ExactlyOnceWriter(read_settings(options), options, columns)
 
 
 class PlannedWriter:
-    """What the writers of streams and of jobs share: they are planned once, and leave what is prepared to `commit`.
+    """Base of the writers of streams and of jobs: planned once; tasks leave their transactions prepared for `commit`.
 
-    Made several times for every batch; only what pickles it, the planner, runs once and before all tasks.
+    Spark creates it several times for every batch. Only the planner pickles it, once and before all tasks.
     """
 
     def __init__(self, settings: Settings, options: WriteOptions, columns: ColumnPositions) -> None:
@@ -48,14 +48,14 @@ class PlannedWriter:
         self._orders: Orders | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """On its way to the tasks: the batch is planned now."""
+        """Plan the batch when Spark pickles the writer for the tasks."""
         if self._orders is None:
             with self.cluster() as cluster:
                 self._orders = planned(cluster, self._settings)
         return self.__dict__
 
     def cluster(self) -> AbstractContextManager[KafkaClusterClient]:
-        """What decides about the batch is asked here."""
+        """The cluster client for decisions about the batch."""
         return connected(self._settings)
 
     def prepare(self, rows: Iterator[pa.RecordBatch], of: BatchName) -> TaskPrepared:
@@ -67,13 +67,13 @@ class PlannedWriter:
         return TaskPrepared(attempt=attempt, written=written)
 
     def make_visible(self, messages: Sequence[WriterCommitMessage | None], *, batch: int, what: str) -> None:
-        """Commit what the tasks have prepared, and tell of it."""
+        """Commit what the tasks have prepared, and report it."""
         with self.cluster() as cluster:
             commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
         tell(what, writings(messages), wanted=self._options.report)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort what the tasks that came through have prepared, unless the commit was tried."""
+        """Abort what the successful tasks have prepared, unless the commit was tried."""
         with self.cluster() as cluster:
             give_up(cluster, attempts(messages))
 
@@ -95,16 +95,16 @@ class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):
 
 
 def planned(cluster: KafkaClusterClient, settings: Settings) -> Orders:
-    """Take the lease, settle what is there, and tell the tasks."""
+    """Take the lease, settle the last batch, and return the orders for the tasks."""
     timeout_ms = cluster.timeout_ms()
     return Orders(plan=plan(cluster, settings.name), timeout_ms=timeout_ms)
 
 
 def attempts(messages: Sequence[WriterCommitMessage | None]) -> list[Attempt | None]:
-    """What the tasks did; None where one failed."""
+    """Return the attempts of the tasks; None where one failed."""
     return [message.attempt if isinstance(message, TaskPrepared) else None for message in messages]
 
 
 def writings(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWritten]:
-    """What the tasks wrote, for a report; nothing where a batch was in the ledger already."""
+    """Return the results of the tasks for a report; empty ones where a batch was in the ledger already."""
     return [message.written for message in messages if isinstance(message, TaskPrepared)]

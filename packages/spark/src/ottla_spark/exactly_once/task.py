@@ -1,7 +1,7 @@
-"""What a task does: its rows in a transaction of its own, left prepared for whoever commits the batch.
+"""The work of a task: write its rows in a transaction of its own, and leave that prepared for the batch's commit.
 
-Producers stay with their worker process and its transactional ids. One goes on after its last transaction without being
-made anew where the ledger says that this was committed; in any other case taking the id aborts what is left of it.
+Producers stay with their worker process and its transactional ids. A producer is reused without initialization if the
+ledger shows that its last transaction was committed. In any other case, initialization aborts that transaction.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BATCH = "streaming.sql.batchId"
 
 @attrs.frozen(kw_only=True)
 class Orders:
-    """What the planner gives to every task of a batch."""
+    """The planner's data for every task of a batch."""
 
     plan: Plan
     timeout_ms: int
@@ -47,14 +47,14 @@ class Orders:
 
 @attrs.frozen(kw_only=True)
 class BatchName:
-    """Which batch of which query; a job has one batch."""
+    """A batch's query and number; a job has one batch."""
 
     query: str
     batch: int
 
 
 def batch_of_stream() -> BatchName:
-    """The micro-batch of this task, as Spark tells tasks alone."""
+    """Return the micro-batch of this task, from local properties that Spark sets for tasks only."""
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context is not None else None
     batch = context.getLocalProperty(_BATCH) if context is not None else None
@@ -75,12 +75,12 @@ def write_task(
     options: WriteOptions,
     columns: ColumnPositions,
 ) -> tuple[Attempt, TaskWritten]:
-    """Write a task's rows and prepare them, or drain them where the batch is in the ledger already."""
+    """Write a task's rows and prepare them, or only read them where the batch is in the ledger already."""
     given = orders.plan
     step = next_step(given.last, name=settings.name, query=of.query, batch=of.batch)
     attempt = Attempt(lease=given.lease, query=of.query, batch=of.batch, partition=_partition(), step=step)
     if step is Step.SKIP:
-        for _ in batches:  # a stateful query keeps its state only if all of it is read
+        for _ in batches:  # a stateful query keeps its state only if all rows are read
             pass
         return attempt, TaskWritten()
     with contextlib.ExitStack() as stack:
@@ -95,7 +95,7 @@ def write_task(
 
 
 class _OwnTransaction:
-    """The transaction of one attempt, begun with its first row; `stack` gives the producer back."""
+    """The transaction of one attempt, begun with its first row; `stack` returns the producer to the cache."""
 
     def __init__(self, orders: Orders, *, settings: Settings, idle: float, stack: contextlib.ExitStack) -> None:
         self._orders = orders
@@ -105,7 +105,7 @@ class _OwnTransaction:
         self._producer: Producer | None = None
 
     def producer(self) -> Producer:
-        """A producer in a transaction of its own."""
+        """Return a producer in a transaction of its own."""
         plan = self._orders.plan
         mine = _worker(self._settings.name)
         name = mine.pool.take(plan.lease)
@@ -113,7 +113,7 @@ class _OwnTransaction:
         before = mine.left.pop(name, None)
         if before is not None:
             with contextlib.suppress(OttlaError, _OutcomeUnknownError), Borrowed(settings, idle=self._idle) as last:
-                before.go_on(last.producer(), plan)  # closed if it cannot
+                before.go_on(last.producer(), plan)  # closed if this fails
         producer = self._stack.enter_context(Borrowed(settings, idle=self._idle)).producer()
         if before is None or producer is not before.producer():
             producer.init_transactions()
@@ -122,7 +122,7 @@ class _OwnTransaction:
         return producer
 
     def prepare(self) -> PreparedTransaction | None:
-        """Leave it to the commit of the batch; None: there was no row."""
+        """Prepare the transaction for the batch's commit; return None if there was no row."""
         if self._producer is None:
             return None
         prepared = self._producer.prepare_transaction()
@@ -130,7 +130,7 @@ class _OwnTransaction:
         return prepared
 
     def abort(self) -> None:
-        """Let nobody wait for it. If that fails, it is found and aborted when the next batch is planned."""
+        """Abort, so that no reader waits. If that fails, the next batch's plan finds and aborts the transaction."""
         if self._producer is not None:
             try:
                 self._producer.abort_transaction(timeout=_ABORT_WITHIN)
@@ -140,13 +140,13 @@ class _OwnTransaction:
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Left:
-    """What a task of this process left prepared, and with which producer, while that is kept for another task."""
+    """A task's prepared transaction, with its producer while the cache keeps it for another task."""
 
     producer: weakref.ref[Producer]
     prepared: PreparedTransaction
 
     def go_on(self, producer: Producer, plan: Plan) -> None:
-        """Have the same producer ready for another transaction. Raises OttlaError when it cannot be."""
+        """Make the same producer ready for another transaction. Raises OttlaError when it cannot be."""
         if producer is not self.producer():
             return
         last = plan.last
@@ -156,11 +156,11 @@ class _Left:
             or all(each.prepared != self.prepared for each in last.listed)
         ):
             raise _OutcomeUnknownError
-        producer.commit_transaction()  # once more: it tells the producer its next epoch
+        producer.commit_transaction()  # repeated: its response has the next epoch
 
 
 class _OutcomeUnknownError(Exception):
-    """What has become of a transaction is not in the ledger's last entry."""
+    """The ledger's last entry does not have the outcome of a transaction."""
 
 
 @attrs.define
@@ -173,7 +173,7 @@ _workers: dict[tuple[int, str], _Worker] = {}
 
 
 def _worker(name: str) -> _Worker:
-    """What this process has of a name; a fork begins with nothing."""
+    """Return this process's data for a name; a fork begins without any."""
     key = os.getpid(), name
     if key not in _workers:
         _workers[key] = _Worker(pool=IdPool(name=name, process=uuid.uuid4().hex))

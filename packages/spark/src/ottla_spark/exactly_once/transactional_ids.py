@@ -1,7 +1,7 @@
-"""The transactional ids of one worker process: as few as its tasks need, never one that may still be recorded.
+"""Transactional ids of one worker process: as few as its tasks need, never one that may still be recorded.
 
-A task's transaction stays open when the task is over, so the next task of the same batch needs another id. A newer
-lease was taken only after everything of older ones was ended, so that their ids are free again.
+A task's transaction stays open after the task, so the next task of the same batch needs another id. A newer lease means
+that all transactions of older leases have ended, so that their ids are free again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 
 
 class IdPool:
-    """The ids of one name in one process; `process` is a word that no other process has."""
+    """The ids of one name in one process; `process` is a string unique to the process."""
 
     def __init__(self, *, name: str, process: str) -> None:
         self._name = name
@@ -18,7 +18,7 @@ class IdPool:
         self._used: dict[str, Lease] = {}
 
     def take(self, lease: Lease) -> str:
-        """An id to write with under this lease, which belongs to the caller now."""
+        """Return an id for a transaction under this lease; it then belongs to the caller."""
         for known, before in self._used.items():
             if lease.newer_than(before):
                 self._used[known] = lease
@@ -29,12 +29,12 @@ class IdPool:
 
 
 def task_id(name: str, *, process: str, number: int) -> str:
-    """The transactional id of one process's tasks, its number-th."""
+    """Return the transactional id with this number of a process's tasks."""
     return f"{name}/{process}/{number}"
 
 
 def is_task_id(name: str, transactional_id: str) -> bool:
-    """Whether an id is one of this name's tasks, and not of a name that begins with this one."""
+    """Return whether an id belongs to one of this name's tasks, and not to a longer name with the same beginning."""
     start, rest = f"{name}/", transactional_id
     if not rest.startswith(start):
         return False

@@ -1,1 +1,1 @@
-"""The options of a write: names, values, and what is refused before any row is written."""
+"""The options of a write: names, values, and options that are refused before any row is written."""

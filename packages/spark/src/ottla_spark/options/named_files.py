@@ -1,8 +1,9 @@
-"""Settings of a write that name a file or a URL: they need the consent of who runs the cluster.
+"""Settings of a write that name a file or a URL: the cluster's operator has to allow them.
 
-Options can come from people who may not read what the machines of the cluster read, nor reach what these reach: users
-of SQL, of Spark Connect, of notebooks. The consent is in the environment of the driver (`OTTLA_ALLOWED_FILES`,
-`OTTLA_ALLOWED_URLS`), which no option changes. Files that Spark itself brought need none; they have bare names.
+Options can come from users of SQL, Spark Connect or notebooks, who may not read the files that the cluster's machines
+read, nor reach the same hosts. The operator allows files and URLs in the environment of the driver
+(`OTTLA_ALLOWED_FILES`, `OTTLA_ALLOWED_URLS`), which no option changes. Files that Spark itself distributed need no
+permission; they have bare names.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from ottla_spark.options.shipped_files import LOCATIONS, is_bare_name
 PLACE: Final = "the environment of Spark's driver, and for executors as spark.executorEnv.{variable}"
 
 _FILE: Final = re.compile(r"(.*[._])?(location|keytab|files?|paths?|dir|directory|folder)")
-"""How the keys end that name files, of our plugins and probably of others."""
+"""Endings of the keys that name files, in our plugins and probably in others."""
 
 _URL: Final = re.compile(r"(.*[._])?ur[il]s?")
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
-"""Judged by its plugin, which knows all of its forms."""
+"""Checked by its plugin, which knows all its forms."""
 
 
 def names_a_file(key: str) -> bool:
-    """Whether the value of the producer's setting *key* is taken for the name of a file."""
+    """Return whether the value of the producer's setting *key* is treated as a file name."""
     return _FILE.fullmatch(key) is not None
 
 
 def names_a_url(key: str) -> bool:
-    """Whether it is taken for a URL."""
+    """Return whether the value of the producer's setting *key* is treated as a URL."""
     return _URL.fullmatch(key) is not None
 
 
 def problems_of_names(settings: Mapping[str, object]) -> list[str]:
-    """What is named without consent. To be asked within `options_of_others`."""
+    """Return problems of files and URLs that are not allowed. Call it inside `options_of_others`."""
     problems = []
     for key, value in settings.items():
         try:

@@ -1,6 +1,6 @@
-"""The options of a write: the sink's own few, and the producer's behind `kafka.`.
+"""The options of a write: a few of the sink's own, and the producer's settings with the prefix `kafka.`.
 
-Read on the driver, where Spark hands over all keys in lower case; the tasks get what was found good.
+The driver parses them, where Spark passes all keys in lower case; the tasks get the checked values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXACTLY_ONCE: Final = (
     "ledger.replication.factor",
     "two.phase.commit",
 )
-"""What belongs to guarantee=exactly-once; handed over as it was written."""
+"""Options of guarantee=exactly-once, passed on as they were written."""
 
 SPARKS: Final = (
     "path",
@@ -45,26 +45,26 @@ SPARKS: Final = (
     "asyncProgressTrackingCheckpointIntervalMs",
     "includeHeaders",
 )
-"""What Spark itself reads, or, as includeHeaders, its own sink takes without effect."""
+"""Options that Spark itself reads, or that its own sink ignores, as includeHeaders."""
 
 OWN: Final = {name.lower(): name for name in (TOPIC, GUARANTEE, VALUE_FORMAT, IDLE_MS, REPORT, *EXACTLY_ONCE, *SPARKS)}
-"""Keys as Spark hands them over, and as people write them."""
+"""Keys in lower case, as Spark passes them, and as users write them."""
 
 DEFAULT_IDLE_MS: Final = 300_000
 MOST_IDLE_MS: Final = 2**31 - 1
-"""25 days; a thread cannot wait for any length of time."""
+"""25 days; a thread cannot wait for longer."""
 
 _TRUTH: Final = {"true": True, "false": False}
 
 
 class ValueFormat(Enum):
-    """How values are made of columns that are neither text nor bytes."""
+    """The encoding of values in columns that are neither text nor bytes."""
 
     JSON = "json"
 
 
 class Guarantee(Enum):
-    """What a reader may rely on."""
+    """The delivery guarantee of a write."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
@@ -72,10 +72,10 @@ class Guarantee(Enum):
 
 @attrs.frozen(kw_only=True)
 class WriteOptions:
-    """What the tasks need. `topic` None: each row names its own. A repr shows no secrets.
+    """The parsed options, for the tasks. `topic` None: each row names its own. A repr shows no secrets.
 
-    `idle` is for how many seconds a producer waits for its next task; `exactly_once` has those of the options of that
-    guarantee that were set.
+    `idle`: for how many seconds a producer waits for its next task. `exactly_once` has the options of that guarantee
+    that were set.
     """
 
     topic: str | None
@@ -88,12 +88,12 @@ class WriteOptions:
 
     @property
     def encoder(self) -> str | None:
-        """The record encoder that was asked for."""
+        """The name of the record encoder, if it is set."""
         return self.producer.get("record.encoder")
 
 
 def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOptions:
-    """The options, with everything that is wrong with them added to *problems*."""
+    """Parse the options, and add all problems to *problems*."""
     settings: dict[str, str] = {}
     own: dict[str, str] = {}
     for key, value in options.items():
@@ -122,7 +122,7 @@ def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOpt
 
 
 def read_hidden(options: Mapping[str, Any], *, problems: list[str]) -> WriteOptions:
-    """The same for options that `hide_settings` has hidden."""
+    """Parse options that `hide_settings` has hidden, and add all problems to *problems*."""
     return read_options({key: revealed(value) for key, value in options.items()}, problems=problems)
 
 
@@ -182,7 +182,7 @@ def _report(own: Mapping[str, str], problems: list[str]) -> bool:
 
 
 def truth(given: Mapping[str, str], key: str, problems: list[str]) -> bool:
-    """Whether an option is set to true; it is false when it is left out."""
+    """Return whether an option is set to true; an option that is left out is false."""
     written = given.get(key, "false")
     if written.lower() not in _TRUTH:
         problems.append(f"option {key}={written!r} is neither true nor false")

@@ -1,6 +1,6 @@
-"""Whether the core would take the producer's settings.
+"""Check of the producer's settings on the driver.
 
-Nothing is started or connected here: a wrong setting is told on the driver, before a task exists.
+It starts and connects nothing. A wrong setting is reported on the driver, before a task exists.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _good: set[frozenset[tuple[str, object]]] = set()
 
 
 def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
-    """Everything that would keep a producer with these settings from being made, plugins included.
+    """Return every problem that would keep a producer with these settings from being created, plugins included.
 
-    What was found good is not looked at again in this process: Spark asks twice for each micro-batch.
+    Valid settings are not checked again in this process: Spark asks twice for each micro-batch.
     """
     known = frozenset(settings.items())
     if known in _good:
         return ()
     with options_of_others(PLACE):
-        # Nothing of a file is opened to find more problems: they would say what is there.
+        # A forbidden file is not opened to find more problems: they would reveal its contents.
         problems = problems_of_names(settings) or _problems(settings)
     if problems:
         return tuple(problems)

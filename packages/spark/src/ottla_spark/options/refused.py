@@ -1,4 +1,4 @@
-"""Options that make no sense in a write, and why: of Spark's Kafka source, of consumers, and of Java's classes."""
+"""Options that make no sense in a write, with reasons: of Spark's Kafka source, of consumers, and of Java's classes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _PROVIDERS: Final = (
 
 
 def reason_against(name: str) -> str | None:
-    """Why the option of this name, in lower case, is refused; None: it is not, for all that is known here."""
+    """Return why the option of this name, in lower case, is refused, or None."""
     if name in _SOURCE or name.startswith("kafkaconsumer."):
         return _READING
     match name.removeprefix("kafka.") if name.startswith("kafka.") else "":

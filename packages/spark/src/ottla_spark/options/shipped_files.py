@@ -1,6 +1,6 @@
-"""Files that Spark brought to its executors: `--files` and `SparkContext.addFile`.
+"""Files that Spark distributed to its executors: `--files` and `SparkContext.addFile`.
 
-A setting that names a file may give its bare name, as it is the same on every machine.
+A setting may name such a file by its bare name, because that is the same on every machine.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ LOCATIONS: Final = (
     "https.key.location",
     "sasl.kerberos.keytab",
 )
-"""The settings that may name a file so. What leaves the process is not among them: it must be allowed by its path."""
+"""Settings that may use a bare name. Settings whose file leaves the process must be allowed by their full path."""
 
 
 def with_shipped_files(settings: Mapping[str, Any]) -> PluginValues:
-    """The settings, with files that are not where they are said to be looked for among those that Spark brought."""
+    """Return the settings; a file that is not found at its path is replaced by one of that name from Spark, if any."""
     found = {name: _shipped(settings[name]) for name in LOCATIONS if isinstance(settings.get(name), str)}
     return as_written({**settings, **{name: path for name, path in found.items() if path is not None}})
 
 
 def is_bare_name(value: str) -> bool:
-    """Whether this names a file where a task runs, or one that Spark brought, and nothing else on the machine."""
+    """Return whether this is a bare name: a file where a task runs, or one from Spark, and no other on the machine."""
     return value not in ("", ".", "..") and os.path.basename(value) == value and "\0" not in value
 
 

@@ -1,1 +1,1 @@
-"""What stays in a Python worker between tasks: producers, and settings of the process."""
+"""State of a Python worker between tasks: producers, and settings of the process."""

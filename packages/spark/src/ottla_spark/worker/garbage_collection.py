@@ -1,10 +1,12 @@
-"""What Spark's Python workers need not do around every task: look through all of Python, and return their memory.
+"""Less garbage collection and memory release around every task in Spark's Python workers.
 
-PySpark's daemon has a worker look for garbage after each task, among everything that was ever imported: a tenth of a
-second, more than a small micro-batch takes. So what is there when the second task begins is put aside, once: nearly all
-of it lives as long as the worker, and what does not (that task's own functions, a few producers) is missed by the
-collector only where it refers to itself. And the C library gives memory back to the system when some megabytes of rows
-are done with, only to have it zeroed for the next ones.
+PySpark's daemon makes a worker collect garbage after each task, over all imported modules: a tenth of a second, more
+than a small micro-batch takes. So the objects that exist when the second task begins are frozen, once. Nearly all of
+them live as long as the worker. The collector misses the others (that task's own functions, a few producers) only in
+reference cycles.
+
+The C library also returns memory to the system after some megabytes of rows, and the system zeroes it for the next
+ones.
 """
 
 from __future__ import annotations
@@ -17,16 +19,19 @@ from typing import Final
 DAEMON: Final = "pyspark.daemon"
 
 LARGEST: Final = 16 * 1024 * 1024
-"""Of the largest block that was freed glibc keeps twice as much at the top of each heap, and maps no smaller one alone.
+"""Block size to free once: glibc then keeps twice as much at the top of each heap, and maps only larger blocks.
 
-It comes to that by itself where tables are large; other C libraries take no notice.
+Large tables raise this limit by themselves; other C libraries ignore it.
 """
 
 _visits: dict[int, int] = {}
 
 
 def settle_in() -> None:
-    """To be called by whatever Spark has a worker do. Does nothing where the process is not one of PySpark's daemon."""
+    """Reduce collection and memory release; every function that Spark runs in a worker calls it.
+
+    Does nothing where the process is not one of PySpark's daemon.
+    """
     if not _is_daemons():
         return
     process = os.getpid()
@@ -34,7 +39,7 @@ def settle_in() -> None:
     if visits == 1:
         bytes(LARGEST)  # never touched, and freed at once
     elif visits == 2:
-        gc.collect()  # in place of the daemon's, after this task
+        gc.collect()  # replaces the daemon's collection after this task
         gc.freeze()
 
 

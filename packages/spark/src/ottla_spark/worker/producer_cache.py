@@ -1,8 +1,8 @@
-"""Producers that outlive a task: Spark keeps a Python worker, and its next task with equal settings goes on.
+"""Producers that outlive a task: Spark keeps a Python worker, and its next task with equal settings reuses them.
 
-They are made only in the process that sends, never before a fork. One that nobody borrows is closed after a while, by
-a thread of its own that is there only as long as a producer waits. What is still open when a worker ends is closed by
-the core; nothing is lost then, because each task waits for its own records.
+They are created only in the process that sends, never before a fork. A thread closes producers that stay unused for a
+while; it runs only while the cache holds one. The core closes those still open when a worker ends; nothing is lost
+then, because each task waits for its own records.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ottla import OttlaError, Producer
 from ottla_spark.options.shipped_files import with_shipped_files
 
 MOST: Final = 4
-"""A worker that serves many jobs keeps this many producers; the one unused for longest is closed."""
+"""Maximum number of producers in a worker that serves many jobs; the one unused for longest is closed."""
 
 Key: TypeAlias = frozenset[tuple[str, Any]]
 
 
 class Borrowed:
-    """This process's producer with these settings, for the time of a `with`; made when it is first asked for.
+    """This process's producer with these settings, for one `with` block; created at first use.
 
-    Given back afterwards, to be kept for *idle* seconds. After an exception it is closed, with what is still queued:
-    a retry would only send it twice.
+    It is returned afterwards, to be kept for *idle* seconds. After an exception it is closed, and queued records are
+    dropped: a retry would send them twice.
     """
 
     def __init__(self, settings: Mapping[str, Any], *, idle: float) -> None:
@@ -39,7 +39,7 @@ class Borrowed:
         self._producer: Producer | None = None
 
     def producer(self) -> Producer:
-        """The producer. Raises what making one raises."""
+        """Return the producer, and create it at first use; errors of its creation are raised."""
         if self._producer is None:
             self._producer = _shelf().take(self._settings)
         return self._producer
@@ -65,22 +65,22 @@ class _Waiting:
 
 
 class ProducerCache:
-    """The producers of one process that nobody uses at the moment. Its methods may be called from any thread."""
+    """The idle producers of one process. Its methods may be called from any thread."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._changed = threading.Condition()
-        self._waiting: dict[Key, _Waiting] = {}  # put back last is last
+        self._waiting: dict[Key, _Waiting] = {}  # most recently used last
         self._thread: threading.Thread | None = None
 
     def take(self, settings: Mapping[str, Any]) -> Producer:
-        """One with these settings, a new one if none waits; it is the caller's until it is put back."""
+        """Return a producer with these settings, a new one if none is idle; it is the caller's until `put_back`."""
         with self._changed:
             found = self._waiting.pop(_key(settings), None)
         return found.producer if found is not None else Producer(with_shipped_files(settings))
 
     def put_back(self, producer: Producer, settings: Mapping[str, Any], *, idle: float) -> None:
-        """Keep it for *idle* seconds, unless somebody takes it before or too many wait already."""
+        """Keep a producer for *idle* seconds, unless it is taken before or too many are idle already."""
         key = _key(settings)
         with self._changed:
             surplus = [self._waiting.pop(key)] if key in self._waiting else []
@@ -93,13 +93,13 @@ class ProducerCache:
         _close_all(surplus)
 
     def close_idle(self) -> None:
-        """Close those whose time is over."""
+        """Close producers whose idle time is over."""
         with self._changed:
             idle = self._remove_idle()
         _close_all(idle)
 
     def empty(self) -> None:
-        """Close all that wait."""
+        """Close all idle producers."""
         with self._changed:
             found = list(self._waiting.values())
             self._waiting.clear()
@@ -139,6 +139,6 @@ def _close_all(waiting: list[_Waiting]) -> None:
 
 
 def _close_now(producer: Producer) -> None:
-    """What is queued is given up; of a producer that waited, that is nothing."""
+    """Close without waiting. Queued records are dropped; an idle producer has none."""
     with contextlib.suppress(OttlaError):
         producer.close(timeout=0)

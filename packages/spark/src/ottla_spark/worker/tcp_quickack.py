@@ -1,9 +1,9 @@
-"""Spark's rows without the 40 ms that the last of them would wait for.
+"""Immediate TCP acknowledgements for Spark's rows, which otherwise wait 40 ms.
 
-Spark sends the end of a task's rows as a part of its own, and over TCP its system holds a small part back until the
-one before it is acknowledged (Nagle's algorithm), which Linux in turn puts off for 40 ms. A micro-batch of ten rows
-takes as long as that. A reader can have the acknowledgement sent at once; where it cannot, or where Spark's workers
-have Unix domain sockets, rows are read as they come.
+Spark sends the end of a task's rows separately. Over TCP its system holds a small segment back until the one before it
+is acknowledged (Nagle's algorithm), and Linux delays that acknowledgement by 40 ms. A micro-batch of ten rows takes as
+long as that. A reader can request an immediate acknowledgement. Where it cannot, or where Spark's workers use Unix
+domain sockets, rows are read as usual.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _of_worker: dict[int, Sequence[socket.socket]] = {}
 
 
 def with_tcp_quickack(batches: Iterator[T]) -> Iterator[T]:
-    """The same, each with an acknowledgement of what has come before it is waited for."""
+    """Return the same batches, with an immediate acknowledgement before each wait."""
     if TaskContext.get() is None:
         return batches
     sockets = _of_worker.get(os.getpid())
@@ -36,7 +36,7 @@ def with_tcp_quickack(batches: Iterator[T]) -> Iterator[T]:
 
 
 def acknowledged(batches: Iterator[T], sockets: Sequence[socket.socket]) -> Iterator[T]:
-    """The same; before each, what these have received is acknowledged."""
+    """Yield the same batches; acknowledge what the sockets have received before each."""
     _acknowledge(sockets)
     for batch in batches:
         yield batch
@@ -44,7 +44,7 @@ def acknowledged(batches: Iterator[T], sockets: Sequence[socket.socket]) -> Iter
 
 
 def local_connections() -> Sequence[socket.socket]:
-    """This process's TCP connections within this machine; none where acknowledgements cannot be asked for."""
+    """Return this process's TCP connections within this machine; none where TCP_QUICKACK is missing."""
     if not hasattr(socket, "TCP_QUICKACK") or not DESCRIPTORS.is_dir():
         return ()
     sockets: dict[int, int] = {}  # PySpark has several descriptors for the one that counts
@@ -58,7 +58,7 @@ def local_connections() -> Sequence[socket.socket]:
 
 
 def _connection(descriptor: int) -> socket.socket | None:
-    """A socket of ours with the connection of this descriptor; None: it is no such connection."""
+    """Return a new socket for the descriptor's connection, or None if it is not a local TCP connection."""
     try:
         found = socket.socket(fileno=os.dup(descriptor))
     except OSError:
@@ -74,7 +74,7 @@ def _is_local(found: socket.socket) -> bool:
         return False
     try:
         peer: str = found.getpeername()[0]
-    except OSError:  # it listens
+    except OSError:  # a listening socket
         return False
     return peer == "::1" or peer.startswith(("127.", "::ffff:127."))
 

@@ -1,1 +1,1 @@
-"""Writing rows at least once: the writers and tasks that Spark calls, and the way of a row to the producer."""
+"""At-least-once writes: the writers and tasks that Spark calls, and the steps from a row to the producer."""

@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame go to Kafka, where they are, and whether their types fit."""
+"""Columns of a DataFrame that go to Kafka: their positions, and a check of their types."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ottla_spark.options.options import ValueFormat
 from ottla_spark.write import json_columns
 
 ColumnPositions: TypeAlias = Mapping[str, int]
-"""Where in the DataFrame each of our columns is; those that it lacks are missing.
+"""Positions of our columns in the DataFrame, without those that it lacks.
 
-Without a value it is made of all columns that have none of our names.
+Without a position of the value, all columns with other names make it up.
 """
 
 
 @attrs.frozen(kw_only=True)
 class Column:
-    """One column that means something here."""
+    """A column with a meaning in this sink."""
 
     allowed: str
     fits: Callable[[DataType], bool]
@@ -37,11 +37,11 @@ class Column:
 def find_columns(
     schema: StructType, *, topic: str | None, problems: list[str], value_format: ValueFormat | None = None
 ) -> ColumnPositions:
-    """The columns to send, with everything that is wrong with them added to *problems*.
+    """Find the columns to send, and add all problems to *problems*.
 
-    Names are case-sensitive and other columns are ignored, as in Spark's sink. With a *topic* that all rows
-    go to, the column of that name is ignored too. With a *value_format* there need be no column 'value': it is made
-    of all columns of other names.
+    Names are case-sensitive and other columns are ignored, as in Spark's sink. With a *topic* that all rows go to, the
+    column of that name is ignored too. With a *value_format* the column 'value' may be missing: all columns with other
+    names make it up.
     """
     names = schema.fieldNames()
     known = COLUMNS if value_format is None else {**COLUMNS, "value": VALUE_IN_A_FORMAT}
@@ -65,7 +65,7 @@ def find_columns(
 
 
 def other_columns(names: Sequence[str]) -> list[int]:
-    """Where the columns are that have none of our names."""
+    """Return the positions of columns with none of our names."""
     return [position for position, name in enumerate(names) if name not in COLUMNS]
 
 
@@ -113,4 +113,4 @@ VALUE_IN_A_FORMAT: Final = Column(
     allowed="text, bytes, a number, boolean, date or timestamp, or a struct, array or map of such",
     fits=json_columns.fits,
 )
-"""What `value.format` takes."""
+"""Types that `value.format` accepts."""

@@ -1,6 +1,6 @@
-"""What a task has sent, and what became of it.
+"""Tables that a task has sent, and their results.
 
-It is looked at as it is settled, so that a task keeps no account of rows that have arrived, however many it sends.
+Results are read as they complete, so that a task keeps no state of acknowledged rows, however many it sends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla import DeliveryError, TableDelivery, TableDeliveryError
 from ottla_spark.errors import WriteError
 
 Names: TypeAlias = Callable[[int], str]
-"""A row of a delivery, as people find it."""
+"""The name of a row of a delivery, for messages."""
 
 
 class InFlightTables:
@@ -25,25 +25,25 @@ class InFlightTables:
         self._task = task
         self._sent: deque[_Sent] = deque()
         self.records = 0
-        """How many were acknowledged."""
+        """Number of acknowledged records."""
         self.partitions: Counter[tuple[str, int]] = Counter()
-        """The same by topic and partition."""
+        """Acknowledged records by topic and partition."""
         self.first_offsets: dict[tuple[str, int], int] = {}
-        """The lowest offset of each partition, -1 where a broker told none."""
+        """The lowest offset of each partition, -1 where a broker returned none."""
 
     def put(self, delivery: TableDelivery, names: Names) -> None:
-        """Rows were sent."""
+        """Add a delivery of rows."""
         self._sent.append(_Sent(delivery=delivery, names=names))
 
     def check_completed(self) -> None:
-        """Note what has arrived by now; never blocks."""
+        """Take the results of completed deliveries; never blocks."""
         failed = _Failures()
         while self._sent and self._sent[0].delivery.done():
             self._settle(self._sent.popleft(), failed)
         self._raise(failed)
 
     def wait(self) -> None:
-        """Wait until everything that was sent has arrived."""
+        """Wait for the results of all deliveries."""
         failed = _Failures()
         for sent in self._sent:
             self._settle(sent, failed)
@@ -74,7 +74,7 @@ class _Sent:
 
 
 class _Failures:
-    """What failed after it was queued, for one sentence."""
+    """Rows that failed after they were queued, for an error message."""
 
     def __init__(self) -> None:
         self.first: DeliveryError | None = None

@@ -1,4 +1,4 @@
-"""Which columns of Spark's can be JSON; `ottla.plugins.serializers.json_columns` makes it of their Arrow form."""
+"""Column types of Spark that JSON can represent; `ottla.plugins.serializers.json_columns` encodes their Arrow form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLAIN: Final = (
 
 
 def fits(kind: DataType) -> bool:
-    """Whether a column of this type can be JSON; the keys of a map are text or numbers."""
+    """Return whether JSON can represent a column of this type; map keys are text or numbers."""
     match kind:
         case StructType(fields=fields):
             return all(fits(field.dataType) for field in fields)

@@ -1,7 +1,7 @@
-"""From a record batch of Spark's to one with our columns, and what in it no record can hold.
+"""Conversion of Spark's record batches to batches of our columns, and a check for cells that no record can hold.
 
-Columns stay the arrays that Spark sent. What can be wrong with a cell is looked for in whole columns, before the
-first row of the batch is sent.
+Columns stay the arrays that Spark sent. Whole columns are checked for invalid cells before the first row of the batch
+is sent.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ TOPIC: Final = "topic"
 
 @attrs.frozen(kw_only=True)
 class RowPlace:
-    """Where a record batch begins, for people: rows are counted from 1 within what one task was given."""
+    """The start of a record batch, for messages: rows are counted from 1 within one task's input."""
 
     task: str
     rows_before: int
 
     def of(self, row: int) -> str:
-        """Name the row with this index in the record batch."""
+        """Return the name of the row with this index in the record batch."""
         return f"row {self.rows_before + row + 1} of {self.task}"
 
 
 @attrs.frozen(kw_only=True)
 class TopicRows:
-    """Rows of a record batch that go to one topic, in their order; `indexes` None: they are the whole batch."""
+    """Rows of a record batch that go to one topic, in their order; `indexes` None: all rows of the batch."""
 
     topic: str
     rows: pa.RecordBatch
@@ -51,9 +51,9 @@ def records_of(
     value_format: ValueFormat | None = None,
     encoder: str | None = None,
 ) -> pa.RecordBatch:
-    """The batch with our columns alone, under our names. Raises WriteError, which names a row that cannot be sent.
+    """Return the batch with our columns alone, under our names. Raises WriteError, which names an invalid row.
 
-    Where values are made of columns, the record *encoder* may be faster at it; None: any that is installed.
+    If columns make up the values, the record *encoder* may encode them faster; None: any that is installed.
     """
     found = {name: batch.column(position) for name, position in columns.items()}
     if value_format is not None:
@@ -67,7 +67,7 @@ def records_of(
 
 
 def by_topic(records: pa.RecordBatch, *, topic: str | None) -> Iterator[TopicRows]:
-    """The rows of each topic: all for *topic*, or as the column has it."""
+    """Yield the rows of each topic: *topic* for all rows, or the topic column."""
     if topic is not None:
         yield TopicRows(topic=topic, rows=records, indexes=None)
         return
@@ -91,7 +91,7 @@ def by_topic(records: pa.RecordBatch, *, topic: str | None) -> Iterator[TopicRow
 
 
 def size(records: pa.RecordBatch) -> int:
-    """The bytes of keys and values."""
+    """Return the bytes of keys and values."""
     columns = (records.column(name) for name in ("key", "value") if name in records.schema.names)
     return sum(_as_bytes(column).total_values_length for column in columns)
 

@@ -1,7 +1,7 @@
-"""What a write did, as a table for people and as values for a program.
+"""Report of a write, as a table for users and as values for a program.
 
-It is put together where Spark commits: on the driver, but in a Python process of its own. So it travels to the program
-through a file, in the folder that Spark makes for one application and removes with it.
+Spark's commit creates it on the driver, but in a Python process of its own. So it reaches the program through a file,
+in the folder that Spark creates for one application and removes with it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _log = logging.getLogger(__name__)
 
 FILE: Final = "ottla-last-report.json"
 MOST_LINES: Final = 20
-"""So many partitions are printed; all of them are in the values."""
+"""Maximum number of partitions in the printed table; the values have all of them."""
 
 
 def tell(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: bool) -> None:
-    """Log what the tasks of a write have told, and where a report is wanted, publish it."""
+    """Log the results of a write's tasks, and publish the report if it is requested."""
     settle_in()
     report = WriteReport.of(what, messages)
     _log.info("records were written: %s", report.line())
@@ -41,10 +41,10 @@ def tell(what: str, messages: Sequence[WriterCommitMessage | None], *, wanted: b
 
 @attrs.frozen(kw_only=True)
 class WriteReport:
-    """What all tasks of a write, or of one micro-batch, sent and brokers acknowledged.
+    """Records that all tasks of a write, or of one micro-batch, sent and brokers acknowledged.
 
-    `partitions` has the records by topic and partition. The seconds are those of all tasks together: waiting for
-    Spark's rows, making batches of them, waiting for the last acknowledgements.
+    `partitions` has the records by topic and partition. The seconds are sums over all tasks: waiting for Spark's rows,
+    making batches of them, waiting for the last acknowledgements.
     """
 
     what: str
@@ -58,7 +58,7 @@ class WriteReport:
 
     @classmethod
     def of(cls, what: str, messages: Sequence[WriterCommitMessage | None]) -> WriteReport:
-        """The sum of what tasks have told."""
+        """Return the sum of the tasks' results."""
         written = [message for message in messages if isinstance(message, TaskWritten)]
         partitions: Counter[tuple[str, int]] = Counter()
         for message in written:
@@ -75,7 +75,7 @@ class WriteReport:
         )
 
     def line(self) -> str:
-        """One line for a log."""
+        """Return one line for a log."""
         return f"{self.what}: {self.records} records, {self.bytes} bytes, acknowledged in {self.tasks} tasks"
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class WriteReport:
         return "\n".join([f"ottla: {self.what}", *(f"  {name:<{wide}}  {value:>{numbers}}" for name, value in rows)])
 
     def publish(self) -> None:
-        """Print it, and leave it for `last_report`. Called on the driver, in Spark's process for commits."""
+        """Print the report, and store it for `last_report`. Called on the driver, in Spark's process for commits."""
         print(self, file=sys.stderr, flush=True)
         folder = SparkFiles._root_directory
         if folder is not None:
@@ -102,9 +102,9 @@ class WriteReport:
 
 
 def last_report() -> WriteReport | None:
-    """The report of this application's last write with `report=true`, micro-batches included; None: there was none.
+    """Return the report of this application's last write with `report=true`, micro-batches included, or None.
 
-    Raises OttlaError where the driver is not here: under Spark Connect its output has the table.
+    Raises OttlaError where the driver is elsewhere: under Spark Connect, the driver's output has the table.
     """
     try:
         folder = Path(SparkFiles.getRootDirectory())
@@ -122,7 +122,7 @@ def last_report() -> WriteReport | None:
 
 
 def _leave(report: WriteReport, folder: Path) -> None:
-    """Another commit may do the same, and `last_report` be reading: the file is replaced as a whole."""
+    """Replace the file atomically: another commit may write it, and `last_report` may read it."""
     values = attrs.asdict(report, recurse=False)
     values["partitions"] = [[*place, count] for place, count in report.partitions.items()]
     draft = folder / f".{FILE}.{os.getpid()}"

@@ -1,4 +1,4 @@
-"""Rows that wait for others of their topic, until they are a table worth sending.
+"""Rows that wait for others of their topic, until they make up a large enough table.
 
 Spark's record batches are small; some megabytes of rows together fill batches for every partition.
 """
@@ -16,20 +16,20 @@ from ottla_spark.errors import WriteError
 from ottla_spark.write.records import RowPlace, TopicRows
 
 TABLE_BYTES: Final = 8 * 1024 * 1024
-"""So much for one topic is sent at once."""
+"""Bytes of rows for one topic that are sent at once."""
 
 GATHERED_BYTES: Final = 16 * 1024 * 1024
-"""So much waits for more at most, in all topics together."""
+"""Maximum bytes of rows that wait, in all topics together."""
 
 
 class RowNames:
-    """The rows of a table as people find them, in what Spark gave to the task. Keeps none of the rows."""
+    """Names of a table's rows by their positions in the task's input. Keeps none of the rows."""
 
     def __init__(self, pieces: Sequence[_BufferedRows]) -> None:
         self._pieces = [(piece.rows.rows.num_rows, piece.rows.indexes, piece.place) for piece in pieces]
 
     def __call__(self, row: int) -> str:
-        """The name of the row with this index in the table."""
+        """Return the name of the row with this index in the table."""
         for count, indexes, place in self._pieces:
             if row < count:
                 return place.of(row if indexes is None else indexes[row].as_py())
@@ -39,7 +39,7 @@ class RowNames:
 
 @attrs.frozen(kw_only=True)
 class TopicTable:
-    """Rows for one topic; `parts` are what `send_table` is to be told of its columns."""
+    """Rows for one topic; `parts` are the column arguments of `send_table`."""
 
     topic: str
     table: pa.Table
@@ -48,9 +48,9 @@ class TopicTable:
 
 
 class RowBuffer:
-    """Makes tables of the rows of one task. *send* returns the rows that it has refused, and why.
+    """Collect the rows of one task into tables. *send* returns the rows that it refused, with their errors.
 
-    Raises WriteError for the first row that can be no record, and in place of what *send* raises.
+    Raises WriteError for the first row that is no valid record, and in place of errors that *send* raises.
     """
 
     def __init__(self, send: Callable[[TopicTable], Mapping[int, DeliveryError]]) -> None:
@@ -59,7 +59,7 @@ class RowBuffer:
         self._bytes = 0
 
     def put(self, rows: TopicRows, place: RowPlace) -> None:
-        """Take rows, and send what is enough for a table."""
+        """Add rows, and send the table when it is large enough."""
         gathered = self._gathered.setdefault(rows.topic, _TopicRowBuffer())
         size = rows.rows.nbytes
         gathered.pieces.append(_BufferedRows(rows=rows, place=place))
@@ -71,7 +71,7 @@ class RowBuffer:
             self.send_all()
 
     def send_all(self) -> None:
-        """Send what is gathered."""
+        """Send all collected rows."""
         for topic in list(self._gathered):
             self._send_gathered(topic)
 
@@ -114,7 +114,7 @@ class _TopicRowBuffer:
 
 
 def _sizes(pieces: Sequence[_BufferedRows], row: int) -> str:
-    """What the columns of a row take, for people."""
+    """Return the sizes of a row's columns, for a message."""
     for piece in pieces:
         rows = piece.rows.rows
         if row < rows.num_rows:

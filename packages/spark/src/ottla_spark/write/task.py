@@ -1,7 +1,7 @@
-"""What a task does with its rows: send them, and wait until brokers have acknowledged every one.
+"""The work of a task: send its rows, and wait until brokers have acknowledged all of them.
 
-The same for a batch write and for a micro-batch of a stream, and at least once for both: a task that Spark runs
-again sends everything again.
+It is the same for a batch write and for a micro-batch of a stream. Both are at least once: a task that Spark runs again
+sends everything again.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ottla_spark.write.row_buffer import RowBuffer, TopicTable
 
 @attrs.frozen(kw_only=True)
 class TaskWritten(WriterCommitMessage):
-    """What one task sent and brokers acknowledged; `bytes` counts keys and values.
+    """Records that one task sent and brokers acknowledged; `bytes` counts keys and values.
 
     `partitions` has the records by topic and partition. Seconds: waiting for Spark's rows, making batches of them
-    (waiting for room in `buffer.memory` included), and waiting for the last acknowledgements.
+    (waiting for free bytes in `buffer.memory` included), and waiting for the last acknowledgements.
     """
 
     records: int = 0
@@ -57,7 +57,7 @@ def send_rows(
     columns: ColumnPositions,
     task: str,
 ) -> TaskWritten:
-    """Send all rows and wait for them; *producer* is asked for when there is one. Raises WriteError."""
+    """Send all rows and wait for them; *producer* is called at the first row. Raises WriteError."""
     settle_in()
     outbox = InFlightTables(task=task)
     gathering: RowBuffer | None = None
@@ -104,6 +104,6 @@ def _send(producer: Producer, outbox: InFlightTables, table: TopicTable) -> Mapp
 
 
 def task_name() -> str:
-    """The task as people find it in Spark's UI."""
+    """Return the task's name, as in Spark's UI."""
     context = TaskContext.get()
     return f"Spark partition {context.partitionId()}" if context is not None else "the task"

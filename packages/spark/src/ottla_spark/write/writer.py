@@ -1,6 +1,6 @@
-"""The writers that Spark asks: of a batch, and of a stream's micro-batches. Both promise at least once.
+"""At-least-once writers that Spark calls: of a batch, and of a stream's micro-batches.
 
-Neither `commit` nor `abort` can take a record back, so they only tell what was written.
+Neither `commit` nor `abort` can take a record back, so they only report what was written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class OttlaWriter(DataSourceArrowWriter):
-    """Made on the driver and pickled to the tasks: connects nowhere until the first row."""
+    """Batch writer. Spark creates it on the driver and pickles it to the tasks; it connects at the first row."""
 
     def __init__(self, options: WriteOptions, columns: ColumnPositions) -> None:
         self._options = options
@@ -31,16 +31,16 @@ class OttlaWriter(DataSourceArrowWriter):
         return write_rows(iterator, options=self._options, columns=self._columns)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Every task is through and every record acknowledged: there is nothing left to do but to tell."""
+        """Report the result; every task is done, and every record is acknowledged."""
         tell("the write", messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say that records may be in Kafka all the same; they cannot be taken back."""
+        """Warn that records may be in Kafka all the same; they cannot be taken back."""
         _warn("the write")
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
-    """Made anew for every micro-batch, several times: holds only what tasks need, producers outlive it."""
+    """Stream writer. Spark creates it several times for every micro-batch; it holds only what tasks need."""
 
     def __init__(self, options: WriteOptions, columns: ColumnPositions) -> None:
         self._options = options
@@ -51,11 +51,11 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(iterator, options=self._options, columns=self._columns)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Every record of the micro-batch is acknowledged: there is nothing left to do but to tell."""
+        """Report the result; every record of the micro-batch is acknowledged."""
         tell(f"micro-batch {batchId}", messages, wanted=self._options.report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Say that records may be in Kafka all the same; Spark sends the micro-batch again."""
+        """Warn that records may be in Kafka all the same; Spark sends the micro-batch again."""
         _warn(f"micro-batch {batchId}")
 
 

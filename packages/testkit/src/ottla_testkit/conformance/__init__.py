@@ -1,4 +1,4 @@
-"""What the core expects of a plugin, as base classes of tests: subclass one, give its fixtures, and run pytest."""
+"""The core's requirements for plugins, as base classes of tests: subclass one, give its fixtures, and run pytest."""
 
 from ottla_testkit.conformance.authenticator import AuthenticatorConformance
 from ottla_testkit.conformance.compressor import CompressorConformance

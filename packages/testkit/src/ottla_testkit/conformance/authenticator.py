@@ -1,20 +1,20 @@
-"""The whole expectation of a `Mechanism` and its authenticators.
+"""All requirements for a `Mechanism` and its authenticators.
 
 ```python
 class TestMine(AuthenticatorConformance):
     secrets = ("the password",)
     mutual = True
 
-    @pytest.fixture
-    def mechanism(self):
-        return MyMechanism(user="ann", password="the password")
+@pytest.fixture
+def mechanism(self):
+    return MyMechanism(user="ann", password="the password")
 
     @pytest.fixture
     def broker(self):
         return MyBroker  # makes a SaslBroker for each login
 ```
 
-Without a `broker` only what needs no login is tested: what the mechanism says first, and what it makes of garbage.
+Without a `broker` the suite tests no login: only the mechanism's first message, and its reaction to garbage.
 """
 
 from __future__ import annotations
@@ -66,40 +66,40 @@ MakeBroker: TypeAlias = Callable[[], SaslBroker]
 
 
 class AuthenticatorConformance(CheckedMechanism):
-    """Subclass it as `Test...`, and give the fixture `mechanism`; better `broker` and `secrets`, too."""
+    """Subclass it as `Test...`, and give the fixture `mechanism`; preferably `broker` and `secrets`, too."""
 
     secrets: ClassVar[Sequence[str]] = ()
-    """What must never be seen in a log, an error or a repr: the passwords, keys and tokens of this mechanism."""
+    """Texts that must never appear in a log, an error or a repr: the mechanism's passwords, keys and tokens."""
     mutual: ClassVar[bool] = False
-    """Whether the broker has to prove something, too: then nothing but the right messages ends a login well."""
+    """Whether the broker has to authenticate itself, too: then only its correct messages complete a login."""
     host: ClassVar[str] = "localhost"
-    """The broker that is logged in to."""
+    """Host name of the broker that the login is for."""
     port: ClassVar[int] = 9092
     at_once: ClassVar[float] = 2.0
-    """Seconds after which a call of a mechanism that is not `blocking` counts as one that waits."""
+    """Seconds after which a call of a mechanism that is not `blocking` fails as blocking."""
     timeout: ClassVar[float] = 10.0
-    """The same for one that is."""
+    """Seconds after which a call of a `blocking` mechanism fails as stuck."""
 
     @pytest.fixture
     def mechanism(self) -> Mechanism:
-        """What is tested; a new one for each test."""
+        """The mechanism under test; a new one for each test."""
         raise NotImplementedError("give a fixture `mechanism` that returns your Mechanism")
 
     @pytest.fixture
     def broker(self) -> MakeBroker | None:
-        """Makes the broker's half of a login; None: there is none, and nobody logs in."""
+        """A function that makes the broker's half of a login, or None: then the suite logs in nowhere."""
         return None
 
     @pytest.fixture
     def chance(self) -> random.Random:
-        """Whose seed is printed."""
+        """Random numbers; their seed is printed."""
         seed = random.randrange(1 << 32)
         print(f"seed {seed}")
         return random.Random(seed)
 
     @pytest.fixture
     def threads_before(self) -> frozenset[threading.Thread]:
-        """Those that run without the mechanism."""
+        """Threads that run without the mechanism."""
         return frozenset(threading.enumerate())
 
     @pytest.fixture(autouse=True)
@@ -136,7 +136,7 @@ class AuthenticatorConformance(CheckedMechanism):
             except OttlaError as error:
                 check(bool(str(error).strip()), f"start() for the host {host} raised {error!r}, which has no words")
 
-    # Logging in
+    # Login
 
     def test_an_honest_broker_lets_us_in(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         self._log_in(mechanism, _needed(broker))
@@ -166,7 +166,7 @@ class AuthenticatorConformance(CheckedMechanism):
                 given_up.advance()
             self._log_in(mechanism, make)
 
-    # A broker that is none, or means no good
+    # Wrong and hostile brokers
 
     def test_garbage_is_refused_in_words_at_every_stage(
         self, mechanism: Mechanism, broker: MakeBroker | None, chance: random.Random
@@ -240,7 +240,7 @@ class AuthenticatorConformance(CheckedMechanism):
         secrets.check_text("the log", caplog.text)
         secrets.check_text("what is printed", "".join(capsys.readouterr()))
 
-    # Its end
+    # End of a login
 
     def test_closing_ends_what_runs_in_the_background(
         self, mechanism: Mechanism, broker: MakeBroker | None, threads_before: frozenset[threading.Thread]
@@ -254,10 +254,10 @@ class AuthenticatorConformance(CheckedMechanism):
                 fail(f"close() left threads behind: {', '.join(thread.name for thread in alive)}")
             alive[0].join(0.05)
 
-    # What the tests share
+    # Shared by the tests
 
     def _log_in(self, mechanism: Mechanism, make: MakeBroker) -> list[bytes]:
-        """A login at an honest broker, to its end; what the broker said."""
+        """Log in at an honest broker, to the end; return the broker's messages."""
         login = Login(self, mechanism, make())
         for _ in range(MAX_TURNS):
             login.advance()
@@ -269,14 +269,14 @@ class AuthenticatorConformance(CheckedMechanism):
         return 1 if broker is None else len(self._log_in(mechanism, broker))
 
     def _at(self, stage: int, mechanism: Mechanism, broker: MakeBroker | None) -> Login:
-        """A login after so many of an honest broker's messages."""
+        """Return a login after this number of an honest broker's messages."""
         login = Login(self, mechanism, None if broker is None else broker())
         for _ in range(stage):
             login.advance()
         return login
 
     def _run_out(self, login: Login, mechanism: Mechanism, data: bytes) -> None:
-        """Say the same until it has had enough."""
+        """Send the same message until the mechanism refuses it or is done."""
         for _ in range(MAX_TURNS):
             outcome = self._outcome(mechanism, login.exchange, data)
             if isinstance(outcome, OttlaError):
@@ -296,7 +296,7 @@ class AuthenticatorConformance(CheckedMechanism):
                 return
 
     def _check_not_done(self, mechanism: Mechanism, exchange: Authenticator, data: bytes, what: str) -> bool:
-        """Whether that was the end: a refusal, or where a broker need not prove anything, a login."""
+        """Return whether the exchange has ended: refused, or done if the broker need not authenticate itself."""
         outcome = self._outcome(mechanism, exchange, data)
         if isinstance(outcome, OttlaError):
             return True

@@ -1,12 +1,12 @@
 """The conformance suite of a plugin that is installed, run by pytest in a process of its own.
 
-What is tested is made as a producer makes it: by its entry point, its hook and its keys. A plugin whose suite needs
-more, such as the other end of its connections, states where its own subclass is, beside its hooks:
+The suite creates the plugin as a producer does: by its entry point, its hook and its keys. A plugin whose suite needs
+more, such as the peer of its connections, names its own subclass next to its hooks:
 
-    ottla_conformance = "my_package.conformance:MyConformance"
+ottla_conformance = "my_package.conformance:MyConformance"
 
-That class gives the fixtures which are missing. `settings`, where it has them, are what the check adds to those that it
-was given; or `settings_for(given)` returns them all. Its fixtures find in `self.settings` what they came to.
+That class has the missing fixtures. The check adds its `settings`, if any, to the given ones; or `settings_for(given)`
+returns all of them. Its fixtures find the result in `self.settings`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _WITHOUT_A_FAR_END: Final = (
 
 @attrs.frozen
 class _Suite:
-    """Where the suite of a kind is, and the fixture that returns what it tests."""
+    """The place of a kind's suite, and the fixture that returns the plugin under test."""
 
     name: str
     subject: str
@@ -68,9 +68,9 @@ _SUITES: Final[Mapping[KindName, _Suite]] = {
 
 
 def prepare(plugin: Plugin, settings: Mapping[str, str]) -> None:
-    """Make it once, so that what cannot even be made is told in a sentence and not by a suite.
+    """Create the plugin once, so that an error in its creation is reported in a sentence and not by the suite.
 
-    Raises ConfigError or PluginError when it cannot be made from these settings.
+    Raises ConfigError or PluginError when it cannot be created from these settings.
     """
     kind, name = plugin.info.kind.name, plugin.name
     tested = suite(kind, name, settings)
@@ -81,13 +81,13 @@ def prepare(plugin: Plugin, settings: Mapping[str, str]) -> None:
 
 
 def check(plugins: Sequence[Plugin], settings: Mapping[str, str], *, verbose: bool = False) -> bool:
-    """Whether these plugins, which were prepared, keep every promise; pytest tells on the standard output."""
+    """Return whether these prepared plugins meet all requirements; pytest reports on the standard output."""
     with tempfile.TemporaryDirectory(prefix="ottla-check-") as folder:
         return _run(Path(folder), plugins, settings, verbose=verbose) == pytest.ExitCode.OK
 
 
 def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
-    """A class of tests for the installed plugin of this name."""
+    """Return a class of tests for the installed plugin of this name."""
     plugin = Registry().plugin(kind, name)
     base = _base(kind)
     own = () if plugin.conformance is None else (_stated(plugin, base),)
@@ -105,7 +105,7 @@ def _base(kind: KindName) -> type[Any]:
 
 
 def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
-    """The class that the plugin states, which must be a subclass of its kind's suite."""
+    """Return the class that the plugin names, which must be a subclass of its kind's suite."""
     module, _, attribute = str(plugin.conformance).partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
@@ -124,7 +124,7 @@ def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
 
 
 def _settled(tested: type[Any], given: Mapping[str, str], plugin: Plugin) -> Mapping[str, Any]:
-    """What the plugin is made with: what was given, and what the plugin's own class adds to it."""
+    """Return the plugin's settings: the given ones, and those that the plugin's own class adds."""
     settings_for = getattr(tested, "settings_for", None)
     try:
         return {**getattr(tested, "settings", {}), **given} if settings_for is None else dict(settings_for(given))
@@ -137,13 +137,13 @@ def _settled(tested: type[Any], given: Mapping[str, str], plugin: Plugin) -> Map
 
 
 def _secrets(plugin: Plugin, settings: Mapping[str, Any]) -> Sequence[str]:
-    """Which of the settings nobody may see; short ones are seen by chance."""
+    """Return the secret settings; short ones are left out, because they occur by chance."""
     declared = [settings.get(key.name) for key in plugin.config_keys() if key.secret]
     return [value for value in declared if isinstance(value, str) and len(value) >= _SHORTEST_SECRET]
 
 
 def _installed(kind: KindName, name: str, base: type[Any]) -> type[Any]:
-    """The suite whose subject comes out of the installed plugin, for a class that does not say otherwise."""
+    """Return a suite that creates the installed plugin, for a class that does not create it itself."""
 
     def subject(self: Any) -> object:
         return _made(kind, name, self.settings)
@@ -163,7 +163,7 @@ def _plain_far_end(self: Any) -> type[Any]:
 
 
 def _ready_at_once(transport: Any) -> bool:
-    """Whether bytes may flow although the peer has said nothing. What goes wrong here is told by the suite."""
+    """Return whether bytes may flow before the peer has sent any. True after an error, which the suite reports."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours, theirs:
@@ -175,7 +175,7 @@ def _ready_at_once(transport: Any) -> bool:
 
 
 def _is_made_here(tested: type[Any], kind: KindName) -> bool:
-    """Whether no class of the plugin's own gives the subject."""
+    """Return whether no class of the plugin's own creates the plugin under test."""
     subject = _SUITES[kind].subject
     giver = next(one for one in tested.__mro__ if subject in vars(one))
     return "made_here" in vars(giver)
@@ -187,7 +187,7 @@ def _made(kind: KindName, name: str, settings: Mapping[str, Any]) -> object:
 
 
 def _run(folder: Path, plugins: Sequence[Plugin], settings: Mapping[str, str], *, verbose: bool) -> int:
-    # Settings travel in a file that only this user reads: an argument would show secrets to everybody.
+    # Settings travel in a file that only this user can read: an argument would show secrets to every user.
     (folder / "settings.json").write_text(json.dumps(dict(settings)))
     (folder / "pytest.ini").write_text("[pytest]\n")
     tests = []

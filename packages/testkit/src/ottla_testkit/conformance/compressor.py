@@ -1,4 +1,4 @@
-"""The whole expectation of a `Compressor`.
+"""All requirements for a `Compressor`.
 
 ```python
 class TestMine(CompressorConformance):
@@ -9,8 +9,8 @@ class TestMine(CompressorConformance):
         return MyCompressor()
 ```
 
-What it packs is read by the core's own codec of that id, and the other way round; what it unpacks may be damaged, cut,
-no such data at all, or a bomb.
+The core's own codec of that id reads its output, and the other way round. Its input for decompression may be damaged,
+cut, not compressed at all, or a decompression bomb.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ OF_KAFKA: Final = {
     3: "04224d18604082040000806f6e652000000000",
     4: "28b52ffd20042100006f6e6520",
 }
-"""`one ` as Java's producer writes it, by codec."""
+"""`one ` as Java's producer compresses it, by codec."""
 
 LIES: Final = {
     2: "82534e4150505900000000010000000100000007ffffffff0f0061",
     3: "04224d1868400000000000010000b7040000806f6e652000000000",
     4: "28b52ffdc07000000000000100000b000061",
 }
-"""A few bytes that announce gigabytes, where the form has a place for that."""
+"""A few bytes that announce gigabytes, for formats with a size field."""
 
 _BOMB: Final = 64 << 20
 _LIMIT: Final = 1 << 20
@@ -62,18 +62,18 @@ class CompressorConformance:
     """Subclass it as `Test...`, and give the fixture `compressor`."""
 
     levels: ClassVar[Sequence[int]] = ()
-    """Levels that `compress` takes; None, its own default, is always tried."""
+    """Levels that `compress` accepts; None, its own default, is always tried."""
     timeout: ClassVar[float] = 10.0
-    """Seconds after which a call counts as one that does not end."""
+    """Seconds after which a call fails as stuck."""
 
     @pytest.fixture
     def compressor(self) -> Compressor:
-        """What is tested; a new one for each test."""
+        """The compressor under test; a new one for each test."""
         raise NotImplementedError("give a fixture `compressor` that returns your Compressor")
 
     @pytest.fixture
     def chance(self) -> random.Random:
-        """Whose seed is printed."""
+        """Random numbers; their seed is printed."""
         seed = random.randrange(1 << 32)
         print(f"seed {seed}")
         return random.Random(seed)
@@ -86,7 +86,7 @@ class CompressorConformance:
             f"codec_id is {codec_id!r}, and none of Kafka's: 1 gzip, 2 snappy, 3 lz4 or 4 zstd",
         )
 
-    # There and back
+    # Round trips
 
     def test_what_is_packed_is_unpacked(self, compressor: Compressor, chance: random.Random) -> None:
         for payload in _payloads(chance):
@@ -127,7 +127,7 @@ class CompressorConformance:
             unpacked = self._unpack(compressor, buffer, limit=len(plain))
             check(unpacked == plain, f"decompress() of a {type(buffer).__name__} gave other bytes than were packed")
 
-    # Kafka's form
+    # Kafka's format
 
     def test_kafka_s_own_bytes_are_read(self, compressor: Compressor) -> None:
         packed = bytes.fromhex(OF_KAFKA[compressor.codec_id])
@@ -200,7 +200,7 @@ class CompressorConformance:
         for place in sorted({1, 2, *(len(packed) * step // _CUTS for step in range(1, _CUTS)), len(packed) - 1}):
             cut = packed[:place]
             unpacked = self._unpack_in_time(compressor, cut, limit=len(plain))
-            # Snappy's framing has no end: what stops behind one of its blocks may be whole.
+            # Snappy's framing has no end mark: data that stops after a block may be complete.
             whole = compressor.codec_id == SNAPPY and unpacked is not None and plain.startswith(unpacked)
             check(
                 unpacked is None or whole,
@@ -243,7 +243,7 @@ class CompressorConformance:
 
         together(self.timeout * 3, [lambda plain=plain: work(plain) for plain in texts], call="packing")  # type: ignore[misc]
 
-    # What the tests share
+    # Shared by the tests
 
     def _there_and_back(self, compressor: Compressor, payload: Payload, *, level: int | None = None) -> None:
         plain = b"".join(payload)
@@ -265,7 +265,7 @@ class CompressorConformance:
         return bytes(packed)
 
     def _unpack(self, compressor: Compressor, packed: Buffer, *, limit: int) -> bytes | None:
-        """None: refused."""
+        """Return the decompressed data, or None for an error."""
         try:
             plain: Any = compressor.decompress(packed, limit=limit)
         except ProtocolError:
@@ -308,14 +308,14 @@ def _payloads(chance: random.Random) -> list[Payload]:
 
 
 def _text(chance: random.Random, size: int) -> bytes:
-    """As compressible as records are."""
+    """Return text that compresses about as well as records."""
     words = [chance.randbytes(chance.randrange(2, 12)).hex().encode() for _ in range(200)]
     text = b" ".join(chance.choices(words, k=size // 8))
     return (text * (size // len(text) + 1))[:size]
 
 
 def _reference(codec_id: int) -> Compressor:
-    """The core's own codec, with its defaults."""
+    """Return the core's own codec, with its defaults."""
     try:
         plugin = Registry().plugin("compressor", CODECS[codec_id])
         reference: Compressor = plugin.create({key.name: key.default for key in plugin.config_keys()})
@@ -325,7 +325,7 @@ def _reference(codec_id: int) -> Compressor:
 
 
 def _measured(work: Callable[[], bytes | None]) -> tuple[bytes | None, int]:
-    """What it returns, and the most memory that Python's objects took meanwhile."""
+    """Return the result, and the peak memory of Python's objects."""
     tracemalloc.start()
     try:
         return work(), tracemalloc.get_traced_memory()[1]

@@ -1,4 +1,4 @@
-"""The whole expectation of a `ConfigProvider`.
+"""All requirements for a `ConfigProvider`.
 
 ```python
 class TestMine(ConfigProviderConformance):
@@ -29,17 +29,17 @@ _THREADS: Final = 8
 
 
 class ConfigProviderConformance:
-    """Subclass it as `Test...`, and give the fixture `provider`; `path` and `keys` are some that it has values for."""
+    """Subclass it as `Test...`, and give the fixture `provider`; it has values for `keys` at `path`."""
 
     settings: ClassVar[Mapping[str, Any]] = {}
     path: ClassVar[str] = ""
     keys: ClassVar[Collection[str]] = ()
     timeout: ClassVar[float] = 10.0
-    """Seconds after which a call counts as one that does not end."""
+    """Seconds after which a call fails as stuck."""
 
     @pytest.fixture
     def provider(self) -> ConfigProvider:
-        """What is tested."""
+        """The provider under test."""
         raise NotImplementedError("give the fixture `provider`")
 
     def test_it_gives_strings_for_the_keys_that_there_are(self, provider: ConfigProvider) -> None:
@@ -81,7 +81,7 @@ class ConfigProviderConformance:
         together(self.timeout, [ask] * _THREADS, call="get")
 
     def _get_known(self, provider: ConfigProvider, keys: Collection[str]) -> Mapping[str, str]:
-        """What it has at `path`. Without `keys` that may be a path which it refuses."""
+        """Return the provider's values at `path`. Without `keys`, the provider may refuse that path."""
         try:
             return self._get(provider, self.path, keys)
         except OttlaError:

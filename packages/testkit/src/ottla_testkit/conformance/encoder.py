@@ -1,4 +1,4 @@
-"""The whole expectation of a `RecordEncoder` and its columns.
+"""All requirements for a `RecordEncoder` and its columns.
 
 ```python
 class TestMine(RecordEncoderConformance):
@@ -7,7 +7,7 @@ class TestMine(RecordEncoderConformance):
         return MyEncoder()
 ```
 
-Records are drawn, appended to its columns and to those of the core's own encoder, and the bytes compared.
+The suite appends random records to its columns and to those of the core's own encoder, and compares the bytes.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class RecordEncoderConformance:
     """Subclass it as `Test...`, and give the fixture `encoder`."""
 
     timeout: ClassVar[float] = 10.0
-    """Seconds after which threads count as stuck."""
+    """Seconds after which threads fail as stuck."""
 
     @pytest.fixture
     def encoder(self) -> RecordEncoder:
-        """What is tested; a new one for each test."""
+        """The encoder under test; a new one for each test."""
         raise NotImplementedError("give a fixture `encoder` that returns your RecordEncoder")
 
     @pytest.fixture
     def chance(self) -> random.Random:
-        """Whose seed is printed."""
+        """Random numbers; their seed is printed."""
         seed = random.randrange(1 << 32)
         print(f"seed {seed}")
         return random.Random(seed)
@@ -129,7 +129,7 @@ class RecordEncoderConformance:
             encode(filled(encoder, [Row(b"other", bytes([number]) * 500)] * 60), 2)
         check(b"".join(chunks) == before, "the encoded bytes changed after the columns were let go of")
 
-    # What has room, and what is refused
+    # Limits and refused records
 
     def test_an_empty_batch_takes_any_record(self, encoder: RecordEncoder) -> None:
         for limit in (0, 1, 100):
@@ -246,7 +246,7 @@ class RecordEncoderConformance:
                 f"{cost} for each, so {bare + len(rows) * cost} at most",
             )
 
-    # What is told of records
+    # Reports about records
 
     def test_facts_and_number_stay_when_the_records_go(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for how in ("encode", "release"):
@@ -266,7 +266,7 @@ class RecordEncoderConformance:
             keys, appended = list(filled(encoder, rows).keys()), [row.key for row in rows]
             check(keys == appended, f"keys() of {len(rows)} records gave other keys than were appended")
 
-    # Records that move
+    # Records that move to other columns
 
     def test_records_move_to_other_columns_as_they_are(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""The whole expectation of an `Interceptor`.
+"""All requirements for an `Interceptor`.
 
 ```python
 class TestMine(InterceptorConformance):
@@ -51,15 +51,15 @@ class InterceptorConformance:
     """Subclass it as `Test...`, and give the fixture `interceptor`."""
 
     records: ClassVar[Sequence[tuple[Any, Any]]] = ((None, b"value"), (b"key", b"value"), (b"key", None), (b"", b""))
-    """Keys and values that it sees, as they are given to `send`."""
+    """Keys and values that the interceptor gets, as they are given to `send`."""
     keeps_types: ClassVar[bool] = True
-    """What is bytes stays bytes, or becomes None: there may be no serializer behind it."""
+    """Whether bytes stay bytes, or become None: there may be no serializer after the interceptor."""
     timeout: ClassVar[float] = 10.0
-    """Seconds after which a call counts as one that does not end."""
+    """Seconds after which a call fails as stuck."""
 
     @pytest.fixture
     def interceptor(self) -> Interceptor:
-        """What is tested; a new one for each test."""
+        """The interceptor under test; a new one for each test."""
         raise NotImplementedError("give a fixture `interceptor` that returns your Interceptor")
 
     def test_it_has_every_method_of_the_contract(self, interceptor: Interceptor) -> None:
@@ -100,7 +100,7 @@ class InterceptorConformance:
         )
 
     def test_every_outcome_is_taken(self, interceptor: Interceptor) -> None:
-        for metadata, error in (*_OUTCOMES, *_OUTCOMES):  # also of records that it has not seen
+        for metadata, error in (*_OUTCOMES, *_OUTCOMES):  # also of records that it did not get
             self._tell(interceptor, metadata, error)
 
     def test_outcomes_come_while_other_records_are_sent(self, interceptor: Interceptor) -> None:
@@ -137,7 +137,7 @@ class InterceptorConformance:
                     fail(f"close() raised {error!r}", error)
             begun.check_gone("its end", self.timeout)
 
-    # What the tests share
+    # Shared by the tests
 
     def _send(
         self,
@@ -169,7 +169,7 @@ class InterceptorConformance:
         return new_key, new_value, tuple(new_headers)
 
     def _alike(self, interceptor: Interceptor, key: Any, value: Any) -> Made | None:
-        """What it makes of a record each time; None: something else each time."""
+        """Return the interceptor's result for a record, or None if repeated calls differ."""
         once, again = self._send(interceptor, key, value), self._send(interceptor, key, value)
         return once if once == again else None
 

@@ -1,4 +1,4 @@
-"""The whole expectation of a `Partitioner`.
+"""All requirements for a `Partitioner`.
 
 ```python
 class TestMine(PartitionerConformance):
@@ -7,8 +7,8 @@ class TestMine(PartitionerConformance):
         return MyPartitioner()
 ```
 
-It is asked as the core asks it: by many threads, with views of topics that grow, shrink and lose brokers, and in the
-order in which the core uses its optional abilities.
+The suite calls it as the core does: from many threads, with views of topics that grow, shrink and lose brokers, and
+with its optional abilities in the core's order.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ class PartitionerConformance:
     """Subclass it as `Test...`, and give the fixture `partitioner`."""
 
     keys_decide: ClassVar[bool | None] = None
-    """Whether a key alone says where a record goes, as long as the topic has as many partitions.
+    """Whether the key alone decides a record's partition, as long as the topic's number of partitions is the same.
 
     None: yes for a partitioner that has `partition_column` or `hashes`, and does not ignore keys.
     """
     heeds_availability: ClassVar[bool] = False
-    """Whether records without a key go to partitions that have a leader, as long as there is one."""
+    """Whether records without a key go to partitions that have a leader, if there is one."""
     places: ClassVar[Mapping[tuple[bytes, int], int]] = {}
-    """Where keys must go: by key and number of partitions. For what others, such as Java's producer, have to find."""
+    """Required partitions by key and number of partitions, for compatibility with others, such as Java's producer."""
     timeout: ClassVar[float] = 10.0
-    """Seconds after which a call counts as one that blocks."""
+    """Seconds after which a call fails as blocking."""
 
     @pytest.fixture
     def partitioner(self) -> Partitioner:
-        """What is tested; a new one for each test."""
+        """The partitioner under test; a new one for each test."""
         raise NotImplementedError("give a fixture `partitioner` that returns your Partitioner")
 
     @pytest.fixture
     def chance(self) -> random.Random:
-        """Whose seed is printed."""
+        """Random numbers; their seed is printed."""
         seed = random.randrange(1 << 32)
         print(f"seed {seed}")
         return random.Random(seed)
@@ -196,7 +196,7 @@ class PartitionerConformance:
                         f"and partition() on {alone}",
                     )
 
-    # Abilities, in the order in which the core uses them
+    # Optional abilities, in the order in which the core uses them
 
     def test_what_was_appended_moves_a_sticky_one_on(self, partitioner: Partitioner) -> None:
         self._need(partitioner, "appended")
@@ -231,7 +231,7 @@ class PartitionerConformance:
             for key in (None, b"key") * 10:
                 chosen = self._ask(partitioner, key, view)
                 tell(chosen, view)
-                tell(chosen, view)  # by another thread, for the same reason
+                tell(chosen, view)  # on another thread, for the same reason
                 self._ask(partitioner, key, view)
 
     # Threads
@@ -263,7 +263,7 @@ class PartitionerConformance:
             call="partition()",
         )
 
-    # What the tests share
+    # Shared by the tests
 
     def _ask(self, partitioner: Partitioner, key: bytes | None, view: TopicView, *, topic: str = TOPIC) -> int:
         what = "no key" if key is None else f"the key {key[:24]!r}"
@@ -284,7 +284,7 @@ class PartitionerConformance:
         )
         check(given == list(keys), "partition_column() changed the list of keys, which is the core's")
         check(len(column) == len(keys), f"partition_column() gave {len(column)} partitions for {len(keys)} keys")
-        # Whatever counts as an int: an array of numpy has ints of its own.
+        # Any integer type is fine: numpy arrays have their own.
         chosen = [partition if isinstance(partition, bool) else _index(partition) for partition in column]
         for partition in chosen:
             _check_partition("partition_column()", partition, view)
@@ -356,7 +356,7 @@ def _views(chance: random.Random) -> Iterator[TopicView]:
 
 
 def _views_of(count: int, chance: random.Random) -> Iterator[TopicView]:
-    """A topic in good days and bad: without leaders, with one, with slow brokers, with long queues."""
+    """Yield views of a topic: without leaders, with one, with slow brokers, with long queues."""
     yield _view(count)
     yield _view(count, available=())
     yield _view(count, available=(count - 1,))

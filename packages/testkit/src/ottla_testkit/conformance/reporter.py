@@ -1,4 +1,4 @@
-"""The whole expectation of a `MetricsReporter`.
+"""All requirements for a `MetricsReporter`.
 
 ```python
 class TestMine(MetricsReporterConformance):
@@ -11,7 +11,7 @@ class TestMine(MetricsReporterConformance):
         return MyReporter()
 ```
 
-One that is asked for figures from outside, by HTTP for instance, also needs `collect`, which asks it.
+A reporter that others read, over HTTP for instance, also needs `collect`, which reads it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ODD: Final[Sequence[tuple[MetricName, float]]] = (
 
 
 class FiguresOfTheTest:
-    """A registry whose figures grow with every look, and that counts the looks."""
+    """A registry whose values grow with every read, and that counts the reads."""
 
     def __init__(self, client_id: str = "a") -> None:
         self.client_id = client_id
@@ -49,7 +49,7 @@ class FiguresOfTheTest:
         self._lock = threading.Lock()
 
     def snapshot(self) -> Mapping[MetricName, float]:
-        """A topic more than the time before."""
+        """Return values with one topic more than the time before."""
         with self._lock:
             looks = len(self.given) + 1
             client = ("client-id", self.client_id)
@@ -66,7 +66,7 @@ class FiguresOfTheTest:
             return figures
 
     def describe(self) -> Sequence[MetricDescription]:
-        """What some of the figures mean."""
+        """Return descriptions of some of the metrics."""
         return [
             MetricDescription(
                 group=group, name="record-send-total", labels=labels, cumulative=True, meaning="Records that left."
@@ -82,20 +82,20 @@ class MetricsReporterConformance:
     """Subclass it as `Test...`, and give the fixtures `reporter` and `another`."""
 
     timeout: ClassVar[float] = 10.0
-    """Seconds after which a call counts as one that does not end."""
+    """Seconds after which a call fails as stuck."""
 
     @pytest.fixture
     def reporter(self) -> MetricsReporter:
-        """What is tested; a new one for each test."""
+        """The reporter under test; a new one for each test."""
         raise NotImplementedError("give a fixture `reporter` that returns your MetricsReporter")
 
     @pytest.fixture
     def another(self) -> MetricsReporter:
-        """One more, as a second producer in the same program would have it."""
+        """Another reporter, as for a second producer in the same program."""
         pytest.skip("give a fixture `another`, one more reporter, to see whether two can live side by side")
 
     def collect(self, reporter: MetricsReporter) -> None:
-        """Have a reporter report that does not do so by itself."""
+        """Make a reporter report that does not do so by itself."""
 
     def test_it_has_every_method_of_the_contract(self, reporter: MetricsReporter) -> None:
         check(
@@ -159,11 +159,11 @@ class MetricsReporterConformance:
             "of two reporters only one has read its figures; does the other one read those, too?",
         )
 
-    # What the tests share
+    # Shared by the tests
 
     @contextmanager
     def _started(self, reporter: MetricsReporter, figures: FiguresOfTheTest) -> Iterator[None]:
-        """A reporter between its start and its end, neither of which may fail; nor may a thread of its own."""
+        """Start and stop a reporter around the block; neither call may fail, nor may a thread of the reporter."""
         with unheard():
             self._call("start()", lambda: reporter.start(figures))
             try:

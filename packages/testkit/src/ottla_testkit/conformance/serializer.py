@@ -1,4 +1,4 @@
-"""The whole expectation of a `Serializer`.
+"""All requirements for a `Serializer`.
 
 ```python
 class TestMine(SerializerConformance):
@@ -38,19 +38,19 @@ class SerializerConformance:
     """Subclass it as `Test...`, and give the fixture `serializer`."""
 
     samples: ClassVar[Sequence[tuple[Any, bytes]]] = ()
-    """What it takes, and the bytes that must come of it."""
+    """Data that the serializer accepts, and the required bytes."""
     refused: ClassVar[Sequence[Any]] = ()
-    """What it must not take."""
+    """Data that the serializer must refuse."""
     columns: ClassVar[Sequence[Any]] = ()
-    """Of a serializer with `serialize_column`: Arrow arrays that it takes, with nulls in them, at every depth."""
+    """For a serializer with `serialize_column`: Arrow arrays that it accepts, with nulls at every depth."""
     refused_columns: ClassVar[Sequence[Any]] = ()
-    """Arrow arrays of types that it must not take."""
+    """Arrow arrays of types that the serializer must refuse."""
     timeout: ClassVar[float] = 10.0
-    """Seconds after which a call counts as one that does not end."""
+    """Seconds after which a call fails as stuck."""
 
     @pytest.fixture
     def serializer(self) -> Serializer:
-        """What is tested; a new one for each test."""
+        """The serializer under test; a new one for each test."""
         raise NotImplementedError("give a fixture `serializer` that returns your Serializer")
 
     def test_it_has_every_method_of_the_contract(self, serializer: Serializer) -> None:
@@ -154,10 +154,10 @@ class SerializerConformance:
         together(self.timeout * 3, works, call="serialize_column()")
 
     def alike(self, made: bytes, expected: bytes) -> bool:
-        """Whether a row of a column is what the same value alone becomes: for formats with more than one right way."""
+        """Return whether a column's row equals the same value alone; override it for formats with several encodings."""
         return made == expected
 
-    # What the tests share
+    # Shared by the tests
 
     def _all(self, serializer: Serializer) -> Sequence[Any]:
         return self._columns(serializer, self.columns)
@@ -172,7 +172,7 @@ class SerializerConformance:
         return columns
 
     def _serialize_column(self, serializer: Serializer, column: Any) -> list[bytes | None]:
-        """What a column becomes, row by row."""
+        """Return the rows of a serialized column."""
         try:
             made = getattr(serializer, ABILITY)("orders", column)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The whole expectation of a `Transport` and its layers.
+"""All requirements for a `Transport` and its layers.
 
 ```python
 class TestMine(TransportConformance):
@@ -11,7 +11,7 @@ class TestMine(TransportConformance):
         return MyPeer  # takes a connected socket; PlainPeer where nothing changes the bytes
 ```
 
-The suite carries the bytes between the two itself, so that it can stop them, cut them and put in its own.
+The suite moves the bytes between the two itself, so that it can stop them, cut them and insert others.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ class TransportConformance:
     """Subclass it as `Test...`, and give the fixtures `transport` and `peer`."""
 
     host = "localhost"
-    """The broker that the layers are opened for."""
+    """Host name of the broker that the layers are opened for."""
     port = 9092
     timeout = 10.0
-    """Seconds after which a call counts as one that blocks, and an exchange as one that is stuck."""
+    """Seconds after which a call fails as blocking, and an exchange as stuck."""
 
     @pytest.fixture
     def transport(self) -> Transport:
-        """What is tested."""
+        """The transport under test."""
         raise NotImplementedError("give a fixture `transport` that returns your Transport")
 
     @pytest.fixture
     def peer(self) -> MakePeer:
-        """Makes the other end of one connection, on a socket that does not block."""
+        """A function that makes the peer of one connection, on a non-blocking socket."""
         raise NotImplementedError("give a fixture `peer` that returns a callable: a socket to a Peer")
 
     def socket_pair(self) -> Pair:
@@ -76,7 +76,7 @@ class TransportConformance:
 
     @pytest.fixture
     def begin(self, transport: Transport, peer: MakePeer) -> Iterator[Begin]:
-        """Opens connections whose handshake has not begun."""
+        """Open connections whose handshake has not begun."""
         begun: list[LayerSession] = []
 
         def begin(*, roomy: bool = False) -> LayerSession:
@@ -93,7 +93,7 @@ class TransportConformance:
 
     @pytest.fixture
     def chance(self) -> random.Random:
-        """Whose seed is printed."""
+        """Random numbers; their seed is printed."""
         seed = random.randrange(1 << 32)
         print(f"seed {seed}")
         return random.Random(seed)
@@ -188,7 +188,7 @@ class TransportConformance:
         for garbage in (*GARBAGE, *(chance.randbytes(chance.randrange(1, 600)) for _ in range(20))):
             talk = begin()
             talk.turn()
-            talk.wire.to_layer.allowed = 0  # its far end is not heard any more
+            talk.wire.to_layer.allowed = 0  # the peer's bytes do not arrive any more
             talk.wire.say(garbage)
             talk.run_out(f"a peer said {garbage[:24]!r}...")
 
@@ -239,7 +239,7 @@ class TransportConformance:
         talk.open()
         pattern = bytes(range(256)) * 4096
         talk.send(*[pattern] * 4)
-        for _ in range(50):  # the far end's side stands still
+        for _ in range(50):  # the peer does nothing
             talk.turn_of_the_layer()
         talk.until(lambda: talk.settled and len(talk.peer.received) >= len(pattern) * 4, "writing does not go on")
         compare(bytes(talk.peer.received), pattern * 4, _NOT_WRITTEN)
@@ -302,7 +302,7 @@ class TransportConformance:
         with contextlib.suppress(OSError, OttlaError):
             check(not talk.read(10), "read_into() gave bytes after the end")
 
-    # Both
+    # Reading and writing
 
     def test_large_amounts_go_both_ways_at_once(self, begin: Begin, chance: random.Random) -> None:
         talk = begin(roomy=True)
@@ -351,7 +351,7 @@ class TransportConformance:
         talk.open()
         written = talk.fill()
         talk.send(b"!")
-        talk.piece = _SIP  # so that the last bytes have left the layer, and not the system
+        talk.piece = _SIP  # so that the last bytes have left the layer, but not the system
         talk.until(lambda: talk.settled, "flush() never says that everything has left")
         talk.piece = PIECE
         talk.layer.close()
@@ -363,7 +363,7 @@ class TransportConformance:
 
 
 def _length(talk: LayerSession) -> int:
-    """How many bytes come to the layer in a handshake and a small exchange."""
+    """Return the number of bytes that reach the layer in a handshake and a small exchange."""
     talk.open()
     talk.exchange(b"ping", b"pong")
     return talk.wire.to_layer.carried
@@ -373,7 +373,7 @@ def _cut(talk: LayerSession, place: int, how: Callable[[Wire], None]) -> None:
     talk.wire.to_layer.allowed = place
     talk.peer.write(b"pong")
     talk.send(b"ping")
-    talk.until(  # a handshake is not always as long: signatures differ by some bytes
+    talk.until(  # handshakes vary in length: signatures differ by some bytes
         lambda: talk.over or talk.wire.to_layer.carried >= place or talk.received == b"pong",
         f"the first {place} bytes do not come",
         ends=True,

@@ -1,9 +1,9 @@
 """An archive of a Kafka version's classes (AppCDS), which halves the time until a broker serves.
 
-The first cluster of a version that ends in good order leaves it in the folder of the jars. Brokers and tools that start
-later map it into memory instead of loading and verifying thousands of classes. An archive belongs to one Java and to
-these very jars: Java checks both and ignores an archive that does not fit. It does not check whether the file is whole,
-and crashes when it is not, so the file's name has its size.
+The first cluster of a version that shuts down normally stores it in the folder of the jars. Brokers and tools that
+start later map it into memory instead of loading and verifying thousands of classes. An archive belongs to one Java and
+to exactly these jars: Java checks both and ignores an archive that does not fit. It does not check whether the file is
+complete, and crashes when it is not, so the file's name has its size.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Final
 
 _log = logging.getLogger(__name__)
 
-# A Java without these options (OpenJ9) starts all the same, and none prints the classes that it skips.
+# A Java without these options (OpenJ9) starts nevertheless, and no Java prints the classes that it skips.
 _QUIETLY: Final = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 class ClassArchive:
-    """The archive of the jars in a folder for one Java; a recording lies in the folder `scratch` until it is kept."""
+    """The archive of the jars in a folder for one Java; a recording is in the folder `scratch` until `keep`."""
 
     def __init__(self, java: str, *, jars: Path, scratch: Path) -> None:
         self._jars = jars
@@ -39,16 +39,16 @@ class ClassArchive:
 
     @property
     def wanted(self) -> bool:
-        """No process has made it, and it could be kept."""
+        """Whether there is no archive yet, and the folder can store one."""
         return self._find() is None and os.access(self._jars, os.W_OK)
 
     @property
     def recording(self) -> Sequence[str]:
-        """Options for a Java that writes its classes for `keep` when it ends in good order."""
+        """Options for a Java that writes its classes for `keep` when it ends normally."""
         return (*_QUIETLY, f"-XX:ArchiveClassesAtExit={self._recorded}")
 
     def keep(self) -> None:
-        """Publish the recording whole or not at all, also when other processes do so at the same time.
+        """Publish the recording atomically, also when other processes do so at the same time.
 
         An empty file is published where Java recorded nothing, so that later clusters do not try again.
         """
@@ -67,7 +67,7 @@ class ClassArchive:
             _log.debug("cannot keep the class archive %s; brokers start without one: %s", path, error)
 
     def _find(self) -> Path | None:
-        """A file that is as large as its name says."""
+        """Return an archive that is as large as its name says."""
         for found in sorted(self._jars.glob(f"{self._name}-*.jsa")):
             if found.stem.endswith(f"-{found.stat().st_size}"):
                 return found
@@ -75,7 +75,7 @@ class ClassArchive:
 
 
 def _identity(java: str) -> str:
-    """A name that changes with Java: of the place, size and time of its executable."""
+    """Return a name that changes with Java: a hash of its executable's path, size and time."""
     executable = Path(java).resolve()
     found = executable.stat()
     return hashlib.sha256(f"{executable} {found.st_size} {found.st_mtime_ns}".encode()).hexdigest()[:16]

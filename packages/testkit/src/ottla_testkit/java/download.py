@@ -1,7 +1,7 @@
-"""How jars come to this machine: through Maven, or through the Ivy that PySpark ships.
+"""Download of jars: through Maven, or through the Ivy that PySpark ships.
 
-Each route puts artifacts and what they depend on into a folder, or raises `KafkaUnavailableError`; neither caches.
-Where a dependency names another version of an artifact that was asked for, the version asked for is the one.
+Each route puts artifacts and their dependencies into a folder, or raises `KafkaUnavailableError`; neither caches. Where
+a dependency names another version of a requested artifact, the requested version is used.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId><
 
 @attrs.frozen(kw_only=True)
 class Artifact:
-    """One artifact to fetch; `alone` leaves out what it depends on."""
+    """An artifact to fetch; `alone` leaves out its dependencies."""
 
     group: str
     name: str
@@ -48,18 +48,18 @@ class Artifact:
 
 
 class Route(Protocol):
-    """Puts the artifacts' jars into `folder`; keeps what a later try can use in `scratch`."""
+    """Put the artifacts' jars into `folder`; keep files for a later attempt in `scratch`."""
 
     def __call__(self, artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None: ...
 
 
 def choose_route() -> Route:
-    """Maven where it is installed, else Ivy."""
+    """Return Maven where it is installed, else Ivy."""
     return fetch_by_maven if shutil.which("mvn") else fetch_by_ivy
 
 
 def fetch_by_maven(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
-    """Through `mvn`, with the user's own settings and local repository."""
+    """Fetch through `mvn`, with the user's own settings and local repository."""
     pom = scratch / "pom.xml"
     pom.write_text(_POM.format(dependencies="".join(_pom_dependency(artifact) for artifact in artifacts)))
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
@@ -67,7 +67,7 @@ def fetch_by_maven(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path
 
 
 def fetch_by_ivy(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
-    """Through the Ivy among PySpark's jars; needs Java and PySpark, no Maven."""
+    """Fetch through the Ivy among PySpark's jars; needs Java and PySpark, but no Maven."""
     module = scratch / "ivy.xml"
     module.write_text(_IVY.format(dependencies="".join(_ivy_dependency(artifact) for artifact in artifacts)))
     pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"

@@ -1,8 +1,8 @@
 """The SHA-512 of every jar that is fetched, pinned in `jar_digests.txt` and compared before Java runs any of them.
 
-A registry, a mirror or a cache with another file under the name of a pinned jar is an error, and so is a jar that is
+Another file under the name of a pinned jar is an error, from a registry, a mirror or a cache, and so is a jar that is
 not pinned. `python -m ottla_testkit.pin_jars` prints the lines of such a file for other versions of Kafka; the
-variable OTTLA_KAFKA_DIGESTS names it.
+environment variable OTTLA_KAFKA_DIGESTS names the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from ottla_testkit.errors import JarDigestError
 
 VARIABLE: Final = "OTTLA_KAFKA_DIGESTS"
-"""Names a file of one's own: lines of `sha512sum`."""
+"""Environment variable with the path of the user's file: lines of `sha512sum`."""
 
 PINNED: Final = "jar_digests.txt"
 
@@ -59,12 +59,12 @@ def verify(folder: Path, *, digests: Mapping[str, str] | None = None) -> None:
 
 @cache
 def pinned() -> Mapping[str, str]:
-    """The digests that this package brings, by the jar's name."""
+    """Return the digests in this package, by the jar's name."""
     return parse(resources.files("ottla_testkit.java").joinpath(PINNED).read_text())
 
 
 def all_digests() -> Mapping[str, str]:
-    """The pinned digests with those of the file that OTTLA_KAFKA_DIGESTS names, which changes none of them."""
+    """Return the pinned digests, and those of the file that OTTLA_KAFKA_DIGESTS names; pinned ones take precedence."""
     extra = os.environ.get(VARIABLE)
     if not extra:
         return pinned()
@@ -76,7 +76,7 @@ def all_digests() -> Mapping[str, str]:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Digests by name, from lines as `sha512sum` writes them. Raises ValueError."""
+    """Parse lines of `sha512sum` into digests by name. Raises ValueError."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -91,19 +91,19 @@ def parse(text: str) -> dict[str, str]:
 
 
 def digest_of(jar: Path) -> str:
-    """The SHA-512 of a file, in lower case."""
+    """Return the SHA-512 of a file, in lower case."""
     with jar.open("rb") as file:
         return hashlib.file_digest(file, "sha512").hexdigest()
 
 
 def _state(jar: Path) -> list[object]:
-    """What changes with a file's bytes, unless who changes them takes care to hide it."""
+    """Return attributes that change with a file's bytes, unless a writer takes care to hide the change."""
     found = jar.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
 
 
 def _record_of(folder: Path) -> dict[str, object]:
-    """What was found when all jars of a folder were read; nothing if that cannot be known."""
+    """Return the record of the last check of a folder; empty if it cannot be read."""
     try:
         found = json.loads((folder / _RECORD).read_text())
     except (OSError, ValueError):
@@ -112,7 +112,7 @@ def _record_of(folder: Path) -> dict[str, object]:
 
 
 def _keep_record(folder: Path, record: Mapping[str, object]) -> None:
-    """Whole or not at all; a cache that cannot be written to is read in full each time."""
+    """Store the record atomically; a cache that cannot be written to is read in full each time."""
     try:
         with tempfile.NamedTemporaryFile("w", dir=folder, prefix=_RECORD, delete=False) as file:
             json.dump(record, file)

@@ -1,8 +1,8 @@
-"""Which jars make a Kafka broker, and where they are kept once fetched.
+"""Jars of a Kafka broker, and the cache where they are kept.
 
-A folder in the cache is complete or absent: jars come into a temporary folder that is renamed at the end. Java runs no
-jar whose digest is not the pinned one (`jar_digests`), whether it was fetched now or lay in the cache.
-Knows nothing of how they are fetched.
+A folder in the cache is complete or absent: jars are fetched into a temporary folder that is renamed at the end. Java
+runs no jar whose digest differs from the pinned one (`jar_digests`), whether fetched now or cached before. `download`
+fetches them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def kafka_jars(
     pause: float = 2.0,
     digests: Mapping[str, str] | None = None,
 ) -> Path:
-    """The folder of a broker's jars, fetched at the first call, which takes from seconds to a minute.
+    """Return the folder of a broker's jars; the first call fetches them, which takes from seconds to a minute.
 
-    `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between tries, in
-    seconds. `digests` are the SHA-512 of the jars by name; by default those that are pinned. Raises
-    `KafkaUnavailableError`, and `JarDigestError` for a jar that is not the pinned one.
+    `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between attempts, in seconds.
+    `digests` has the SHA-512 of the jars by name, by default the pinned ones. Raises `KafkaUnavailableError`, and
+    `JarDigestError` for a jar that differs from the pinned one.
     """
     return fetched_jars(version, broker_artifacts(version), cache=cache, route=route, pause=pause, digests=digests)
 
@@ -50,7 +50,7 @@ def fetched_jars(
     pause: float = 2.0,
     digests: Mapping[str, str] | None = None,
 ) -> Path:
-    """The folder `name` of the cache with these artifacts and what they need, fetched at the first call."""
+    """Return the cache's folder `name` with these artifacts and their dependencies; the first call fetches them."""
     root = cache or cache_folder()
     target = root / name
     if target.is_dir():
@@ -63,32 +63,31 @@ def fetched_jars(
         _fetch(name, artifacts, folder=fetched, scratch=Path(scratch), route=route or choose_route(), pause=pause)
         verify(fetched, digests=digests)
         _publish(fetched, target)
-    verify(target, digests=digests)  # another process may have come first
+    verify(target, digests=digests)  # another process may have created the folder
     return target
 
 
 def cache_folder() -> Path:
-    """Where the jars of every version are kept."""
+    """Return the folder with the jars of every version."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "ottla" / "kafka"
 
 
 def broker_artifacts(version: str) -> list[Artifact]:
-    """The broker, a logger that prints, and what newer Javas or the broker's own dependencies lack."""
+    """Return the broker, a logger that prints, and libraries that newer Javas or the broker's own dependencies lack."""
     numbers = release(version)
     scala = "2.13" if numbers >= (2, 4) else "2.12"
     artifacts = [Artifact(group="org.apache.kafka", name=f"kafka_{scala}", version=version)]
     if numbers < (1, 0):
-        # It brings a logger, log4j, of its own; JAXB left Java in 11.
+        # This version has a logger of its own, log4j; JAXB was removed from Java in 11.
         artifacts.append(Artifact(group="javax.xml.bind", name="jaxb-api", version="2.3.1"))
     else:
         artifacts.append(Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"))
     if (2, 0) <= numbers < (2, 4):
-        # The ZooKeeper client that these name cannot connect on Java 14 and later (ZOOKEEPER-3779).
-        # Alone, or it brings a second logger.
+        # The ZooKeeper client among its dependencies cannot connect on Java 14 and later (ZOOKEEPER-3779).
         artifacts.append(Artifact(group="org.apache.zookeeper", name="zookeeper", version="3.4.10", alone=True))
     if numbers >= DUMPER_APART:
-        # All that our tools need of its dependencies (Kafka Connect among them) comes with the broker.
+        # The broker's jars include all its dependencies that our tools need (Kafka Connect is among them).
         artifacts.append(Artifact(group="org.apache.kafka", name="kafka-tools", version=version, alone=True))
     return artifacts
 
@@ -118,5 +117,5 @@ def _publish(fetched: Path, target: Path) -> None:
     try:
         fetched.rename(target)
     except OSError:
-        if not target.is_dir():  # else another process came first, with the same jars
+        if not target.is_dir():  # else another process created it, with the same jars
             raise

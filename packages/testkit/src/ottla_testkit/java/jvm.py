@@ -1,6 +1,6 @@
-"""The command that runs a main class among a version's jars: memory, speed of start, and that its log is printed.
+"""The command that runs a main class with a version's jars: heap, fast start, and logging to the output.
 
-From 1.0 on slf4j-simple is there to log, which prints by itself; log4j, before, must be told to.
+From 1.0 on, slf4j-simple logs to the output by itself; before, log4j needs a configuration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log4j.appender.console.layout.ConversionPattern=%d %p %m (%c)%n
 
 
 SOON_READY: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""For a broker of some seconds: what runs often is compiled once, soon, and not well."""
+"""For a broker that runs for seconds: code that runs often is compiled once, early, and without full optimization."""
 
 SUSTAINED: Final = (
     "-server",
@@ -29,7 +29,7 @@ SUSTAINED: Final = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-"""For a broker under load: compiled and collected as Kafka's own start script has it, but for the heap's first size."""
+"""For a broker under load: compiler and collector as in Kafka's own start script, except for the initial heap size."""
 
 
 def jvm_command(
@@ -42,12 +42,12 @@ def jvm_command(
     options: Sequence[str] = (),
     sustained: bool = False,
 ) -> list[str]:
-    """A command to which a main class and its arguments are added; `folder` takes files that it needs or unpacks."""
+    """Return a command that a main class and its arguments complete; `folder` gets files that it needs or unpacks."""
     command = [java, f"-Xmx{heap}", f"-Djava.io.tmpdir={folder}", *(SUSTAINED if sustained else SOON_READY)]
     if needs_zookeeper(version):
         log4j = folder / "log4j.properties"
         log4j.write_text(LOG4J)
         command += [f"-Dlog4j.configuration={log4j.as_uri()}", "-Dzookeeper.sasl.client=false"]
-        # ZooKeeper would end for want of log4j's classes.
+        # Without this setting, ZooKeeper fails because log4j's classes are missing.
         command.append("-Dzookeeper.jmx.log4j.disable=true")
     return [*command, *options, "-cp", f"{jars}/*"]

@@ -1,6 +1,6 @@
-"""How versions of Kafka compare, and which of them run beside a ZooKeeper rather than by themselves (KRaft).
+"""Comparison of Kafka versions, and the ones that run with a ZooKeeper instead of KRaft.
 
-What else differs between versions is said where it matters, as a comparison: `release("2.8.2") >= (2, 4)`.
+Other differences between versions are where they matter, as comparisons: `release("2.8.2") >= (2, 4)`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OLDEST: Release = (0, 10, 2)
 
 
 def release(version: str) -> Release:
-    """The numbers of a version such as `2.8.2` or `4.3.0-rc1`; `ClusterError` for what cannot be run."""
+    """Return the numbers of a version such as `2.8.2` or `4.3.0-rc1`; `ClusterError` for an unsupported one."""
     found = re.fullmatch(r"(\d+(?:\.\d+)+)(?:-.*)?", version)
     if found is None:
         raise ClusterError(f"{version!r} is no version of Kafka; one looks like 4.3.0")
@@ -26,5 +26,5 @@ def release(version: str) -> Release:
 
 
 def needs_zookeeper(version: str) -> bool:
-    """Whether a version is run with a ZooKeeper; KRaft was declared ready in 3.3."""
+    """Return whether a version is run with a ZooKeeper; KRaft was declared ready in 3.3."""
     return release(version) < (3, 3)

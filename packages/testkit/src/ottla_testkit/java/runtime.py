@@ -1,4 +1,4 @@
-"""Which Java runs the brokers."""
+"""The Java that runs the brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REMEDY = f"install a Java runtime of version {OLDEST} or later and put `java` o
 
 
 def java_command() -> str:
-    """The path of a `java` that can run a broker; `KafkaUnavailableError` when there is none."""
+    """Return the path of a `java` that can run a broker; `KafkaUnavailableError` if there is none."""
     java = _find()
     ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     printed = ran.stderr + ran.stdout

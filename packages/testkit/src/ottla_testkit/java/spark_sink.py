@@ -1,6 +1,6 @@
-"""The jars of Spark's own Kafka sink, for those who hold something against it.
+"""The jars of Spark's own Kafka sink, for comparisons with it.
 
-A session takes them by `spark.jars`. Decides which releases go together; fetching is `jars`' business.
+A session takes them by `spark.jars`. This module has the matching releases; `jars` fetches them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ottla_testkit.java.jars import fetched_jars
 
 VERSION: Final = "4.2.0"
 
-# Each alone: all that they need besides is among the jars of PySpark, and some of their POMs name releases that were
-# never published. 4.2.0 is the newest release, and it runs in Spark 4.3.
+# Without dependencies: PySpark's jars include all of them, and some POMs name releases that were never published. 4.2.0
+# is the newest release, and it runs in Spark 4.3.
 ARTIFACTS: Final = tuple(
     Artifact(group=group, name=name, version=version, alone=True)
     for group, name, version in (
@@ -31,7 +31,7 @@ ARTIFACTS: Final = tuple(
 def spark_sink_jars(
     *, cache: Path | None = None, route: Route | None = None, digests: Mapping[str, str] | None = None
 ) -> list[Path]:
-    """The jars, fetched at the first call; `",".join(map(str, ...))` is what `spark.jars` wants.
+    """Return the jars; the first call fetches them. `",".join(map(str, ...))` is the value for `spark.jars`.
 
     `cache`, `digests` and `OTTLA_KAFKA_CACHE` as for a broker's jars. Raises `KafkaUnavailableError` and
     `JarDigestError`.

@@ -1,4 +1,4 @@
-"""Real Kafka clusters, each node a process of its own."""
+"""Real Kafka clusters; each node is a process of its own."""
 
 from ottla_testkit.kafka_cluster.cluster import KafkaCluster
 

@@ -1,8 +1,8 @@
-"""The few requests that a cluster of tests needs, each on a socket of its own.
+"""The few requests that a test cluster needs, each on a connection of its own.
 
-So the harness needs no Kafka client. Metadata v1 and ListOffsets v1 are known to every broker from 0.10.1 to 4.x,
-FindCoordinator v1 to those from 0.11 on; of CreateTopics v1 and v2, which differ in their answer, brokers before 0.11
-know only v1 and 4.x ones only v2.
+So the harness needs no Kafka client. Every broker from 0.10.1 to 4.x knows Metadata v1 and ListOffsets v1, and every
+broker from 0.11 on knows FindCoordinator v1. CreateTopics v1 and v2 differ in their responses: brokers before 0.11 know
+only v1, 4.x brokers only v2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ANSWER_WITHIN = 20.0  # seconds
 
 @attrs.frozen(kw_only=True)
 class Metadata:
-    """The brokers and the controller (-1: none) that a node knows, and the partitions of the topic asked for."""
+    """The brokers and the controller (-1: none) that a node knows, and the partitions of the requested topic."""
 
     brokers: frozenset[int]
     controller: int
@@ -38,7 +38,7 @@ class Metadata:
 
 @attrs.frozen(kw_only=True)
 class Partition:
-    """Which node leads a partition (-1: none), which keep it, and which of these may lead."""
+    """A partition's leader (-1: none), its replicas, and its in-sync replicas."""
 
     leader: int
     replicas: frozenset[int]
@@ -54,8 +54,8 @@ class Refusal:
 
 
 def metadata(address: Address, *, topic: str | None = None, timeout: float = ANSWER_WITHIN) -> Metadata:
-    """What a node knows; `OSError` when it does not answer in time."""
-    # -1 is every topic. To ask for one by its name may create it, which a request this old cannot rule out.
+    """Return a node's metadata; `OSError` when it does not respond in time."""
+    # -1 requests every topic. A request for one name may create it, which so old a version cannot prevent.
     answer = Fields(call(address, METADATA, 1, struct.pack(">i", 0 if topic is None else -1), timeout))
     brokers = frozenset(_broker(answer) for _ in range(answer.number("i")))
     controller = answer.number("i")
@@ -66,7 +66,7 @@ def metadata(address: Address, *, topic: str | None = None, timeout: float = ANS
 def create_topic(
     controller: Address, topic: str, *, api_version: int, partitions: int, replication: int, config: Mapping[str, str]
 ) -> Refusal | None:
-    """Create a topic by CreateTopics v1 or v2; None when it was created, which other nodes learn a little later."""
+    """Create a topic by CreateTopics v1 or v2; return None when it was created. Other nodes learn of it later."""
     settings = b"".join(_string(key) + _string(value) for key, value in config.items())
     wanted = _string(topic) + struct.pack(">ihii", partitions, replication, 0, len(config)) + settings
     within = struct.pack(">ib", int(ANSWER_WITHIN * 1000), 0)
@@ -83,7 +83,7 @@ def create_topic(
 def end_offsets(
     address: Address, topic: str, partitions: Sequence[int], *, timeout: float = ANSWER_WITHIN
 ) -> dict[int, int]:
-    """The offsets that come next in those of the partitions that this node serves as their leader."""
+    """Return the next offsets of those partitions that this node leads."""
     if not partitions:
         return {}
     latest = b"".join(struct.pack(">iq", partition, -1) for partition in partitions)
@@ -96,7 +96,7 @@ def end_offsets(
 
 
 def transaction_coordinator(address: Address, transactional_id: str, *, timeout: float = ANSWER_WITHIN) -> int:
-    """The node that coordinates this id's transactions, as a node sees it; -1 while there is none."""
+    """Return the node that coordinates this id's transactions, according to a node; -1 while there is none."""
     answer = Fields(call(address, FIND_COORDINATOR, 1, _string(transactional_id) + b"\x01", timeout))
     answer.number("i")  # throttle time
     code, _message = answer.number("h"), answer.string()
@@ -104,7 +104,7 @@ def transaction_coordinator(address: Address, transactional_id: str, *, timeout:
 
 
 def call(address: Address, api_key: int, version: int, body: bytes, timeout: float) -> bytes:
-    """Ask on a connection of its own, with header v1; the answer's body, past its header v0."""
+    """Send a request on a new connection, with header v1; return the response's body, without its header v0."""
     request = struct.pack(">hhih", api_key, version, 1, -1) + body
     with socket.create_connection(address, timeout) as connection, connection.makefile("rb") as answers:
         connection.sendall(struct.pack(">i", len(request)) + request)
@@ -152,7 +152,7 @@ def _offset(answer: Fields) -> tuple[int, int, int]:
 
 
 class Fields:
-    """The big-endian fields of an answer, in turn."""
+    """The big-endian fields of a response, in turn."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -171,7 +171,7 @@ class Fields:
         return self._data[self._at - length : self._at].decode()
 
     def unsigned(self) -> int:
-        """A varint, as flexible versions have them."""
+        """Read a varint, as in flexible versions."""
         value = shift = 0
         while (byte := self._data[self._at]) & 0x80:
             value |= (byte & 0x7F) << shift
@@ -180,6 +180,6 @@ class Fields:
         return value | byte << shift
 
     def raw(self, count: int) -> bytes:
-        """So many bytes as they are."""
+        """Read *count* bytes unchanged."""
         self._at += count
         return self._data[self._at - count : self._at]

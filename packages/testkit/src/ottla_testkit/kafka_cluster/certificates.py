@@ -1,4 +1,4 @@
-"""The certificates of a test: an authority, and what it or somebody else vouches for. Needs `ottla-testkit[tls]`."""
+"""Certificates for tests: an authority, and certificates that it or another one signed. Needs `ottla-testkit[tls]`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ottla_testkit.processes.free_ports import HOST
 
 
 class Certificates:
-    """PEM files in *folder*, made at once.
+    """PEM files in *folder*, created at once.
 
     For brokers: `broker` for this machine, `expired`, `elsewhere` for another host. For clients: `alice`, and
-    `stranger`, whom `another_authority` vouches for.
+    `stranger`, which `another_authority` signed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,11 +36,11 @@ class Certificates:
         self.stranger = self._issue("stranger", common_name="stranger", strange=True)
 
     def client(self, name: str) -> Path:
-        """A file with a new key and certificate of a client, in place of the one that it had."""
+        """Create a file with a new key and certificate of a client; it replaces the client's old one."""
         return self._issue(name, common_name=name)
 
     def revocation_list(self, name: str, *revoked: Path, days_left: int = 1) -> Path:
-        """A file with our authority's list of these certificates (CRL), which is good for so many days more."""
+        """Create a file with our authority's CRL of these certificates, valid for *days_left* more days."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
 
@@ -79,12 +79,12 @@ class Certificates:
         made = self._folder / f".{file}.new"
         chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
         made.write_bytes(_as_pkcs8(issued.private_key_pem.bytes()) + chain)
-        made.replace(path)  # whole at any time: somebody may watch it
+        made.replace(path)  # atomic: a program may watch the file
         return path
 
 
 def _as_pkcs8(key: bytes) -> bytes:
-    """The form of a private key that Java reads."""
+    """Return the form of a private key that Java reads."""
     from cryptography.hazmat.primitives import serialization
 
     return serialization.load_pem_private_key(key, password=None).private_bytes(

@@ -1,7 +1,7 @@
-"""A real Kafka cluster on 127.0.0.1 for the time of a `with` block.
+"""A real Kafka cluster on 127.0.0.1 for the duration of a `with` block.
 
-Decides what a cluster consists of. Processes are `node`'s and `zookeeper`'s business, settings `node_settings`',
-waiting `readiness`', requests `admin_requests`'. Not for use by several threads at once.
+It decides which processes make up a cluster. `node` and `zookeeper` run them, `node_settings` has their settings,
+`readiness` waits for them, and `admin_requests` has the requests. Not for use by several threads at once.
 """
 
 from __future__ import annotations
@@ -48,14 +48,17 @@ from ottla_testkit.processes.interrupts import interrupts_deferred
 class KafkaCluster:
     """`nodes` combined brokers and controllers with ids from 1; `config` adds to every broker's settings.
 
-    `sustained` has brokers compiled as in production, which takes a minute of load, and gives rates and latencies
-    meaning; otherwise they start quickly. `heap` is the most that a broker takes, 1g for those and else 256m.
-    `security` adds listeners with TLS and SASL to a single node of 3.5 or later. `round_trip` puts every broker at that
-    distance in seconds: clients that use `bootstrap_servers` reach all nodes through delaying proxies, while the nodes
-    among themselves, this class and the other listeners stay near. `version` may be any from 0.10.2 on;
-    before 3.3 the nodes are brokers only, beside a ZooKeeper. Entering fetches the jars if need be and returns when
-    every node serves; leaving ends every process and removes every file. Where Python is killed the processes end, too.
-    Raises `KafkaUnavailableError` without Java or jars, else `ClusterError`.
+    With `sustained`, brokers are compiled as in production, which takes a minute of load and makes rates and latencies
+    meaningful; otherwise they start quickly. `heap` is a broker's maximum heap, by default 1g with `sustained`, else
+    256m. `security` adds listeners with TLS and SASL to a single node of 3.5 or later. `version` may be any from 0.10.2
+    on; before 3.3 the nodes are brokers only, with a ZooKeeper.
+
+    `round_trip` delays every broker by that many seconds: clients that use `bootstrap_servers` reach all nodes through
+    delaying proxies. Nodes reach each other, and this class and the other listeners reach them, without a delay.
+
+    Entering fetches missing jars and returns when every node serves; leaving ends every process and removes every file.
+    Where Python is killed the processes end, too. Raises `KafkaUnavailableError` without Java or jars, else
+    `ClusterError`.
     """
 
     def __init__(
@@ -80,18 +83,18 @@ class KafkaCluster:
         self._security = security
         self._distant = None if round_trip is None else DistantListeners(self.nodes, round_trip=round_trip)
         self._folder: Path | None = None
-        self._archive: ClassArchive | None = None  # that node 1 records
+        self._archive: ClassArchive | None = None  # recorded by node 1
         self._java: list[str] = []
         self._zookeeper: ZooKeeper | None = None
         self._nodes: dict[int, Node] = {}
-        self._controllers: dict[int, int] = {}  # a port for each node; of no use beside a ZooKeeper
+        self._controllers: dict[int, int] = {}  # a port for each node; unused with a ZooKeeper
 
     def __enter__(self) -> Self:
         java, jars = java_command(), kafka_jars(self.version)
         try:
             try:
                 self._launch(java, jars=jars)
-            except PortInUseError:  # once is bad luck
+            except PortInUseError:  # a single failure is bad luck
                 self.close()
                 if self._security is not None:
                     self._security.choose_ports()
@@ -110,9 +113,9 @@ class KafkaCluster:
         self.close()
 
     def close(self) -> None:
-        """End every process and remove every file; done by leaving the `with` block.
+        """End every process and remove every file; leaving the `with` block does it.
 
-        The first cluster of a version is ended in good order, which takes some seconds, and later ones start faster.
+        The first cluster of a version shuts down normally, which takes some seconds, and later ones start faster.
         """
         try:
             self._keep_classes()
@@ -121,7 +124,7 @@ class KafkaCluster:
 
     @property
     def folder(self) -> Path:
-        """Where every file of the cluster lies, while it exists."""
+        """The folder with every file of the cluster, while it exists."""
         if self._folder is None:
             raise ClusterError("the cluster is not running; it does so inside `with`")
         return self._folder
@@ -133,12 +136,12 @@ class KafkaCluster:
 
     @property
     def near_servers(self) -> str:
-        """`host:port,...` of every node without any distance."""
+        """`host:port,...` of every node without any delay."""
         return ",".join(f"{host}:{port}" for host, port in (node.address for node in self._nodes.values()))
 
     @property
     def round_trip(self) -> float:
-        """Seconds between clients and every broker. With the argument *round_trip* it can be set at any time."""
+        """Seconds of a round trip between clients and every broker. Can be set, given the argument *round_trip*."""
         return 0.0 if self._distant is None else self._distant.round_trip
 
     @round_trip.setter
@@ -149,7 +152,7 @@ class KafkaCluster:
 
     @property
     def running(self) -> list[int]:
-        """The nodes whose process is alive; a paused one is."""
+        """The nodes whose process runs; paused ones are included."""
         return [number for number, node in self._nodes.items() if node.running]
 
     def listener(self, name: str) -> str:
@@ -163,15 +166,15 @@ class KafkaCluster:
         return self._nodes[node].address
 
     def pid(self, node: int) -> int:
-        """The process of a node's latest start."""
+        """Return the process id of a node's latest start."""
         return self._nodes[node].pid
 
     def log(self, node: int) -> str:
-        """What a node printed so far, over all its starts."""
+        """Return the output of a node so far, over all its starts."""
         return self._nodes[node].log
 
     def data_folder(self, node: int) -> Path:
-        """Where a node keeps its partitions."""
+        """Return the folder with a node's partitions."""
         return self._nodes[node].data
 
     def create_topic(
@@ -197,11 +200,11 @@ class KafkaCluster:
             await_topic(node, name, partitions=partitions)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The node that leads a partition, as any answering node sees it; -1 while there is none."""
+        """Return the leader of a partition, according to any responding node; -1 while there is none."""
         return admin_requests.metadata(self._any_node().address, topic=topic).leaders.get(partition, -1)
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
-        """The offset that a partition's next record will have, as its leader says."""
+        """Return the next offset of a partition, according to its leader."""
         leader = self.leader(topic, partition)
         if leader in self._nodes:
             offsets = admin_requests.end_offsets(self.address(leader), topic, [partition])
@@ -210,7 +213,7 @@ class KafkaCluster:
         raise ClusterError(f"{topic}-{partition} has no leader that serves it")
 
     def start(self, node: int, *, wait: bool = True) -> None:
-        """Start a node again, with the ports and data it had; `wait` until it serves."""
+        """Start a node again, with its ports and data; with `wait`, return when it serves."""
         if self._zookeeper is not None:
             await_zookeeper(self._zookeeper, without=node)
         self._nodes[node].start()
@@ -218,20 +221,20 @@ class KafkaCluster:
             self.wait_ready(node)
 
     def wait_ready(self, node: int) -> None:
-        """Until a started node serves and knows every answering node; `ClusterError` after a minute."""
+        """Wait until a started node serves and knows every responding node; `ClusterError` after a minute."""
         await_node(self._nodes[node], others=[other.number for other in self._answering()])
         await_return(self._nodes[node])
 
     def wait_in_sync(self, topic: str) -> None:
-        """Until all answering nodes name the same leaders of a topic and have all its replicas in sync.
+        """Wait until all responding nodes name the same leaders of a topic and have all its replicas in sync.
 
-        A node that was just thawed may still think that it leads, and one just started lacks what it missed.
+        A node that was just resumed may still take itself for the leader, and one just started lacks what it missed.
         `ClusterError` after a minute.
         """
         await_in_sync(self._answering(), topic)
 
     def move(self, node: int) -> None:
-        """Give a node that is down another port, from its next start on."""
+        """Give a stopped node another port, from its next start on."""
         moved = self._nodes[node]
         if moved.running:
             raise ClusterError(f"node {node} runs; stop it before it can move")
@@ -241,23 +244,23 @@ class KafkaCluster:
         self._write_settings(moved)
 
     def kill(self, node: int) -> None:
-        """End a node at once (SIGKILL)."""
+        """Kill a node (SIGKILL)."""
         self._nodes[node].kill()
 
     def stop(self, node: int) -> None:
-        """End a node in good order (SIGTERM)."""
+        """Shut a node down normally (SIGTERM)."""
         self._nodes[node].stop()
 
     def pause(self, node: int) -> None:
-        """Freeze a node: it keeps its connections and answers nothing."""
+        """Freeze a node: it keeps its connections and responds to nothing."""
         self._nodes[node].pause()
 
     def resume(self, node: int) -> None:
-        """Let a paused node go on."""
+        """Resume a paused node."""
         self._nodes[node].resume()
 
     def dump_log(self, topic: str, partition: int = 0, *, node: int | None = None) -> str:
-        """A partition's batches and records as Kafka's own DumpLogSegments prints them, in order.
+        """Return a partition's batches and records as Kafka's own DumpLogSegments prints them, in order.
 
         Reads the files of `node`, by default the leader's.
         """

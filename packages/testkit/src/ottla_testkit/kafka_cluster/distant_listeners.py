@@ -1,8 +1,7 @@
 """A second plain listener for each broker of a cluster, which clients reach only through a delaying proxy.
 
-Brokers answer a client with the addresses of the listener that it came by. So whoever starts with a proxy stays at a
-distance, also after metadata, and whoever starts with the plain listener does not. Brokers talk to each other by the
-plain one.
+Brokers return the addresses of the listener that a client uses. So a client that starts with a proxy stays delayed
+after metadata, and one that starts with the plain listener does not. Brokers use the plain listener among themselves.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ class DistantListeners:
         self.choose_ports()
 
     def choose_ports(self) -> None:
-        """Choose ports that are free now, for listeners and proxies. Not while proxies run."""
+        """Choose ports that are free now, for listeners and proxies. Do not call it while proxies run."""
         self._ports = dict(zip(self._nodes, free_ports(len(self._nodes)), strict=True))
         self._proxies = {node: self._proxy(node) for node in self._nodes}
 
     def start(self) -> None:
-        """Let clients in."""
+        """Start the proxies."""
         for proxy in self._proxies.values():
             proxy.__enter__()
 
@@ -48,7 +47,7 @@ class DistantListeners:
 
     @property
     def round_trip(self) -> float:
-        """Seconds, the same for every node."""
+        """Seconds of the round trip, the same for every node."""
         return self._round_trip
 
     @round_trip.setter
@@ -58,13 +57,13 @@ class DistantListeners:
         self._round_trip = seconds
 
     def move(self, node: int) -> None:
-        """Give a node that is down another port and another proxy."""
+        """Give a stopped node another port and another proxy."""
         self._proxies[node].close()
         self._ports[node] = free_ports(1)[0]
         self._proxies[node] = self._proxy(node).__enter__()
 
     def broker_settings(self, node: int, settings: Mapping[str, Setting]) -> dict[str, Setting]:
-        """A broker's settings with the distant listener besides those that it has."""
+        """Return a broker's settings with the distant listener added."""
         protocols = settings.get("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT")
         return {
             **settings,

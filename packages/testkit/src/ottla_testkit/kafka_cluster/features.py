@@ -1,6 +1,6 @@
-"""The features that a cluster has agreed on (KIP-584), such as transaction.version: read, raised and lowered.
+"""Finalized features of a cluster (KIP-584), such as transaction.version: read, raised and lowered.
 
-Brokers know them by ApiVersions v3 (2.7 and later) and change them by UpdateFeatures v1 (3.3 and later).
+Brokers return them in ApiVersions v3 (2.7 and later) and change them by UpdateFeatures v1 (3.3 and later).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ API_VERSIONS = 18
 UPDATE_FEATURES = 57
 TRANSACTION_VERSION = "transaction.version"
 
-_FINALIZED = 2  # the tag of the features in force
+_FINALIZED = 2  # the tag of finalized features
 _RAISE, _LOWER = 1, 2
 _LOOK_AGAIN = 0.02
 
 
 def feature_level(address: Address, feature: str) -> int:
-    """The level of a feature that a node goes by; 0 for one that is off."""
+    """Return a node's level of a feature; 0 for one that is off."""
     body = _HEADER_TAGS + _string("ottla-testkit") + _string("0") + _NO_TAGS
     answer = Fields(call(address, API_VERSIONS, 3, body, ANSWER_WITHIN))
     answer.number("h")  # error code
@@ -41,7 +41,7 @@ def feature_level(address: Address, feature: str) -> int:
 
 
 def set_feature(address: Address, feature: str, level: int) -> None:
-    """Raise or lower a feature of the whole cluster; returns when this node goes by it."""
+    """Set a feature's level for the whole cluster; return when this node uses it."""
     before = feature_level(address, feature)
     if before == level:
         return

@@ -1,6 +1,6 @@
-"""A real OpenID Connect server on 127.0.0.1 that gives tokens to clients, for the time of a `with` block.
+"""A real OpenID Connect server on 127.0.0.1 that issues tokens to clients, for the duration of a `with` block.
 
-It takes any client's id and secret, and any assertion. Its jars are fetched as Kafka's are.
+It accepts any client's id and secret, and any assertion. Its jars are fetched as Kafka's are.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ MAIN: Final = "no.nav.security.mock.oauth2.StandaloneMockOAuth2ServerKt"
 READY_WITHIN: Final = 60.0  # seconds
 
 GRANTS: Final = ("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")
-"""What it gives tokens for."""
+"""The grant types that clients may use."""
 
 _NAME: Final = "ottla"
 
 
 class IdentityServer:
-    """Signs tokens for `subject` that are good for *lifetime_s* seconds."""
+    """Issue tokens for `subject` that are valid for *lifetime_s* seconds."""
 
     audience: Final = "kafka"
 
@@ -47,21 +47,21 @@ class IdentityServer:
 
     @property
     def issuer(self) -> str:
-        """What tokens name as their issuer."""
+        """The issuer in its tokens."""
         return f"http://{HOST}:{self._port}/{_NAME}"
 
     @property
     def token_url(self) -> str:
-        """Where a client asks for tokens (`sasl.oauthbearer.token.endpoint.url`)."""
+        """The URL where clients request tokens (`sasl.oauthbearer.token.endpoint.url`)."""
         return f"{self.issuer}/token"
 
     @property
     def keys_url(self) -> str:
-        """Where a broker finds the keys to check them (JWKS)."""
+        """The URL of the keys with which brokers verify tokens (JWKS)."""
         return f"{self.issuer}/jwks"
 
     def token(self) -> str:
-        """A new token, as a client with credentials gets it."""
+        """Return a new token, as a client with credentials gets it."""
         form = {"grant_type": "client_credentials", "client_id": "test", "client_secret": "test", "scope": "produce"}
         body = urllib.parse.urlencode(form).encode()
         with urllib.request.urlopen(self.token_url, body, timeout=10) as answer:

@@ -1,6 +1,6 @@
-"""One broker: its process, its address, its files, and whether it says that it serves.
+"""One broker: its process, its address, its files, and whether it has logged that it serves.
 
-Knows nothing of other nodes and speaks no Kafka.
+It uses no other nodes and no Kafka protocol.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ottla_testkit.processes.process import Process
 
 KRAFT_LOG = "__cluster_metadata"
 
-# KRaft's words, those of 0.11 to 3.2, and those of 0.10.
+# The log messages of KRaft, of 0.11 to 3.2, and of 0.10.
 _STARTED = re.compile(rb"Kafka Server started|\[KafkaServer id=\d+\] started|\[Kafka Server \d+\], started")
 
 
 class Node(Process):
-    """Node `number`; its files lie in `folder` and it runs `command` plus the name of its properties file."""
+    """Node `number`; its files are in `folder`, and it runs `command` with the name of its properties file."""
 
     def __init__(self, number: int, *, folder: Path, port: int, command: Sequence[str]) -> None:
         self.number = number
@@ -33,17 +33,17 @@ class Node(Process):
 
     @property
     def address(self) -> Address:
-        """Where it serves."""
+        """The address where the node serves."""
         return HOST, self.port
 
     @property
     def started(self) -> bool:
-        """The broker says, since its latest start, that it serves."""
+        """Whether the broker has logged, since its latest start, that it serves."""
         return _STARTED.search(self.log_since_start) is not None
 
     @property
     def kept_partitions(self) -> dict[str, set[int]]:
-        """The partitions whose files it has, by topic; without those that are about to be deleted."""
+        """Return the partitions whose files it has, by topic; without those that are about to be deleted."""
         kept: dict[str, set[int]] = {}
         for folder in self.data.glob("*-*/"):
             topic, _, partition = folder.name.rpartition("-")

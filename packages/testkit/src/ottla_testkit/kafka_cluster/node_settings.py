@@ -1,7 +1,7 @@
-"""The properties of the processes of a test cluster: PLAINTEXT on 127.0.0.1, by KRaft or beside a ZooKeeper.
+"""The properties of a test cluster's processes: PLAINTEXT on 127.0.0.1, with KRaft or with a ZooKeeper.
 
-Chosen for small and quick: few internal partitions, no waiting for more group members, early elections.
-What a producer's tests look at, such as `message.max.bytes`, stays at Kafka's defaults.
+They keep clusters small and quick: few internal partitions, no waiting for more group members, early elections.
+Settings that producer tests depend on, such as `message.max.bytes`, keep Kafka's defaults.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ottla_testkit.processes.free_ports import HOST
 
 Setting = str | int | float
 
-# How long a killed node stays a leader, and has to wait before it can join again.
+# How long a killed node stays a leader, and must wait before it can join again.
 SESSION_MS = 4000
 
 
 def kraft_settings(number: int, *, port: int, controllers: Mapping[int, int], data: Path) -> dict[str, Setting]:
-    """The settings of node `number`, broker and controller in one, before the user's own.
+    """Return the settings of node `number`, broker and controller in one, before the user's own.
 
     `controllers` has the port of every node's controller.
     """
@@ -39,7 +39,7 @@ def kraft_settings(number: int, *, port: int, controllers: Mapping[int, int], da
 
 
 def beside_zookeeper(number: int, *, port: int, zookeeper: int, nodes: int, data: Path) -> dict[str, Setting]:
-    """The settings of broker `number`, one of `nodes` with the ZooKeeper on port `zookeeper`."""
+    """Return the settings of broker `number`, one of `nodes` with the ZooKeeper on port `zookeeper`."""
     return _broker_settings(port=port, copies=_copies(nodes), data=data) | {
         "broker.id": number,
         "listeners": f"PLAINTEXT://{HOST}:{port}",
@@ -50,7 +50,7 @@ def beside_zookeeper(number: int, *, port: int, zookeeper: int, nodes: int, data
 
 
 def zookeeper_settings(*, port: int, data: Path) -> dict[str, Setting]:
-    """The settings of a lone ZooKeeper."""
+    """Return the settings of a single ZooKeeper."""
     return {
         "clientPort": port,
         "clientPortAddress": HOST,
@@ -58,17 +58,17 @@ def zookeeper_settings(*, port: int, data: Path) -> dict[str, Setting]:
         "tickTime": SESSION_MS // 4,  # a session cannot be shorter than two ticks
         "admin.enableServer": "false",  # it would listen on every address
         "4lw.commands.whitelist": "dump",
-        "forceSync": "no",  # what a power cut would lose may be lost
+        "forceSync": "no",  # no protection from power cuts
     }
 
 
 def properties_text(settings: Mapping[str, Setting]) -> str:
-    """The settings as a Java properties file."""
+    """Return the settings as a Java properties file."""
     return "".join(f"{key}={text(value)}\n" for key, value in settings.items())
 
 
 def text(value: Setting) -> str:
-    """A setting as Java reads it in a properties file: `true` for True, backslashes doubled, ASCII only."""
+    """Return a setting as Java reads it in a properties file: `true` for True, backslashes doubled, ASCII only."""
     if isinstance(value, bool):
         return str(value).lower()
     units = str(value).replace("\\", "\\\\").encode("utf-16-be")

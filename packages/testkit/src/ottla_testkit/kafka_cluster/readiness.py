@@ -1,4 +1,4 @@
-"""When a node can be said to serve, and the waiting for it."""
+"""Checks and waits for nodes and topics that are ready."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Found = TypeVar("Found")
 
 
 def await_zookeeper(zookeeper: ZooKeeper, *, without: int) -> None:
-    """Until ZooKeeper serves and has forgotten a node: it would refuse to let one in that it thinks is there."""
+    """Wait until ZooKeeper serves and has dropped a node: it refuses a node that it believes to be running."""
     _wait(zookeeper, f"does not serve, or still knows node {without}", lambda: without not in zookeeper.registered())
 
 
 def await_node(node: Node, *, others: Collection[int]) -> None:
-    """Until a started node serves and knows the others; else an error with the tail of its log."""
+    """Wait until a started node serves and knows the others; else raise an error with the end of its log."""
     _wait(node, "is not ready", lambda: _serves(node, others))
 
 
 def await_controller(node: Node, *, among: Collection[int]) -> int:
-    """The controller as this node knows it, once that is one of `among`."""
+    """Wait for a controller among these nodes and return it, according to this node."""
 
     def controller() -> int:
         known = admin_requests.metadata(node.address, timeout=_PROBE_WITHIN).controller
@@ -40,17 +40,17 @@ def await_controller(node: Node, *, among: Collection[int]) -> int:
 
 
 def await_topic(node: Node, topic: str, *, partitions: int) -> None:
-    """Until a node knows a leader of every partition, and serves those that it leads itself."""
+    """Wait until a node knows a leader of every partition, and serves those that it leads itself."""
     _wait(node, f"does not serve the new topic {topic}", lambda: _serves_topic(node, topic, partitions))
 
 
 def await_return(node: Node) -> None:
-    """Until a started node leads again what waits for it: beside a ZooKeeper it is told some time after it serves."""
+    """Wait until a started node leads its partitions again: with a ZooKeeper that is some time after it serves."""
     _wait(node, "does not lead its partitions again", lambda: _leads_again(node))
 
 
 def await_in_sync(nodes: Sequence[Node], topic: str) -> None:
-    """Until these nodes name the same leaders of a topic, and every replica is in sync."""
+    """Wait until these nodes name the same leaders of a topic, and every replica is in sync."""
     _wait(nodes[0], f"and the others do not agree that {topic} is in sync", lambda: _in_sync(nodes, topic))
 
 
@@ -83,7 +83,7 @@ def _serves_again(node: Node, topic: str, kept: Collection[int]) -> bool:
 
 
 def _serves_own(node: Node, topic: str, known: admin_requests.Metadata) -> bool:
-    # A broker names itself a leader some milliseconds before it is one.
+    # A broker names itself as leader some milliseconds before it leads.
     own = sorted(partition for partition, leader in known.leaders.items() if leader == node.number)
     return own == sorted(admin_requests.end_offsets(node.address, topic, own, timeout=_PROBE_WITHIN))
 

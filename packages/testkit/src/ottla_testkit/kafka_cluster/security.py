@@ -1,4 +1,4 @@
-"""A broker's listeners that want encryption, a login, or both: one node has all of them at once."""
+"""A broker's listeners with encryption, authentication, or both: one node has all of them at once."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LISTENERS: Final[Mapping[str, str]] = {
     "SASL_SSL": "SASL_SSL",
     "PLAIN_ONLY": "SASL_PLAINTEXT",
 }
-"""Each listener's name and protocol. MUTUAL wants a client's certificate; EXPIRED and ELSEWHERE show a bad one."""
+"""Each listener's name and protocol. MUTUAL requires a client's certificate; EXPIRED and ELSEWHERE show a bad one."""
 
 _LOGIN_MODULES: Final = "org.apache.kafka.common.security"
 
 
 @attrs.define(kw_only=True)
 class Security:
-    """What a secure cluster is made of; `KafkaCluster(security=...)` starts one, of one node.
+    """The parts of a secure cluster; `KafkaCluster(security=...)` starts one, of one node.
 
-    *users* may log in with these passwords by PLAIN and SCRAM. With *identity* the tokens that it signs are good for
-    OAUTHBEARER, which is not offered without. A session ends after *reauthentication_ms* unless it is renewed; 0:
-    never.
+    *users* may log in with these passwords by PLAIN and SCRAM. With *identity*, brokers accept the tokens that it
+    issues for OAUTHBEARER, which is not offered without. A session ends after *reauthentication_ms* unless it is
+    renewed; 0: never.
     """
 
     folder: Path
@@ -50,24 +50,24 @@ class Security:
         self.choose_ports()
 
     def choose_ports(self) -> None:
-        """For every listener one that is free now, in place of those that somebody else may have taken."""
+        """Choose a port that is free now for every listener, in place of ports that other processes may use."""
         self.ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
 
     @property
     def mechanisms(self) -> Sequence[str]:
-        """What the SASL listeners offer, but for PLAIN_ONLY."""
+        """The mechanisms of the SASL listeners, except for PLAIN_ONLY."""
         return MECHANISMS if self.identity is not None else MECHANISMS[:-1]
 
     @property
     def jvm_options(self) -> Sequence[str]:
-        """The system properties that a broker needs."""
+        """Return the system properties that a broker needs."""
         if self.identity is None:
             return ()
         return (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.identity.keys_url}",)
 
     @property
     def format_options(self) -> Sequence[str]:
-        """What the storage is formatted with: the users of SCRAM."""
+        """Return the options for formatting the storage: the users of SCRAM."""
         return [
             option
             for name, password in self.users.items()
@@ -76,7 +76,7 @@ class Security:
         ]
 
     def broker_settings(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
-        """A broker's settings with the secure listeners beside the plain one."""
+        """Return a broker's settings with the secure listeners added to the plain one."""
         listeners = ",".join(f"{name}://{HOST}:{port}" for name, port in self.ports.items())
         protocols = ",".join(f"{name}:{protocol}" for name, protocol in LISTENERS.items())
         secure: dict[str, Setting] = {

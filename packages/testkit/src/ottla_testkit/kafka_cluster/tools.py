@@ -1,6 +1,6 @@
 """Kafka's command-line tools as functions: formatting empty nodes, printing log segments.
 
-Each run costs a JVM about a second, so what can go side by side does.
+Each run needs about a second to start a JVM, so independent runs are parallel.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def format_nodes(java: Sequence[str], properties: Sequence[Path], *, options: Se
 
 
 def dump_segments(java: Sequence[str], segments: Sequence[Path], *, version: str) -> str:
-    """What DumpLogSegments prints of the batches and records in these files."""
+    """Return DumpLogSegments' output for the batches and records in these files."""
     package = "org.apache.kafka.tools" if release(version) >= DUMPER_APART else "kafka.tools"
     files = ",".join(map(str, segments))
     options = ["--deep-iteration", "--print-data-log", "--files", files]

@@ -1,4 +1,4 @@
-"""The ZooKeeper beside brokers that need one: a process with a port of its own, and what it knows of the brokers."""
+"""The ZooKeeper of brokers that need one: a process with a port of its own, and the brokers that it knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANSWER_WITHIN = 2.0  # seconds
 
 
 class ZooKeeper(Process):
-    """A lone ZooKeeper on `port` with its files in `folder`; `java` is the command that its main class is added to."""
+    """A single ZooKeeper on `port` with its files in `folder`; `java` is the command without a main class."""
 
     def __init__(self, *, folder: Path, port: int, java: Sequence[str]) -> None:
         self.port = port
@@ -24,7 +24,7 @@ class ZooKeeper(Process):
         super().__init__("ZooKeeper", command=[*java, MAIN, str(self.properties)], log_file=folder / "zookeeper.log")
 
     def registered(self) -> frozenset[int]:
-        """The brokers whose sessions live: a killed one's does for some seconds. `OSError` when it does not answer."""
+        """Return the brokers with a live session; a killed one has it some seconds more. `OSError` without response."""
         with socket.create_connection((HOST, self.port), ANSWER_WITHIN) as connection:
             connection.sendall(b"dump")
             with connection.makefile("rb") as answer:

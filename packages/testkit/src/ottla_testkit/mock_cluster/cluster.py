@@ -1,9 +1,9 @@
 """A mock Kafka cluster inside this process: librdkafka's, which serves real sockets on 127.0.0.1.
 
-For errors, lost connections, moved leaders and counted requests. It checks next to nothing of what it is
-sent: bad checksums, sequence gaps and old epochs are stored, a repeated batch is stored twice. Formats and
-exactly-once want a real broker. Its ApiVersions answers from version 3 on are malformed: clients must fall
-back to version 0. Its refusals of FindCoordinator lack a host, without which they cannot be read.
+It is for errors, lost connections, moved leaders and counted requests. It checks almost nothing of the requests that it
+gets: it stores bad checksums, sequence gaps and old epochs, and a repeated batch twice. Tests of formats and of
+exactly-once need a real broker. Its ApiVersions responses from version 3 on are malformed: clients must fall back to
+version 0. Its error responses to FindCoordinator lack a host, without which they cannot be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import attrs
 from ottla_testkit.errors import MockError
 from ottla_testkit.mock_cluster import librdkafka
 
-DISCONNECT = -195  # as an error to push: close the connection instead of answering
+DISCONNECT = -195  # an error for `push_errors`: close the connection instead of responding
 
 
 @attrs.frozen(kw_only=True)
@@ -30,9 +30,9 @@ class MockRequest:
 
 
 class MockCluster:
-    """So many mock brokers, with ids from 1, until `close` or the end of a `with` block.
+    """Mock brokers with ids from 1, until `close` or the end of a `with` block.
 
-    Unknown topics come into being with 4 partitions. Raises `MockUnavailableError` without confluent-kafka.
+    Unknown topics are created with 4 partitions. Raises `MockUnavailableError` without confluent-kafka.
     """
 
     def __init__(self, *, brokers: int = 1) -> None:
@@ -51,7 +51,7 @@ class MockCluster:
         self.close()
 
     def close(self) -> None:
-        """End every broker; a second time does nothing."""
+        """End every broker; a second call does nothing."""
         if self._cluster:
             self._library.rd_kafka_mock_cluster_destroy(self._cluster)
             self._library.rd_kafka_destroy(self._client)
@@ -64,21 +64,21 @@ class MockCluster:
         return servers.decode()
 
     def create_topic(self, name: str, *, partitions: int = 1, replication: int = 1) -> None:
-        """Create a topic, its partitions led by the brokers in turn."""
+        """Create a topic; the brokers lead its partitions in turn."""
         self._ask("mock_topic_create", name.encode(), partitions, replication)
 
     def push_errors(self, api_key: int, errors: Iterable[int]) -> None:
-        """The errors of an API's next answers, in turn: 0 for none, `DISCONNECT` to close the connection."""
+        """Add errors for an API's next responses, in turn: 0 for none, `DISCONNECT` to close the connection."""
         codes = list(errors)
         array = (ctypes.c_int * len(codes))(*codes)
         self._library.rd_kafka_mock_push_request_errors_array(self._open(), api_key, len(codes), array)
 
     def clear_errors(self, api_key: int) -> None:
-        """Forget the errors that were pushed and not yet answered."""
+        """Remove pushed errors that were not used yet."""
         self._library.rd_kafka_mock_clear_request_errors(self._open(), api_key)
 
     def set_topic_error(self, topic: str, error: int) -> None:
-        """The error that Metadata carries for a topic; 0 for none."""
+        """Set the error that Metadata has for a topic; 0 for none."""
         self._library.rd_kafka_mock_topic_set_error(self._open(), topic.encode(), error)
 
     def set_leader(self, topic: str, partition: int, broker: int) -> None:
@@ -98,23 +98,23 @@ class MockCluster:
         self._ask("mock_broker_set_up", broker)
 
     def set_rtt(self, broker: int, seconds: float) -> None:
-        """Let every answer of a broker take so long."""
+        """Delay every response of a broker by *seconds*."""
         self._ask("mock_broker_set_rtt", broker, round(seconds * 1000))
 
     def set_api_version(self, api_key: int, *, lowest: int, highest: int) -> None:
-        """The versions of an API that the brokers offer; -1 and -1 for none."""
+        """Set the versions of an API that the brokers offer; -1 and -1 for none."""
         self._ask("mock_set_apiversion", api_key, lowest, highest)
 
     def start_tracking(self) -> None:
-        """Keep account of requests from now on."""
+        """Record requests from now on."""
         self._library.rd_kafka_mock_start_request_tracking(self._open())
 
     def clear_requests(self) -> None:
-        """Forget the requests so far; tracking goes on."""
+        """Remove the requests so far; recording continues."""
         self._library.rd_kafka_mock_clear_requests(self._open())
 
     def requests(self) -> list[MockRequest]:
-        """The requests since tracking began, oldest first."""
+        """Return the requests since `start_tracking`, oldest first."""
         count = ctypes.c_size_t()
         array = self._library.rd_kafka_mock_get_requests(self._open(), ctypes.byref(count))
         try:
@@ -123,11 +123,11 @@ class MockCluster:
             self._library.rd_kafka_mock_request_destroy_array(array, count)
 
     def request_count(self, api_key: int) -> int:
-        """How many of these are of one API."""
+        """Return the number of these requests that are of one API."""
         return sum(request.api_key == api_key for request in self.requests())
 
     def _new_client(self) -> int:
-        """The client that librdkafka wants a mock cluster to belong to; it connects nowhere."""
+        """Create the client that librdkafka requires for a mock cluster; it connects nowhere."""
         trouble = ctypes.create_string_buffer(512)
         configuration = self._library.rd_kafka_conf_new()
         self._library.rd_kafka_conf_set(configuration, b"log_level", b"2", trouble, len(trouble))

@@ -1,4 +1,4 @@
-"""The librdkafka inside the confluent-kafka wheel: where it is, and the C signatures of its mock cluster."""
+"""The librdkafka inside the confluent-kafka wheel: its path, and the C signatures of its mock cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 
 def load() -> ctypes.CDLL:
-    """The library with its signatures declared; the one that confluent_kafka uses too, if that is loaded."""
+    """Load the library and declare its signatures; reuse the library that confluent_kafka has loaded, if any."""
     place = library_path()
     library = ctypes.CDLL(place)
     for name, (result, arguments) in SIGNATURES.items():
@@ -60,7 +60,7 @@ def load() -> ctypes.CDLL:
 
 
 def library_path() -> str:
-    """The wheel's own library, else the system's; `MockUnavailableError` when there is neither."""
+    """Return the path of the wheel's own library, else the system's; `MockUnavailableError` without either."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
         raise MockUnavailableError("the mock cluster needs librdkafka; try: pip install 'ottla-testkit[mock]'")

@@ -1,4 +1,4 @@
-"""A producer without a cluster, for the tests of programs that send."""
+"""A producer without a cluster, for tests of programs that send records."""
 
 from ottla_testkit.mock_producer.producer import MockProducer
 from ottla_testkit.mock_producer.sent_batches import SentRecord

@@ -1,4 +1,4 @@
-"""The parts of a mock producer: a real one's, down to the batches, and no sender, client or selector below them."""
+"""Construction of a mock producer: a real producer's parts down to the batches, without sender, client or selector."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRANSPORT: Final = EntryPoint(
 
 @attrs.frozen(kw_only=True)
 class Workings:
-    """What a mock producer is made of."""
+    """The parts of a mock producer."""
 
     engine: Engine
     outbox: SentBatches
@@ -43,7 +43,7 @@ class Workings:
 
 
 def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
-    """The parts for a producer's configuration, whose keys are checked as ever, but for those of its security."""
+    """Create the parts for a producer's configuration; all keys are checked as usual, except those of security."""
     registry = _registry()
     config, plugins = choose(_draft(settings, keywords, registry), registry)
     config = _at_once(config)
@@ -51,7 +51,7 @@ def wire(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> Workings:
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     metadata = _metadata(backoff, clock)
     client_id = config.connection.client_id or "mock-producer"
-    # Its sequences are not the accumulator's: nothing is numbered, and no batch waits for another one's answer.
+    # The accumulator gets no sequences: batches have no numbers and do not wait for each other's responses.
     numbering = Numbering.of(config.transactions, backoff, client_id)
     coordinator = _coordinator(numbering)
     queueing = Queueing.of(
@@ -101,12 +101,12 @@ def _draft(settings: Mapping[str, Any], keywords: Mapping[str, Any], registry: R
 
 
 def _at_once(config: ProducerConfig) -> ProducerConfig:
-    """The same, but nothing comes by waiting: whoever waits is who would bring it."""
+    """Return the same configuration without blocking: nothing would ever end a wait."""
     return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
 
 
 def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
-    """What is never asked for again: the producer itself tells of topics."""
+    """Metadata that is never refreshed: the producer itself adds topics."""
     return Metadata(
         bootstrap=[("mock", 9092)],
         max_age=float("inf"),
@@ -125,7 +125,7 @@ def _coordinator(numbering: Numbering) -> MockCoordinator | None:
 
 
 def _registry() -> Registry:
-    """What is installed, with a transport of our own in place of all others."""
+    """Return the installed plugins, with a transport of our own in place of all others."""
     return Registry([_TRANSPORT, *(entry for entry in announced() if entry.group != _TRANSPORT.group)])
 
 
@@ -134,4 +134,4 @@ def _without_security(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _nobody() -> None:
-    """There is no thread to be woken."""
+    """There is no thread to wake."""

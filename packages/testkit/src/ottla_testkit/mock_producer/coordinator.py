@@ -1,5 +1,4 @@
-"""The transactions of a mock producer: its own state machine, whose requests a simulated coordinator answers at
-once."""
+"""The transactions of a mock producer: a real state machine, whose requests a simulated coordinator answers at once."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _NODE = 0
 
 
 class MockCoordinator:
-    """Does for one producer's `manager` what the I/O thread and a broker do in life."""
+    """Do for one producer's `manager` what the I/O thread and a broker otherwise do."""
 
     def __init__(self, manager: TransactionManager, sequences: Sequences) -> None:
         self.manager = manager
@@ -25,7 +24,7 @@ class MockCoordinator:
         self._transactions = TransactionCoordinator(mark=lambda *_marker: None)
 
     def join(self, topic: str, partition: int) -> None:
-        """A record of the open transaction is for this partition."""
+        """Add a record's partition to the open transaction."""
         if (topic, partition) not in self.sequences.members:
             self.sequences.wanted[topic, partition] = None
 
@@ -35,7 +34,7 @@ class MockCoordinator:
         self.fenced = True
 
     def advance(self, now: float, *, settled: bool) -> None:
-        """Run every request that is due."""
+        """Send and answer every request that is due."""
         while (request := self.manager.next_request(now, settled=settled)) is not None:
             self.manager.begin(request)
             self.manager.on_response(request, self._answer(request), now)

@@ -1,6 +1,6 @@
-"""In place of the I/O thread: its rounds, run on the threads of callers whenever they ask for something.
+"""Replacement of the I/O thread: its rounds run on the threads of callers at each call.
 
-So nothing happens behind a test's back, and whatever `wake` would bring about is there when it returns.
+So nothing happens in the background of a test, and the effects of `wake` are complete when it returns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
 
 
 class MockIoLoop:
-    """What `lifecycle` knows of an I/O thread, and `advance`."""
+    """The interface of an I/O thread that `lifecycle` uses, and `advance`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class MockIoLoop:
         self.ended = False
 
     def answer(self, error: Exception | None = None) -> bool:
-        """Settle the oldest batch, with *error* or as a broker would; False: there is none."""
+        """Complete the oldest batch, with *error* or as a broker would; return False if there is none."""
         coordinator = self._coordinator
         if error is None and coordinator is not None and coordinator.fenced:
             error = BrokerError(ErrorCode.PRODUCER_FENCED)
@@ -49,19 +49,19 @@ class MockIoLoop:
         return settled
 
     def answer_all(self) -> None:
-        """Settle everything, what callbacks send meanwhile included."""
+        """Complete all batches, including records that callbacks send meanwhile."""
         while self.answer():
             pass
 
     def advance(self) -> None:
-        """Do for the transaction what there is to be done, and log records that failed unnoticed."""
+        """Do the transaction's next steps, and log failed records whose errors were not retrieved."""
         self._accumulator.lost.write(self._client_id, self._clock())
         coordinator = self._coordinator
         if coordinator is None:
             return
         manager = coordinator.manager
         if manager.state in _ENDING and self._outbox.pending:
-            self.answer_all()  # and comes by here again
+            self.answer_all()  # which calls this again
         coordinator.advance(self._clock(), settled=not self._outbox.pending)
         if manager.queued_batches is not QueuedBatches.SEND and self._outbox.pending:
             cause = manager.cause or AbortableTransactionError("the transaction was aborted")
@@ -71,13 +71,13 @@ class MockIoLoop:
                 self._give_up(cause)
             coordinator.advance(self._clock(), settled=True)
 
-    # As `lifecycle` knows it
+    # The interface that `lifecycle` uses
 
     def start(self) -> None:
-        """There is no thread."""
+        """There is no thread to start."""
 
     def begin_close(self, timeout: float) -> None:
-        """Answer what is queued, or give it up when there is no time for that; end the transaction, too."""
+        """Answer the queued batches, or fail them with a time-out of 0; end the transaction, too."""
         if self.ended:
             return
         self.ended = True
@@ -92,18 +92,18 @@ class MockIoLoop:
         self.on_end()
 
     def abandon(self, timeout: float) -> None:
-        """There is no thread to do it."""
+        """Close at once: there is no thread to do it."""
         self.begin_close(timeout)
 
     def forget(self) -> None:
         """There is no thread to forget."""
 
     def join(self, timeout: float) -> bool:
-        """It has ended already."""
+        """Return True: there is no thread to wait for."""
         return True
 
     def whereabouts(self) -> str:
-        """Nowhere."""
+        """Return the place for messages: there is no I/O thread."""
         return "its end"
 
     def _give_up(self, cause: OttlaError) -> None:

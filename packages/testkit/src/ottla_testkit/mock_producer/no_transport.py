@@ -1,4 +1,4 @@
-"""The transport plugin of a mock producer: it stands where the configuration wants one, and connects to nothing."""
+"""The transport plugin of a mock producer, which connects nowhere; the configuration requires one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ottla.interfaces import Target, Transport, TransportLayer
 
 
 class NoTransport:
-    """Never asked."""
+    """A transport that is never used."""
 
     def targets(self, host: str, port: int) -> Sequence[Target] | None:
-        """Nowhere."""
+        """No targets."""
         return ()
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        """There is nothing to open."""
+        """Not used."""
         raise NotImplementedError("a mock producer has no connections")
 
 
 @hookimpl
 def ottla_transport() -> Transport:
-    """The transport named `plaintext`, wherever a mock producer looks for it."""
+    """The transport named `plaintext` in the registry of a mock producer."""
     return NoTransport()

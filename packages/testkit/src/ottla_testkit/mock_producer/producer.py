@@ -1,4 +1,4 @@
-"""A producer without a cluster: everything is as with a real one up to the batches, and the test plays the brokers."""
+"""A producer without a cluster: identical to a real one down to the batches; the test answers for the brokers."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _METHODS: Final = frozenset(
 
 
 class MockProducer(Producer):
-    """Takes what `Producer` takes, checks it in the same way, and connects to nothing; keys of security are ignored.
+    """A `Producer` that checks the same configuration and connects nowhere; it ignores the keys of security.
 
-    Records are serialized, partitioned, encoded and compressed, and then wait in line. With *auto_complete* each is
-    acknowledged at once; without, by `complete_next`, or failed by `error_next`, and `flush`, `close`,
-    `commit_transaction` and `leave_transaction` acknowledge what is left. Callbacks run on the thread that does so.
+    Records are serialized, partitioned, encoded and compressed, and then wait. With *auto_complete* each is
+    acknowledged at once. Without it, `complete_next` acknowledges and `error_next` fails the oldest one, and `flush`,
+    `close`, `commit_transaction` and `leave_transaction` acknowledge the rest. Callbacks run on the calling thread.
 
-    *topics* are those of the cluster, by their number of partitions; None: every topic exists, with *partitions*.
-    Nothing ever blocks: what a real producer would wait for in vain is raised at once.
+    *topics* are the cluster's topics with their numbers of partitions; None: every topic exists, with *partitions*.
+    Nothing ever blocks: where a real producer would wait until a time-out, the error is raised at once.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class MockProducer(Producer):
     ) -> None:
         workings = wire(config or {}, options)
         self.auto_complete = auto_complete
-        """Whether records are acknowledged as they are sent; may be changed at any time."""
+        """Whether records are acknowledged as soon as they are sent; may be changed at any time."""
         self.commit_count = 0
-        """How many transactions were committed."""
+        """Number of committed transactions."""
         self.abort_count = 0
-        """How many transactions were aborted."""
+        """Number of aborted transactions."""
         self._topics = topics
         self._partitions = partitions
         self._workings: Workings = workings
@@ -87,13 +87,13 @@ class MockProducer(Producer):
         workings.outbox.on_failure = self._tell_the_transaction
         self._begin(workings.engine)
 
-    # What was sent
+    # Sent records
 
     @property
     def history(self) -> Sequence[SentRecord]:
-        """Every record so far, in the order of `send`, whatever became of it.
+        """All records so far, in the order of `send`, acknowledged or not.
 
-        Of transactions those that were committed, and those that were joined and left: their end is somebody else's.
+        Of transactions, it has the committed ones, and those that this producer joined and left: their owner ends them.
         """
         return tuple(self._history)
 
@@ -104,17 +104,17 @@ class MockProducer(Producer):
 
     @property
     def committed_offsets(self) -> Sequence[OffsetsToSend]:
-        """What `send_offsets_to_transaction` was given in committed transactions, in order: `group` and `offsets`."""
+        """Arguments of `send_offsets_to_transaction` in committed transactions, in order: `group` and `offsets`."""
         return tuple(self._committed_offsets)
 
     @property
     def uncommitted_offsets(self) -> Sequence[OffsetsToSend]:
-        """The same of the open transaction."""
+        """The same for the open transaction."""
         return tuple(self._uncommitted_offsets)
 
     @property
     def pending(self) -> int:
-        """How many records wait for an answer."""
+        """Number of records that wait for a result."""
         return self._workings.outbox.pending
 
     @property
@@ -129,34 +129,34 @@ class MockProducer(Producer):
         return coordinator is not None and coordinator.manager.state in _OPEN
 
     def clear(self) -> None:
-        """Forget what was sent, and errors that were planned; what is pending stays so."""
+        """Remove sent records, counts and planned errors; pending records stay pending."""
         with self._sending:
             for each in (self._history, self._uncommitted, self._committed_offsets, self._uncommitted_offsets):
                 each.clear()
             self._planned.clear()
             self.commit_count = self.abort_count = 0
 
-    # What the brokers do
+    # The brokers' part
 
     def complete_next(self) -> bool:
-        """Acknowledge the oldest pending record, or batch of a table's rows; False: there is none."""
+        """Acknowledge the oldest pending record, or batch of a table's rows; return False if there is none."""
         return self._workings.rounds.answer()
 
     def error_next(self, error: Exception) -> bool:
-        """Fail the oldest pending record, or batch of a table's rows; False: there is none.
+        """Fail the oldest pending record, or batch of a table's rows; return False if there is none.
 
-        Its caller sees a DeliveryError whose cause is *error*, or *error* itself if it is one.
+        Its caller gets a DeliveryError whose cause is *error*, or *error* itself if it is one.
         """
         return self._workings.rounds.answer(error)
 
     def raise_next(self, method: str, error: Exception) -> None:
-        """Have the next call of this method raise *error*, and do nothing else; several take their turns."""
+        """Make the next call of this method raise *error* and do nothing else; several errors are raised in turn."""
         if method not in _METHODS:
             raise ValueError(f"a producer has no method {method!r} that can fail; it has {', '.join(sorted(_METHODS))}")
         self._planned.setdefault(method, deque()).append(error)
 
     def fence(self) -> None:
-        """Let another producer take the transactional id over: what comes next is refused, as a broker would."""
+        """Let another producer take the transactional id over: later calls are refused, as by a broker."""
         coordinator = self._workings.coordinator
         if coordinator is None:
             raise IllegalStateError("fence needs a producer with a transactional.id")
@@ -166,7 +166,7 @@ class MockProducer(Producer):
             )
         coordinator.fence()
 
-    # As a producer
+    # The interface of a producer
 
     def send(
         self,
@@ -289,7 +289,7 @@ class MockProducer(Producer):
         return super()._route(topic)
 
     def _tell_of(self, topic: str) -> None:
-        """What a broker would answer when it is asked for a topic."""
+        """Add a topic to the metadata, as a broker's response would."""
         metadata = self._engine.metadata
         count = self._partitions if self._topics is None else self._topics.get(topic, 0)
         known = Topic(name=topic, leaders=(NODE,) * count, epochs=(0,) * count)

@@ -1,4 +1,4 @@
-"""What has left a mock producer: records in the order of `send`, and the batches that nobody has answered for yet."""
+"""Batches that have left a mock producer: their records in the order of `send`, and those without a result yet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_LIMIT = 1 << 62
 
 @attrs.frozen(kw_only=True)
 class SentRecord:
-    """A record as it would have come to a broker: serialized, and with a partition."""
+    """A record as a broker would get it: serialized, and with a partition."""
 
     topic: str
     partition: int
@@ -38,10 +38,10 @@ class SentRecord:
 
 
 class SentBatches:
-    """Takes from the accumulator what would be sent, and settles it when it is told to. For any thread.
+    """Take batches from the accumulator and complete them on request. Its methods may be called from any thread.
 
-    *settled* is called after a batch has got its outcome; callbacks run on the thread that settles, as if it were
-    the producer's own.
+    *settled* is called after a batch is completed. Callbacks run on the completing thread, which then counts as the
+    producer's own.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class SentBatches:
 
     @property
     def pending(self) -> int:
-        """How many records wait for an answer."""
+        """Number of records that wait for a result."""
         with self._lock:
             return sum(batch.count for batch in self._pending)
 
     def take(self) -> list[SentRecord]:
-        """Have everything that is queued leave; its records, in order."""
+        """Take all queued batches; return their records, in order."""
         self._accumulator.seal_open_batches()
         taken: list[SentRecord] = []
-        with on_the_io_thread():  # what cannot be encoded is settled at once
+        with on_the_io_thread():  # records that cannot be encoded fail at once
             self._counters.end_window_if_due(self._clock())
             while drained := self._drain():
                 count_request(self._counters, drained, self._clock())
@@ -87,7 +87,7 @@ class SentBatches:
         return taken
 
     def acknowledge(self) -> bool:
-        """Acknowledge the oldest batch; False: there is none."""
+        """Acknowledge the oldest batch; return False if there is none."""
         with self._lock:
             if not self._pending:
                 return False
@@ -101,7 +101,7 @@ class SentBatches:
         return True
 
     def fail(self, cause: Exception) -> bool:
-        """Give the oldest batch up; False: there is none."""
+        """Fail the oldest batch; return False if there is none."""
         batch = self._oldest()
         if batch is None:
             return False
@@ -110,7 +110,7 @@ class SentBatches:
         return True
 
     def drop(self, cause: OttlaError) -> None:
-        """Drop everything, for its transaction cannot be committed."""
+        """Fail all batches, because their transaction cannot be committed."""
         while (batch := self._oldest()) is not None:
             self._give_up(batch, dropped(batch, cause, self._clock()))
 
@@ -150,7 +150,7 @@ class SentBatches:
 
 @contextmanager
 def on_the_io_thread() -> Iterator[None]:
-    """For as long as callbacks run, this thread counts as the producer's own: nothing may wait on it."""
+    """Mark this thread as the I/O thread while callbacks run: no call on it may wait for the producer."""
     if io_threads.on_io_thread():
         yield
         return

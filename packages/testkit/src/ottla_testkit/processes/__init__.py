@@ -1,1 +1,1 @@
-"""Processes and ports of the tests' own, which end with the test."""
+"""Processes and ports of tests, which end with the test."""

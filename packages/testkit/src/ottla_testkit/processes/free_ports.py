@@ -1,7 +1,7 @@
-"""Which TCP ports of 127.0.0.1 a server may listen on.
+"""Free TCP ports of 127.0.0.1 for servers.
 
-Stays below the range from which systems give ports to outgoing connections, so that no client's connection
-sits on a broker's port while that broker is down. Another server may still come first: callers try again.
+They are below the range of ephemeral ports, so that no client's connection uses a broker's port while that broker is
+down. Another server may still use one first: callers try again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import socket
 HOST = "127.0.0.1"
 CANDIDATES = range(15_000, 32_000)
 
-# Not the module's own generator: tests that seed it alike would all choose the same ports.
+# Not the module's own generator: tests with the same seed would all choose the same ports.
 _random = random.SystemRandom()
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports that were free a moment ago."""
+    """Return *count* different ports that were free a moment ago."""
     found: list[int] = []
     for port in _random.sample(CANDIDATES, len(CANDIDATES)):
         if len(found) == count:

@@ -1,7 +1,7 @@
-"""Ctrl-C, put off while processes are started or ended.
+"""Ctrl-C, deferred while processes are started or ended.
 
-An interrupt inside `Popen` would lose the process that has just come into being, and a second one during
-the clearing up after the first would leave the rest of it undone.
+An interrupt inside `Popen` would lose the process that has just been created. A second one during the cleanup after the
+first would leave the rest of it undone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Within the block SIGINT is only noted; it takes effect at the end. Other threads never see it."""
+    """Defer SIGINT to the end of the block. Other threads never receive it."""
     usual = signal.getsignal(signal.SIGINT)
     if usual is None or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
-"""What ends a process whose owner has died without doing so: killed, or by SIGTERM, for which Python does nothing.
+"""A guard that ends a process whose owner has died: killed, or by SIGTERM, for which Python does nothing.
 
-A shell waits for a line on a pipe that only the owner, and what it forks, holds. The line lets it go; the end of the
-pipe without one, however the owner died, means that nobody else is left to end the process.
+A shell waits for a line on a pipe that only the owner and its forks hold. After the line, it leaves the process alone.
+If the pipe ends without one, the owner has died, and the shell ends the process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SCRIPT: Final = 'read -r _ || kill -9 "$1"'
 
 
 class OrphanGuard:
-    """Guards one process, from now until it is let go."""
+    """Guard one process, from now until `let_go`."""
 
     def __init__(self, pid: int) -> None:
         self._shell = subprocess.Popen(
@@ -21,9 +21,9 @@ class OrphanGuard:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # what a terminal sends to the owner is for the owner
+            start_new_session=True,  # a terminal's signals are for the owner only
         )
 
     def let_go(self) -> None:
-        """The process has ended, or is to live on."""
+        """Stop guarding: the process has ended, or may continue."""
         self._shell.communicate(b"\n")

@@ -1,6 +1,6 @@
-"""One process of a cluster: started, frozen, ended, and what it printed. It does not outlive Python.
+"""One process of a cluster: start, freeze, end, and output. It does not outlive Python.
 
-Knows nothing of the other processes nor of what it runs.
+It depends neither on other processes nor on what it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TAKEN = b"Address already in use"
 
 
 class Process:
-    """Runs `command` whenever it is started; `name` is for messages, `log_file` takes what it prints."""
+    """Run `command` at each start; `name` is for messages, and `log_file` gets the output."""
 
     def __init__(self, name: str, *, command: Sequence[str], log_file: Path) -> None:
         self.name = name
@@ -34,32 +34,32 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """The process is alive; a paused one is."""
+        """Whether the process is alive; a paused one is."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def answering(self) -> bool:
-        """Alive and not paused."""
+        """Whether the process is alive and not paused."""
         return self.running and not self.paused
 
     @property
     def pid(self) -> int:
-        """The process of the latest start, alive or not."""
+        """The id of the latest start's process, alive or not."""
         return self._latest().pid
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The exit code; None while the process runs."""
         return self._latest().poll()
 
     @property
     def log(self) -> str:
-        """What it printed so far, over all its starts."""
+        """Return the output so far, over all starts."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     @property
     def log_since_start(self) -> bytes:
-        """What it printed since its latest start."""
+        """Return the output since the latest start."""
         with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
             log.seek(self._log_start)
             return log.read()
@@ -67,15 +67,15 @@ class Process:
 
     @property
     def port_taken(self) -> bool:
-        """It says, since its latest start, that a port of its is not free."""
+        """Whether the process has logged, since its latest start, that its port is in use."""
         return _TAKEN in self.log_since_start
 
     def start(self) -> None:
-        """Start the process, which needs seconds until it serves."""
+        """Start the process, which serves some seconds later."""
         if self.running:
             raise ClusterError(f"{self.name} runs already")
         with self.log_file.open("ab") as log, interrupts_deferred():
-            self._let_go()  # of one that has ended by itself
+            self._let_go()  # the guard of a process that has ended by itself
             self._log_start = log.tell()
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -84,7 +84,7 @@ class Process:
         self.paused = False
 
     def kill(self) -> None:
-        """End the process at once, as a power cut would; nothing happens to one that has ended."""
+        """End the process at once, as a power cut would; does nothing after its end."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -92,7 +92,7 @@ class Process:
         self._let_go()
 
     def stop(self) -> None:
-        """Ask the process to end in good order; a minute later, kill it and raise."""
+        """Ask the process to end normally; after a minute, kill it and raise."""
         self.resume()
         process = self._latest()
         process.terminate()
@@ -104,15 +104,15 @@ class Process:
         self._let_go()
 
     def pause(self) -> None:
-        """Freeze the process: it keeps its connections and answers nothing."""
+        """Freeze the process: it keeps its connections and responds to nothing."""
         process = self._latest()
         process.send_signal(signal.SIGSTOP)
-        # The signal only asks: some of the broker's many threads may answer once more until all have stopped.
+        # The signal is asynchronous: some of the broker's many threads may respond once more until all have stopped.
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         self.paused = True
 
     def resume(self) -> None:
-        """Let a frozen process go on."""
+        """Resume a frozen process."""
         self._latest().send_signal(signal.SIGCONT)
         self.paused = False
 

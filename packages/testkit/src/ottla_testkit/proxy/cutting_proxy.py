@@ -1,11 +1,11 @@
-"""A TCP proxy on 127.0.0.1 that loses connections, refuses them, or keeps their bytes back, when told.
+"""A TCP proxy on 127.0.0.1 that loses connections, refuses them, or holds their bytes back, on request.
 
-It counts what it forwards, and may be told to lose connections at a byte, once or as planned.
+It counts the bytes that it forwards, and can lose connections at a given byte, once or as planned.
 
-A broker's advertised listener goes around it: clients use the proxy for their first connection only, unless
-`advertised.listeners` (the `config` of `KafkaCluster`) names the proxy's port. When one side closes, so does
-the other. One thread forwards; a lock lets callers change what it works on between two of its rounds, which
-epoll and kqueue notice while it waits.
+A broker's advertised listener bypasses it: clients use the proxy for their first connection only, unless
+`advertised.listeners` (the `config` of `KafkaCluster`) names the proxy's port. When one side closes, so does the other.
+One thread forwards. Callers change its state under a lock between two rounds; epoll and kqueue notice the change while
+the thread waits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER
 
 
 class Way(enum.Enum):
-    """Where bytes are going."""
+    """The direction of bytes."""
 
     OUT = "to the target"
     BACK = "to the client"
@@ -37,14 +37,14 @@ class Way(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Cut:
-    """Lose every connection, by a reset, once so many more bytes went one way: to the target, or back from it."""
+    """Lose every connection, by a reset, after *count* more bytes in one direction: to the target, or back from it."""
 
     after: int
     from_target: bool = False
 
 
 class CuttingProxy:
-    """Forwards both ways between clients of `port` and a target, from entering a `with` block to its end."""
+    """Forward both ways between clients of `port` and a target, during a `with` block."""
 
     def __init__(self, target_host: str, target_port: int) -> None:
         self.port = free_ports(1)[0]
@@ -52,8 +52,8 @@ class CuttingProxy:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="cutting-proxy", daemon=True)
         self._peers: dict[socket.socket, socket.socket] = {}
-        self._waiting: dict[socket.socket, bytes] = {}  # what a socket has yet to send
-        self._ways: dict[socket.socket, Way] = {}  # of what is sent on a socket
+        self._waiting: dict[socket.socket, bytes] = {}  # bytes that a socket has yet to send
+        self._ways: dict[socket.socket, Way] = {}  # direction of the bytes that a socket sends
         self._forwarded = dict.fromkeys(Way, 0)
         self._cut_at: tuple[Way, int] | None = None
         self._cut_resets = False
@@ -84,24 +84,24 @@ class CuttingProxy:
         return f"{HOST}:{self.port}"
 
     def point_to(self, target_host: str, target_port: int) -> None:
-        """Take new connections to another target; those that exist go on."""
+        """Connect new clients to another target; existing connections stay."""
         with self._lock:
             self._target = (target_host, target_port)
 
     def forwarded(self, way: Way) -> int:
-        """How many bytes went this way so far, over all connections."""
+        """Return the number of bytes forwarded in this direction so far, over all connections."""
         with self._lock:
             return self._forwarded[way]
 
     def cut(self) -> None:
-        """Reset every connection; bytes under way are lost. New ones are welcome unless refused."""
+        """Reset every connection; bytes in flight are lost. New connections are accepted unless refused."""
         with self._lock:
             self._cut(reset=True)
 
     def cut_after(self, count: int, way: Way, *, reset: bool) -> None:
-        """Once so many more bytes went this way, and not one more, lose every connection: by a reset, or in good order.
+        """Lose every connection after exactly *count* more bytes in this direction: by a reset, or by a normal close.
 
-        Where no byte may go, that is when the next one arrives here. Later connections are left alone.
+        With a count of 0, that is when the next byte arrives here. Later connections are not affected.
         """
         with self._lock:
             self._cut_at = (way, self._forwarded[way] + count)
@@ -109,24 +109,24 @@ class CuttingProxy:
 
     @property
     def cut_is_due(self) -> bool:
-        """Whether what `cut_after` asked for has yet to happen."""
+        """Whether the cut of `cut_after` is still to come."""
         with self._lock:
             return self._cut_at is not None
 
     def cut_by(self, plan: Iterable[Cut]) -> None:
-        """Cut in the middle of things, again and again: the bytes of each cut are counted from the one before it."""
+        """Make several cuts in turn: the bytes of each are counted from the one before it."""
         with self._lock:
             self._plan = iter(plan)
             self._turn_to_next_cut()
 
     @property
     def cuts(self) -> int:
-        """How many of the planned cuts have come."""
-        with self._lock:  # whoever has felt one sees it counted
+        """Number of planned cuts that were made."""
+        with self._lock:  # a client that has noticed a cut must see it counted
             return self._cuts
 
     def refuse(self) -> None:
-        """Refuse new connections; those that exist go on."""
+        """Refuse new connections; existing ones stay."""
         with self._lock:
             if self._listener is not None:
                 self._selector.unregister(self._listener)
@@ -134,7 +134,7 @@ class CuttingProxy:
                 self._listener = None
 
     def accept(self) -> None:
-        """Welcome new connections again, on the same port."""
+        """Accept new connections again, on the same port."""
         with self._lock:
             if self._listener is None:
                 self._listener = socket.create_server((HOST, self.port))
@@ -145,7 +145,7 @@ class CuttingProxy:
         self._set_held(True)
 
     def release(self) -> None:
-        """Forward what was held, and go on."""
+        """Forward the held bytes, and continue."""
         self._set_held(False)
 
     def _run(self) -> None:
@@ -200,7 +200,7 @@ class CuttingProxy:
         self._forwarded[way] += sent
 
     def _may_go(self, way: Way) -> int:
-        """How many bytes may go this way in one go, until the cut if one is due."""
+        """Return how many bytes may be forwarded in this direction now, up to the next cut."""
         if self._cut_at is None or self._cut_at[0] is not way:
             return CHUNK
         return self._cut_at[1] - self._forwarded[way]
@@ -229,7 +229,7 @@ class CuttingProxy:
             self._lose(next(iter(self._peers)))
 
     def _watch(self, *ends: socket.socket) -> None:
-        """Read from an end only while its peer has nothing left to send, so that nothing piles up here."""
+        """Read from an end only while its peer has nothing left to send, so that no bytes accumulate here."""
         for end in ends:
             readable = 0 if self._held or self._waiting[self._peers[end]] else selectors.EVENT_READ
             writable = selectors.EVENT_WRITE if self._waiting[end] and not self._held else 0

@@ -1,8 +1,8 @@
-"""A TCP proxy on 127.0.0.1 that puts a distance between clients and a server: a fixed round trip, half of it each way.
+"""A TCP proxy on 127.0.0.1 that delays bytes between clients and a server: a fixed round trip, half in each direction.
 
-The delay does not limit the bandwidth: any number of bytes may be under way at once, and they arrive in order. A new
-connection's first bytes also wait for the round trip of the TCP handshake. `forwarder` does the work in a process of
-its own, so a busy client does not make the delay longer.
+The delay does not limit the bandwidth: any number of bytes may be in flight, and they arrive in order. A new
+connection's first bytes also wait for the round trip of the TCP handshake. `forwarder` runs in a process of its own, so
+a busy client does not make the delay longer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BACKLOG = 1024
 
 @attrs.frozen(kw_only=True)
 class Traffic:
-    """What went through a proxy so far: connections, bytes from clients, bytes to clients."""
+    """Connections, bytes from clients and bytes to clients so far."""
 
     connections: int
     bytes_out: int
@@ -35,10 +35,10 @@ class Traffic:
 
 
 class DelayingProxy:
-    """Forwards between clients of `port` and a target, from entering a `with` block to its end.
+    """Forward between clients of `port` and a target, during a `with` block.
 
-    *round_trip* is in seconds. *jitter* is the most that is added to it at random, from *seed*; half of the sum is the
-    delay of one direction. To also cut connections, point this proxy to a `CuttingProxy` or the reverse.
+    *round_trip* is in seconds. *jitter* is the maximum that is added to it at random, from *seed*; each direction gets
+    half of the sum. To also cut connections, point this proxy to a `CuttingProxy` or the reverse.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DelayingProxy:
                 stdout=subprocess.PIPE,
                 bufsize=0,
                 pass_fds=[listener.fileno()],
-                start_new_session=True,  # what a terminal sends to the owner is for the owner
+                start_new_session=True,  # a terminal's signals are for the owner only
             )
         return self
 
@@ -81,7 +81,7 @@ class DelayingProxy:
         assert process.stdin is not None
         with interrupts_deferred(), process:  # closes its pipes
             try:
-                # The end of stdin says the same, but not while a forked child still holds it.
+                # The end of stdin has the same effect, but not while a forked child still holds it.
                 process.stdin.write(json.dumps({"end": True}).encode() + b"\n")
                 process.wait(END_WITHIN)
             except (BrokenPipeError, subprocess.TimeoutExpired):
@@ -94,7 +94,7 @@ class DelayingProxy:
 
     @property
     def round_trip(self) -> float:
-        """Seconds from sending to the earliest answer. When set, it applies to all bytes that are read from now on."""
+        """Seconds from a request to the earliest response. A new value applies to bytes that are read from now on."""
         return self._round_trip
 
     @round_trip.setter
@@ -104,7 +104,7 @@ class DelayingProxy:
 
     @property
     def jitter(self) -> float:
-        """The most seconds that are added to a round trip at random. It can be set at any time, too."""
+        """Maximum seconds that are added to a round trip at random. It can be set at any time, too."""
         return self._jitter
 
     @jitter.setter
@@ -124,7 +124,7 @@ class DelayingProxy:
         self._order(target=self._target)
 
     def _order(self, **command: object) -> dict[str, int]:
-        """Have the process obey; does nothing before it is started, which tells it everything."""
+        """Send the process a command; does nothing before its start, which passes all settings."""
         process = self._process
         if process is None:
             return {"accepted": 0, "out": 0, "back": 0}

@@ -4,8 +4,8 @@ It runs in an interpreter of its own, because in the client's process it would w
 up to 5 ms at a time. It is started by its path, so it imports only the standard library.
 
 One thread reads bytes, notes the time at which they are due, and queues them per direction. Any number of bytes may be
-under way at once, and their order is kept. Commands are lines of JSON on stdin; each is confirmed by a line on stdout.
-The process ends when stdin ends, so it does not outlive its owner.
+in flight, and their order is kept. Commands are lines of JSON on stdin; each is confirmed by a line on stdout. The
+process ends when stdin ends, so it does not outlive its owner.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import time
 from collections import deque
 
 CHUNK = 1 << 18
-OVERDUE = 1 << 22  # bytes that the receiver does not take; from here on its sender is not read
+OVERDUE = 1 << 22  # bytes that the receiver has not taken; with more, its sender is not read
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER
 _PR_SET_TIMERSLACK = 29
 _MOST_LATENESS = 0.001
@@ -34,7 +34,7 @@ _SELECT_LIMIT = 1024  # FD_SETSIZE: `select` takes no higher descriptor
 
 
 class Distance:
-    """Seconds of a round trip, and the most that chance adds to it; both may change at any time."""
+    """Seconds of a round trip, and the maximum random addition; both may change at any time."""
 
     def __init__(self, round_trip: float, jitter: float, seed: int | None = None) -> None:
         self.round_trip = round_trip
@@ -42,15 +42,15 @@ class Distance:
         self._chance = random.Random(seed)
 
     def one_way(self) -> float:
-        """The delay of bytes that are read now."""
+        """Return the delay of bytes that are read now."""
         extra = self._chance.uniform(0, self.jitter) if self.jitter else 0.0
         return (self.round_trip + extra) / 2
 
 
 class Line:
-    """One direction of a connection: what was read from its sender and when its receiver gets it.
+    """One direction of a connection: bytes from the sender, with the times at which the receiver gets them.
 
-    The end of the sender's bytes travels as they do: `b""` for an end in good order, None for a reset.
+    The end of the bytes is queued like them: `b""` for a normal close, None for a reset.
     """
 
     def __init__(self, distance: Distance, *, not_before: float = 0.0) -> None:
@@ -63,21 +63,21 @@ class Line:
 
     @property
     def due(self) -> float:
-        """When the next bytes arrive; infinity when nothing is under way."""
+        """The time when the next bytes arrive; infinity when none are in flight."""
         return self._under_way[0][0] if self._under_way else float("inf")
 
     @property
     def congested(self) -> bool:
-        """The receiver does not take what has arrived."""
+        """Whether the receiver does not take the bytes that have arrived."""
         return len(self.arrived) > OVERDUE
 
     def put(self, data: bytes | None, now: float) -> None:
-        """Send these bytes on their way, never to arrive before those that are ahead of them."""
+        """Queue these bytes; they never arrive before earlier ones."""
         self._latest = max(self._latest, now + self._distance.one_way())
         self._under_way.append((self._latest, data))
 
     def advance(self, now: float) -> None:
-        """Move what is due to `arrived`."""
+        """Move bytes that are due to `arrived`."""
         while self._under_way and self._under_way[0][0] <= now:
             _, data = self._under_way.popleft()
             if data:
@@ -87,7 +87,7 @@ class Line:
 
 
 class End:
-    """One socket of a connection: reads for the line that leads away, writes what the other line brings."""
+    """One socket of a connection: reads for one line, and writes the bytes of the other."""
 
     def __init__(self, sock: socket.socket, *, out: Line, back: Line, connecting: bool = False) -> None:
         sock.setblocking(False)
@@ -101,7 +101,7 @@ class End:
         self.events = 0
 
     def read(self, now: float) -> int:
-        """Take what the socket has; how many bytes."""
+        """Read available bytes; return their number."""
         try:
             data: bytes | None = self.sock.recv(CHUNK)
         except BlockingIOError:
@@ -114,7 +114,7 @@ class End:
         return len(data or b"")
 
     def write(self, now: float) -> None:
-        """Give the socket what is due; raises `OSError` when it takes no more for good."""
+        """Write bytes that are due; raises `OSError` when the socket has failed."""
         if self.connecting:
             return
         line = self.incoming
@@ -132,7 +132,7 @@ class End:
 
     @property
     def wanted(self) -> int:
-        """The events to be woken for."""
+        """The events to wait for."""
         if self.connecting:
             return selectors.EVENT_WRITE
         wanted = selectors.EVENT_READ if self.reading and not self.outgoing.congested else 0
@@ -140,7 +140,7 @@ class End:
 
 
 class Forwarder:
-    """Accepts on one socket and connects each client to the target of that moment."""
+    """Accept on one socket, and connect each client to the current target."""
 
     def __init__(self, listener: socket.socket, target: tuple[str, int], distance: Distance) -> None:
         listener.setblocking(False)
@@ -155,10 +155,10 @@ class Forwarder:
         self._commands = b""
         self._accepted = 0
         self._forwarded = {"out": 0, "back": 0}
-        self._outward: set[End] = set()  # the ends at clients
+        self._outward: set[End] = set()  # clients' ends
 
     def run(self, commands: int) -> None:
-        """Forward until a command or the end of the descriptor *commands* says so, then reset every connection."""
+        """Forward until a command or the end of the descriptor *commands* ends it, then reset every connection."""
         self._selector.register(commands, selectors.EVENT_READ)
         while True:
             self._wait()
@@ -174,9 +174,9 @@ class Forwarder:
             self._deliver(time.monotonic() + self._lateness)
 
     def _wait(self) -> None:
-        """Until a socket has something, or bytes are due.
+        """Wait until a socket is ready, or bytes are due.
 
-        A system wakes a process some 50 to 500 us later than it asked. That is measured, and asked for earlier.
+        A system wakes a process 50 to 500 us late. The forwarder measures that and asks for an earlier time.
         """
         due = min((end.incoming.due for end in self._pairs if not end.connecting), default=float("inf"))
         if due == float("inf"):
@@ -190,7 +190,7 @@ class Forwarder:
         self._lateness = min(_MOST_LATENESS, self._lateness + (late - self._lateness) / 8)
 
     def _select(self, timeout: float | None) -> bool:
-        """Whether a socket has something."""
+        """Return whether a socket is ready."""
         if self._watched < _SELECT_LIMIT:  # epoll itself rounds a time up to whole milliseconds
             return bool(select.select([self._watched], [], [], timeout)[0])
         return bool(self._selector.select(timeout))
@@ -202,8 +202,8 @@ class Forwarder:
                 self._join(client)
 
     def _join(self, client: socket.socket) -> None:
-        # A client believes itself connected as soon as the system has shaken hands for us. At this distance it would
-        # be so a round trip later: its first bytes arrive as late as they would then.
+        # A client's connect succeeds as soon as our system completes the handshake. With the delay it would succeed a
+        # round trip later, so the first bytes arrive as late as they would then.
         out = Line(self._distance, not_before=time.monotonic() + 1.5 * self._distance.round_trip)
         back = Line(self._distance)
         near = End(client, out=out, back=back)
@@ -285,7 +285,7 @@ class Forwarder:
 
 
 def main(description: str) -> None:
-    """Forward as the JSON in *description* says; it names the listening socket, which the owner has passed on."""
+    """Forward as the JSON in *description* says; it has the descriptor of the owner's listening socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which closes stdin
     given = json.loads(description)
     with contextlib.suppress(OSError, AttributeError):  # Linux: wake up to 50 us earlier

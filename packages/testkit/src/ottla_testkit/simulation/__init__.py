@@ -1,4 +1,4 @@
-"""A cluster and a network in one thread, on a clock that the test moves: to unit-test whatever is above sockets."""
+"""A cluster and a network in one thread, on a clock that the test moves: for unit tests of code above the sockets."""
 
 from ottla_testkit.simulation.brokers import AfterAppend, SimulatedBroker, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.chance import Chance

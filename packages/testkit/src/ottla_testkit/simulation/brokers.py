@@ -1,7 +1,7 @@
-"""Brokers that exist only in a test and speak Kafka's bytes: ApiVersions, Metadata, Produce, transactions.
+"""Simulated brokers that speak Kafka's protocol: ApiVersions, Metadata, Produce, transactions.
 
-They do what the test scripted: refuse, stay silent, answer with an error code. What is produced is parsed and kept.
-What they leave out: acks other than "answer or not", quotas, sizes of topics.
+They follow the test's script: refuse, stay silent, respond with an error code. Produced batches are parsed and stored.
+Not simulated are acks other than "response or none", quotas, and topic sizes.
 """
 
 from __future__ import annotations
@@ -48,22 +48,24 @@ MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in ALL}
 
 @attrs.frozen
 class AfterAppend:
-    """A code that is answered once the batch is written: by a leader that steps down or waits for its followers."""
+    """A code that is returned after the batch is written: by a leader that steps down or waits for its followers."""
 
     code: int
 
 
 Scripted: TypeAlias = "int | AfterAppend | None"
-"""What a broker does with a Produce request: refuse it with a code before the append, or, with NONE, take it;
-answer a code after it; None: take it, and never answer."""
+"""A broker's action for a Produce request: a code to refuse it with before the append, or NONE to accept it.
+
+An `AfterAppend` appends and returns its code; None appends and never responds.
+"""
 
 FIRST_THAT_ADDS = 12
-"""From this version on Produce makes partitions members of the transaction (KIP-890)."""
+"""From this version on, Produce adds partitions to the transaction (KIP-890)."""
 
 
 @attrs.define(kw_only=True)
 class SimulatedTopic:
-    """A topic: its id, the leader of each partition, what each partition holds."""
+    """A topic: its id, and the leader and contents of each partition."""
 
     name: str
     id: bytes
@@ -75,14 +77,14 @@ class SimulatedTopic:
     aborted: dict[int, set[int]] = attrs.field(factory=dict)
 
     def committed(self, partition: int) -> list[bytes | None]:
-        """The values that a read_committed consumer gets, were it to look behind open transactions."""
+        """Return the values that a read_committed consumer gets, including those behind open transactions."""
         hidden = set(self.aborted.get(partition, ()))
         hidden.update(*self.undecided.get(partition, {}).values())
         log = self.log.get(partition, [])
         return [record.value for place, record in enumerate(log) if place not in hidden]
 
     def append(self, partition: int, batch: RecordBatch) -> tuple[ErrorCode, int]:
-        """Write a batch unless its sequence forbids it; where it is."""
+        """Write a batch unless its sequence forbids it; return the error code and the batch's offset."""
         log = self.log.setdefault(partition, [])
         producers = self.producers.setdefault(partition, PartitionProducers())
         code, repeated = producers.judge(batch)
@@ -97,7 +99,7 @@ class SimulatedTopic:
         return ErrorCode.NONE, base_offset
 
     def mark(self, partition: int, producer_id: int, epoch: int, committed: bool) -> None:
-        """Write the marker of a transaction's end."""
+        """Write the marker that ends a transaction."""
         places = self.undecided.get(partition, {}).pop(producer_id, [])
         if not committed:
             self.aborted.setdefault(partition, set()).update(places)
@@ -106,9 +108,9 @@ class SimulatedTopic:
 
 @attrs.define(kw_only=True, slots=False)
 class SimulatedBroker:
-    """One broker. `codes` are what it does with one Produce request after the other; then it takes them.
+    """One broker. `codes` are its actions for the next Produce requests, in turn; afterwards it accepts them.
 
-    `errand_codes` are the same for other requests, by name: what they ask for is then not done.
+    `errand_codes` has error codes for other requests, by name: the broker returns them and does nothing else.
     """
 
     cluster: SimulatedCluster
@@ -120,8 +122,8 @@ class SimulatedBroker:
     requests: list[tuple[str, int]] = attrs.field(factory=list)
     throttle_ms: int = 0
     produce_version: int = -1  # of the last Produce request
-    hints: bool = False  # say in Produce answers who leads (KIP-951)
-    named_records: Mapping[int, str] = attrs.field(factory=dict)  # whom it blames for INVALID_RECORD (KIP-467)
+    hints: bool = False  # Produce responses name the leader (KIP-951)
+    named_records: Mapping[int, str] = attrs.field(factory=dict)  # records that it names for INVALID_RECORD (KIP-467)
     magics: list[int] = attrs.field(factory=list)
     login: SimulatedLogin | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
@@ -131,18 +133,18 @@ class SimulatedBroker:
     )
 
     def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
-        """As `answer`, on a connection that wants a login first where the broker has one. Raises HangUpError."""
+        """Return the response to a request on a connection that may require a login first. Raises HangUpError."""
         if self.login is None or not self.login.belongs(session, frame, now):
             return self.answer(frame)
         return self.login.answer(session, frame, now)
 
     def require(self, login: SimulatedLogin) -> None:
-        """Let in from now on who logs in."""
+        """Require this login from now on."""
         self.login = login
         self.versions.update(login.versions())
 
     def answer(self, frame: bytes) -> bytes | None:
-        """The framed answer's content, or None when there is none."""
+        """Return the response's content without its length, or None when there is no response."""
         api_key, version, correlation_id, client_size = struct.unpack_from(">hhih", frame)
         message = MESSAGES[api_key]
         self.requests.append((message.name, version))
@@ -220,7 +222,7 @@ class SimulatedBroker:
     def _take(
         self, topic: SimulatedTopic, data: PartitionProduceData, transactional_id: str | None, *, scripted: Scripted
     ) -> tuple[int, int]:
-        """What becomes of a partition's batches: the code that is answered, and where they are."""
+        """Append a partition's batches; return the error code and the base offset."""
         if isinstance(scripted, int) and scripted != ErrorCode.NONE:
             return scripted, -1
         if topic.leaders[data.index] != self.id:
@@ -254,7 +256,7 @@ class SimulatedBroker:
         )
 
     def _admit(self, transactional_id: str | None, partition: tuple[str, int], batch: RecordBatch) -> ErrorCode:
-        """Whether the open transaction may write to this partition."""
+        """Return whether the open transaction may write to this partition, as an error code."""
         if not batch.transactional:
             return ErrorCode.NONE
         coordinator = self.cluster.transactions
@@ -264,7 +266,7 @@ class SimulatedBroker:
 
 
 def _unknown_version(low: int, high: int) -> ApiVersionsResponse:
-    """Refuse a version of ApiVersions; brokers that know version 3 say which ones they take (KIP-511)."""
+    """Refuse a version of ApiVersions; brokers that know version 3 return the supported ones (KIP-511)."""
     own = [ApiVersion(api_key=API_VERSIONS.key, min_version=low, max_version=high)] if high >= 3 else []
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 
@@ -293,7 +295,7 @@ class SimulatedCluster:
 
     @property
     def coordinates(self) -> int:
-        """The broker that coordinates."""
+        """The broker that coordinates transactions and groups."""
         return next(iter(self.brokers)) if self.coordinator is None else self.coordinator
 
     @classmethod

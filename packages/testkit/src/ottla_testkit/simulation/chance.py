@@ -1,6 +1,6 @@
-"""Random numbers of the simulation: the same ones for a seed with every version of Python.
+"""Random numbers of the simulation: equal for equal seeds in every version of Python.
 
-The standard generator promises that only for `random()`: how `choice` and `sample` draw from it may change.
+The standard generator guarantees that only for `random()`: the algorithms of `choice` and `sample` may change.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ class Chance:
 
     def __init__(self, seed: int) -> None:
         self._state = seed & _MASK
-        self._bits()  # neighbouring seeds begin apart
+        self._bits()  # similar seeds start with different numbers
 
     def fork(self) -> Chance:
-        """Another generator; what is drawn from it does not shift what is drawn from this one."""
+        """Return another generator; its use does not change the numbers of this one."""
         return Chance(self._bits())
 
     def random(self) -> float:
-        """A number from 0 up to, but without, 1."""
+        """Return a number from 0 up to, but without, 1."""
         return (self._bits() >> 11) / (1 << 53)
 
     def happens(self, probability: float) -> bool:
-        """True with this probability. Nothing is drawn for what never happens."""
+        """Return True with this probability; 0 uses no random number."""
         return probability > 0 and self.random() < probability
 
     def uniform(self, low: float, high: float) -> float:
-        """A number between two others."""
+        """Return a number between two others."""
         return low + (high - low) * self.random()
 
     def randrange(self, stop: int) -> int:
-        """A whole number from 0 up to, but without, *stop*."""
+        """Return an integer from 0 up to, but without, *stop*."""
         return self._bits() % stop
 
     def randint(self, low: int, high: int) -> int:
-        """A whole number between two others, both included."""
+        """Return an integer between two others, both included."""
         return low + self.randrange(high - low + 1)
 
     def choice(self, population: Sequence[T]) -> T:
-        """One of these."""
+        """Return one of these items."""
         return population[self.randrange(len(population))]
 
     def shuffle(self, items: MutableSequence[T]) -> None:
-        """Put items into another order."""
+        """Shuffle items in place."""
         for place in range(len(items) - 1, 0, -1):
             other = self.randrange(place + 1)
             items[place], items[other] = items[other], items[place]
 
     def sample(self, population: Sequence[T], k: int) -> list[T]:
-        """So many different ones of these, in any order."""
+        """Return *k* different ones of these items, in any order."""
         items = list(population)
         self.shuffle(items)
         return items[:k]

@@ -1,4 +1,4 @@
-"""The requests of idempotence and transactions, answered from a simulated coordinator's state."""
+"""Requests of idempotence and transactions, answered from a simulated coordinator's state."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def coordinate(
     coordinates: int,
     code: ErrorCode,
 ) -> Any:
-    """The answer of broker *node*, where broker *coordinates* is the coordinator.
+    """Return the response of broker *node*, where broker *coordinates* is the coordinator.
 
-    With a *code* other than NONE nothing is done but to say so.
+    With a *code* other than NONE the response only has that code, and nothing is done.
     """
     if message is FIND_COORDINATOR:
         return _find(coordinates, request, version, code)

@@ -1,9 +1,9 @@
-"""A simulated network in bad weather: from one seed, the same delays, losses, late requests, crashes and moves.
+"""A simulated network with faults. One seed decides delays, losses, late requests, crashes and leader moves.
 
-A request may be lost before its broker sees it or its answer after, wholly or in the middle; a request of a lost
-connection may still reach its broker later; brokers refuse requests with any code, before they append a batch or after
-it; they hang up, freeze, crash and come back; connections die without a word; leaders and the coordinator move. Nothing
-is written twice or forgotten by the brokers themselves: whatever is wrong in a log in the end, the producer did.
+A request may be lost before it reaches its broker, or its response afterwards, completely or in the middle. A request
+of a lost connection may still reach its broker later. Brokers refuse requests with any code, before or after they
+append a batch. They close connections, freeze, crash and restart; connections die silently; leaders and the coordinator
+move. Brokers themselves never write a batch twice or lose one: any error in a final log is the producer's.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ DISTANCES = (0.0, 0.0, 0.001, 0.005, 0.02, 0.1)
 
 @attrs.frozen(kw_only=True)
 class FaultRates:
-    """How likely what is: of each request, and of each poll for what happens to brokers."""
+    """Probabilities of faults: for each request, and for brokers at each poll."""
 
     lost_request: float = 0.02
     lost_answer: float = 0.02
     torn_answer: float = 0.01
-    late_request: float = 0.3  # of those lost
+    late_request: float = 0.3  # share of the lost requests that arrive later
     refused: float = 0.05
-    refusals: Sequence[Scripted] = PASSING  # of Produce requests
+    refusals: Sequence[Scripted] = PASSING  # for Produce requests
     delay: float = 0.3
     longest_delay: float = 0.5
     hangs_up: float = 0.005
@@ -57,7 +57,7 @@ class FaultRates:
     coordinator_moves: float = 0.005
 
     def fiercer(self, factor: float) -> FaultRates:
-        """The same with all faults so many times as likely."""
+        """Return the same rates, with all faults *factor* times as likely."""
         faults = (
             "lost_request",
             "lost_answer",
@@ -74,7 +74,7 @@ class FaultRates:
 
 
 def some_wire(chance: Chance) -> LinkConditions:
-    """A wire as there may be one: at any distance up to 100 ms, with sockets that take all, a part, or nothing."""
+    """Return random link conditions: delays up to 100 ms, and sockets that take all, a part, or nothing."""
     distance = chance.choice(DISTANCES)
     return LinkConditions(
         round_trip=distance,
@@ -88,7 +88,7 @@ def some_wire(chance: Chance) -> LinkConditions:
 
 
 class FaultyNetwork(SimulatedNetwork):
-    """Calm while `weather` is None; its brokers are near, and sockets take everything, unless *wild*."""
+    """A network, without faults while `weather` is None. Unless *wild*, links are fast and sockets take everything."""
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int, *, wild: bool = True) -> None:
         super().__init__(cluster, clock, seed=seed)
@@ -101,7 +101,7 @@ class FaultyNetwork(SimulatedNetwork):
                 broker.hints = self.chance.happens(0.5)
 
     def calm(self) -> None:
-        """No more bad weather; what was broken is mended, but for connections that are dead: nobody learns of that."""
+        """End the faults and repair brokers. Silently dead connections stay so: neither side notices."""
         self.weather = None
         for broker in self.cluster.brokers.values():
             broker.up = True
@@ -125,7 +125,7 @@ class FaultyNetwork(SimulatedNetwork):
             self._lose(link)
             if chance.happens(weather.late_request) and not self._too_harsh(frame):
                 seconds = chance.uniform(0, 2 * weather.longest_delay)
-                self.later(seconds, lambda: broker.up and broker.answer(frame))  # to nobody
+                self.later(seconds, lambda: broker.up and broker.answer(frame))  # its response is dropped
             return None
         self._refuse(broker, weather)
         answer = super().take(link, frame)
@@ -147,10 +147,10 @@ class FaultyNetwork(SimulatedNetwork):
         return None
 
     def _too_harsh(self, frame: bytes) -> bool:
-        """Whether no producer could survive this, had it come late.
+        """Return whether no producer could survive this request if it came late.
 
-        InitProducerId fences whoever asked again, and before KIP-890 EndTxn ends the transaction after its own, and
-        TxnOffsetCommit takes that one's offsets back.
+        A late InitProducerId fences the producer that asked again. Before KIP-890, a late EndTxn ends the next
+        transaction, and a late TxnOffsetCommit replaces that one's offsets by older ones.
         """
         key = int.from_bytes(frame[:2], "big")
         old = self.cluster.transaction_version < NEW_GENERATION

@@ -1,7 +1,7 @@
-"""One connection of a simulated network: bytes under way in both directions, on the test's clock.
+"""One connection of a simulated network: bytes in flight in both directions, on the test's clock.
 
-The client's end is the transport layer below the core's own `Channel`, which assembles answers and keeps what a write
-left over. Bytes of one direction never overtake each other.
+The client's end is the transport layer below the core's own `Channel`, which assembles responses and keeps the rest of
+partial writes. Bytes of one direction never overtake each other.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.trace import Trace
 
 LARGEST_REQUEST: Final = 100 * 1024 * 1024
-"""As `socket.request.max.bytes` of a broker."""
+"""As a broker's `socket.request.max.bytes`."""
 
 LARGEST_ANSWER: Final = 128 * 1024 * 1024
 
 
 @attrs.frozen(kw_only=True)
 class LinkConditions:
-    """What lies between the client and a broker. The default is a broker on this machine with an idle network."""
+    """Conditions between the client and a broker. The default is a broker on this machine with an idle network."""
 
     round_trip: float = 0.0
     jitter: float = 0.0
-    """Up to so many seconds more for each piece, in each direction."""
+    """Maximum additional seconds for each piece, in each direction."""
     setup: float = 0.0
-    """So many seconds more until a connection is made."""
+    """Additional seconds until a connection is established."""
     buffer: int | None = None
-    """Bytes that the socket takes ahead of the broker; None: any number."""
+    """Bytes that the socket's buffer takes; None: any number."""
     partly: float = 0.0
-    """How likely a write takes only a part of what it is given."""
+    """Probability that a write takes only a part of its bytes."""
     nothing: float = 0.0
-    """How likely a write takes nothing."""
+    """Probability that a write takes nothing."""
     pieces: float = 0.0
-    """How likely an answer arrives in several pieces."""
+    """Probability that a response arrives in several pieces."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class Link:
-    """A connection with both of its ends. `take` gives a whole request to the broker and returns its answer."""
+    """A connection with both of its ends. `take` passes a complete request to the broker and returns its response."""
 
     node: int
     broker: SimulatedBroker
@@ -60,20 +60,20 @@ class Link:
     held: Callable[[Link], bool]
     trace: Trace
     takes: deque[int]
-    """How many bytes the next writes take, one after the other, whatever the chance says."""
+    """Numbers of bytes that the next writes take, in turn, instead of random ones."""
     session: Session = attrs.field(factory=Session)
     established: bool = False
-    ended: OttlaError | None = None  # read after all that arrived before
-    out_vanishes: bool = False  # what the client sends arrives nowhere
+    ended: OttlaError | None = None  # raised by a read after all bytes that arrived before
+    out_vanishes: bool = False  # the client's bytes arrive nowhere
     back_vanishes: bool = False
     channel: Channel = attrs.field(init=False)
     used_at: float = 0.0
-    _frozen: bool = False  # the broker reads nothing; the system takes what its buffers hold
+    _frozen: bool = False  # the broker reads nothing; its system still buffers bytes
     _unread: list[bytes] = attrs.field(factory=list)
     _forgotten: bool = False  # the client has closed it, or it was cut
     _writable: bool = True
     _unacknowledged: int = 0
-    _out_at: float = 0.0  # when the last byte arrives that is under way to the broker
+    _out_at: float = 0.0  # when the last byte in flight to the broker arrives
     _back_at: float = 0.0
     _at_broker: bytearray = attrs.field(factory=bytearray)
     _at_client: bytearray = attrs.field(factory=bytearray)
@@ -83,57 +83,57 @@ class Link:
 
     @property
     def readable(self) -> bool:
-        """Whether the system would announce it for reading."""
+        """Whether the system would report it as readable."""
         return not self.held(self) if self._at_client else self.ended is not None
 
     @property
     def writable(self) -> bool:
-        """Whether the system would announce it for an unfinished write."""
+        """Whether the system would report it as writable for an unfinished write."""
         return self._writable and self.channel.sending
 
-    # What the test, or the broker, does
+    # Actions of the test or the broker
 
     def answer(self, content: bytes, *, delay: float = 0.0) -> None:
-        """Send an answer to the client, in one piece or, by chance, in several."""
+        """Send a response to the client, in one piece or, at random, in several."""
         self.speak(len(content).to_bytes(4, "big") + content, delay=delay)
 
     def speak(self, data: bytes, *, delay: float = 0.0) -> None:
-        """Send bytes to the client; what is sent later arrives later."""
+        """Send bytes to the client; later bytes arrive later."""
         self.trace.note(self.now(), self.node, "<", data)
         for piece in self._cut_up(data):
             self._back_at = max(self._back_at, self.now() + delay + self._way())
             self.schedule.at(self._back_at, lambda piece=piece: self._arrive_at_client(piece))  # type: ignore[misc]
 
     def hang_up(self, error: OttlaError | None = None) -> None:
-        """The broker closes: the client learns of it behind what was sent before."""
+        """Close the broker's end; the client notices after all bytes that were sent before."""
         response = error or ConnectionFailedError(f"broker {self.broker.id} closed the connection")
         self._back_at = max(self._back_at, self.now() + self._way())
         self.schedule.at(self._back_at, lambda: self._end(response))
         self.out_vanishes = True
 
     def reset(self) -> None:
-        """The broker breaks it off: what the client had sent and it had not read is lost, what it sent arrives."""
+        """Reset the connection at the broker: unread bytes of the client are lost, the broker's own still arrive."""
         self.hang_up(ConnectionFailedError(f"the connection to broker {self.broker.id} was lost: reset by the peer"))
 
     def cut(self, error: OttlaError) -> None:
-        """It breaks now: what is under way is lost in both directions, and what has arrived unread."""
+        """Cut the connection now: bytes in flight in both directions are lost, and unread ones too."""
         self.out_vanishes = self.back_vanishes = True
         self._at_client.clear()
         self.ended = error
 
     def freeze(self) -> None:
-        """The broker stops reading, as a process that is stopped."""
+        """Stop reading at the broker, as in a stopped process."""
         self._frozen = True
 
     def thaw(self) -> None:
-        """The broker goes on, with what was sent meanwhile."""
+        """Continue at the broker, with the bytes that were sent meanwhile."""
         self._frozen = False
         unread, self._unread = self._unread, []
         for data in unread:
             self._arrive_at_broker(data)
 
     def forget(self) -> None:
-        """The client closes it. What the system had taken still arrives at the broker."""
+        """Close the client's end. Bytes that its system had taken still arrive at the broker."""
         self._forgotten = True
 
     # The transport layer of the client's channel
@@ -176,7 +176,7 @@ class Link:
     def close(self) -> None:
         self.forget()
 
-    # What is under way
+    # Bytes in flight
 
     def _room(self, wanted: int) -> int:
         wire = self.wire
@@ -247,7 +247,7 @@ class Link:
             self.ended = error
 
     def _way(self) -> float:
-        """How long the next piece takes from one end to the other."""
+        """Return the time that the next piece takes in one direction."""
         jitter = self.wire.jitter
         return self.wire.round_trip / 2 + (self.chance.uniform(0, jitter) if jitter else 0.0)
 

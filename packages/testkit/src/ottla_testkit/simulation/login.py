@@ -1,7 +1,7 @@
-"""The login of a simulated broker: PLAIN by a list of users, sessions that end, and whatever else a test scripts.
+"""The login of a simulated broker: PLAIN with a list of users, sessions that end, and scripted behaviour.
 
-Like Kafka it takes ApiVersions and SaslHandshake from anybody, everything else from who has logged in only, and hangs
-up where a request is out of place. Unlike Kafka it renews a session while earlier answers are still owed.
+Like Kafka, it accepts ApiVersions and SaslHandshake from all clients and everything else after a login only, and closes
+the connection at an unexpected request. Unlike Kafka, it renews a session while responses are still pending.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Session:
 
 @attrs.define(kw_only=True, slots=False)
 class SimulatedLogin:
-    """What a broker wants of a login. `verify` answers a mechanism's message; None: silence."""
+    """A broker's login. `verify` answers a mechanism's message; None: no response."""
 
     users: Mapping[str, str] = attrs.field(factory=dict)
     mechanisms: list[str] = attrs.field(factory=lambda: ["X-PLAIN"])
@@ -57,11 +57,11 @@ class SimulatedLogin:
     asked: list[tuple[str, int]] = attrs.field(factory=list)
 
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """What a broker with a login offers more than others."""
+        """Return the versions that only a broker with a login offers."""
         return {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
 
     def answer(self, session: Session, frame: bytes, now: float) -> bytes | None:
-        """The answer to what belongs to a login. Raises HangUpError."""
+        """Return the response to a frame of a login. Raises HangUpError."""
         if _expects_token(session):
             self.asked.append(("token", 0))
             return self._bare(session, frame)
@@ -75,7 +75,7 @@ class SimulatedLogin:
         return self._authenticate(session, version, prefix, body, now)
 
     def belongs(self, session: Session, frame: bytes, now: float) -> bool:
-        """Whether a frame is for the login. Raises HangUpError where it is out of place."""
+        """Return whether a frame is for the login. Raises HangUpError for an unexpected one."""
         [api_key] = struct.unpack_from(">h", frame)
         if _expects_token(session):
             return True

@@ -1,8 +1,7 @@
-"""A network that exists only in a test: a `Selectable` without sockets, threads, or any time but the test's own.
+"""A simulated network: a `Selectable` without sockets and threads, on the test's clock.
 
-It is as unkind as a selector with real sockets: a request is mostly written at once, then nothing ends a wait but an
-answer. `test_selectable_contract.py` of the core holds both to the same promises. A wait moves the clock to the next
-event.
+It is as strict as a selector with real sockets: a request is mostly written at once, and then only a response ends a
+wait. `test_selectable_contract.py` of the core tests the contract of both. A wait moves the clock to the next event.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _SPINNING = 50_000
 
 
 class SimulatedNetwork:
-    """Moves bytes between a client and simulated brokers.
+    """Move bytes between a client and simulated brokers.
 
-    Conditions may be changed at any time. Those of `wire` and `wires` are taken by connections that are made later.
+    Conditions may change at any time. New connections use the current `wire` and `wires`.
     """
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock, *, seed: int = 0) -> None:
@@ -38,87 +37,87 @@ class SimulatedNetwork:
         self.trace = Trace()
         self.wire = LinkConditions()
         self.wires: dict[int, LinkConditions] = {}
-        """Brokers with another wire than `wire`."""
+        """Link conditions of brokers that differ from `wire`."""
         self.takes: deque[int] = deque()
-        """How many bytes the next writes take, one after the other; then the wire decides."""
+        """Numbers of bytes that the next writes take, in turn; afterwards the link's conditions decide."""
         self.unresolvable: set[str] = set()
         self.slow_names: set[str] = set()
-        """Names that are not resolved while they stand here."""
+        """Names that are not resolved while they are in this set."""
         self.names: dict[str, float] = {}
-        """Names that take so many seconds to resolve."""
+        """Seconds that these names take to resolve."""
         self.strangers: set[str] = set()
         self.refusing: set[str] = set()
         self.black_holes: set[str] = set()
-        """Hosts that never answer to a connection's first packet."""
+        """Hosts that never answer a connection's first packet."""
         self.untrusted: dict[str, OttlaError] = {}
         self.frozen: set[int] = set()
-        """Brokers that read nothing: `freeze` and `thaw`. Their systems still take connections."""
+        """Brokers that read nothing: `freeze` and `thaw`. Their systems still accept connections."""
         self.broker_idle = float("inf")
-        """Brokers close connections that nobody used for so many seconds."""
-        self.holding = False  # answers are on their way, and do not come
-        self.held: set[int] = set()  # those of these brokers do not
+        """Seconds after which brokers close unused connections."""
+        self.holding = False  # responses of all brokers are held back
+        self.held: set[int] = set()  # responses of these brokers are held back
         self.connects = 0
         self.waits: list[float] = []
-        """How long each poll waited that had nothing to do at once."""
+        """The time that each poll without immediate work waited."""
         self.wakeups = 0
         self._links: dict[int, Link] = {}
         self._to_close: dict[int, OttlaError] = {}
-        self._resolving: dict[str, bool] = {}  # whether it has been resolved
+        self._resolving: dict[str, bool] = {}  # whether it is resolved
         self._woken = False
         self._still = 0
         self._polled_at = clock()
         self._clear()
 
-    # What a test does to it
+    # Actions of a test
 
     def cut(self, broker: int) -> None:
-        """Break every connection to a broker; what is under way is lost."""
+        """Cut every connection to a broker; bytes in flight are lost."""
         for link in self._links.values():
             if link.broker.id == broker:
                 link.cut(ConnectionFailedError(f"broker {broker} closed the connection"))
 
     def half_open(self, broker: int, *, out: bool = True, back: bool = True) -> None:
-        """Let all bytes of a broker's connections vanish from now on, in these directions; nobody learns of it."""
+        """Drop all bytes of a broker's connections from now on, in these directions; neither side notices."""
         for link in self._links.values():
             if link.broker.id == broker:
                 link.out_vanishes |= out
                 link.back_vanishes |= back
 
     def freeze(self, broker: int) -> None:
-        """Have a broker read nothing on its connections until `thaw`; the system goes on taking bytes for it."""
+        """Make a broker read nothing until `thaw`; its system still takes bytes."""
         self.frozen.add(broker)
         for link in self._links.values():
             if link.broker.id == broker:
                 link.freeze()
 
     def thaw(self, broker: int) -> None:
-        """Have a frozen broker go on, with all that was sent to it meanwhile."""
+        """Let a frozen broker continue, with all bytes that were sent to it meanwhile."""
         self.frozen.discard(broker)
         for link in self._links.values():
             if link.broker.id == broker:
                 link.thaw()
 
     def hang_up(self, broker: int) -> None:
-        """Have a broker close its connections: what it sent before still arrives."""
+        """Make a broker close its connections; bytes that it sent before still arrive."""
         for link in self._links.values():
             if link.broker.id == broker:
                 link.hang_up()
 
     def link(self, node: int) -> Link:
-        """The connection of a node, to speak as its broker or to break it."""
+        """Return the connection of a node, to send as its broker or to break it."""
         return self._links[node]
 
     @property
     def links(self) -> Sequence[Link]:
-        """The connections that the client has not given up."""
+        """Return the connections that the client has not closed."""
         return list(self._links.values())
 
     def retire(self, node: int, reason: OttlaError) -> None:
-        """End a connection from the client's side, as a selector does by itself."""
+        """End a connection from the client's side, as a selector does on its own."""
         self._to_close[node] = reason
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Have something happen after so many seconds."""
+        """Run an action after this number of seconds."""
         self.schedule.later(seconds, action)
 
     # Selectable
@@ -185,10 +184,10 @@ class SimulatedNetwork:
             link.forget()
         self._links.clear()
 
-    # What happens
+    # Events
 
     def take(self, link: Link, frame: bytes) -> bytes | None:
-        """A broker gets a request; what it answers at once."""
+        """Pass a request to its broker; return an immediate response."""
         return link.broker.converse(link.session, frame, self.clock())
 
     def _clear(self) -> None:
@@ -202,7 +201,7 @@ class SimulatedNetwork:
         self.disconnected: Mapping[int, OttlaError] = self._disconnected
 
     def _wait(self, timeout: float) -> None:
-        """Let time pass until the client would be called, or its patience ends."""
+        """Let time pass until the client would be called, or until the time-out."""
         started_at = self.clock()
         end = started_at + timeout
         self._happen()
@@ -225,7 +224,7 @@ class SimulatedNetwork:
                 link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
     def _stirred(self) -> bool:
-        """Whether a poll has something to tell, or to look at."""
+        """Return whether a poll has something to report or to process."""
         if self._woken or self._disconnected:
             return True
         return any(
@@ -257,7 +256,7 @@ class SimulatedNetwork:
             self._disconnected[node] = reason
 
     def _establish(self, link: Link, host: str, port: int) -> None:
-        """The answer to a connection's first packet has arrived."""
+        """Handle the response to a connection's first packet."""
         if host in self.untrusted:
             link.ended = self.untrusted[host]
         elif host in self.strangers:
@@ -295,7 +294,7 @@ class SimulatedNetwork:
             self._resolving[host] = False
             self.schedule.later(seconds, lambda: self._find(host))
         if self._resolving[host]:
-            del self._resolving[host]  # as a resolver does: the next question asks again
+            del self._resolving[host]  # as with a resolver: the next call asks again
             return True
         return False
 

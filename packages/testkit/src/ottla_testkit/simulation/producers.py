@@ -1,7 +1,7 @@
-"""What a simulated partition knows of its producers: the last batches of each, to tell repeats and gaps (KIP-98).
+"""The producer state of a simulated partition: each producer's last batches, to detect repeats and gaps (KIP-98).
 
-As a real broker it takes any first sequence of a producer that it holds no state of, remembers five batches, and
-wants a new epoch to begin at 0.
+Like a real broker, it accepts any first sequence of a producer without state, remembers five batches, and requires a
+new epoch to begin at 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PartitionProducers:
     entries: dict[int, ProducerEntry] = attrs.field(factory=dict)
 
     def judge(self, batch: RecordBatch) -> tuple[ErrorCode, int | None]:
-        """Whether the batch may be appended; with a base offset, that it is there already."""
+        """Return an error code if the batch may not be appended; a base offset means that it was appended before."""
         entry = self.entries.get(batch.producer_id)
         if batch.producer_id < 0 or entry is None:
             return ErrorCode.NONE, None
@@ -47,7 +47,7 @@ class PartitionProducers:
         return (ErrorCode.NONE if batch.sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
 
     def append(self, batch: RecordBatch, base_offset: int) -> None:
-        """Remember a batch that was written."""
+        """Remember an appended batch."""
         if batch.producer_id < 0:
             return
         entry = self.entries.get(batch.producer_id)
@@ -56,7 +56,7 @@ class PartitionProducers:
         entry.batches.append((batch.sequence, _last(batch), base_offset))
 
     def mark(self, producer_id: int, epoch: int) -> None:
-        """A transaction's marker was written: older epochs are fenced."""
+        """Record a transaction's marker, which fences older epochs."""
         entry = self.entries.get(producer_id)
         if entry is None or entry.epoch < epoch:
             self.entries[producer_id] = ProducerEntry(epoch)

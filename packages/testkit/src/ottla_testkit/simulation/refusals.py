@@ -1,6 +1,6 @@
-"""What brokers answer to Produce instead of taking it: every code before the append, and most of them after it, too.
+"""Errors of brokers for Produce: every code before the append, and most of them also after it.
 
-A second opinion on `ottla.sender.before_append`, by which the producer goes.
+An independent list to check `ottla.sender.before_append`, which the producer uses.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ ONLY_BEFORE: Final = frozenset(
         _C.TRANSACTION_ABORTABLE,
     }
 )
-"""Codes of checks that Kafka makes before the append and nowhere else."""
+"""Codes of checks that Kafka makes only before the append."""
 
 _TRUE: Final = frozenset({_C.NONE, _C.OUT_OF_ORDER_SEQUENCE_NUMBER, _C.UNKNOWN_PRODUCER_ID})
-"""What no broker says unless it is so."""
+"""Codes that a broker returns only if they are true."""
 
 _ENDING: Final = frozenset(
     {
@@ -51,21 +51,21 @@ _ENDING: Final = frozenset(
         _C.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""What ends a transactional producer for good."""
+"""Codes that end a transactional producer for good."""
 
 
 def _both_ways(codes: Iterable[int]) -> Sequence[Scripted]:
-    """Before the append, where that is not a lie, and after it, where that happens."""
+    """Return actions before the append, except false ones, and actions after it, where they occur."""
     codes = tuple(codes)
     before = [code for code in codes if code != _C.DUPLICATE_SEQUENCE_NUMBER]
     return (*before, *(AfterAppend(code) for code in codes if code not in ONLY_BEFORE))
 
 
 PASSING: Final = _both_ways(code for code in ErrorCode if code.retriable)
-"""What a patient producer rides out."""
+"""Actions that a producer survives by retries."""
 
 ANY: Final = _both_ways([*(code for code in ErrorCode if code not in _TRUE), UNKNOWN_NUMBER])
-"""Whatever a broker may answer."""
+"""All actions that a broker may take."""
 
 ANY_THAT_ABORTS: Final = _both_ways([*(code for code in ErrorCode if code not in _TRUE | _ENDING), UNKNOWN_NUMBER])
-"""The same, for a transactional producer that is to go on."""
+"""All actions that a transactional producer survives."""

@@ -1,4 +1,4 @@
-"""What happens later in a simulated world, in the order of its moments."""
+"""Future events of a simulation, ordered by time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla_testkit.manual_clock import ManualClock
 
 
 class Schedule:
-    """Actions by the moment at which they are due; those of one moment in the order in which they were planned."""
+    """Actions by the time at which they are due; those of one time in the order in which they were added."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -18,20 +18,20 @@ class Schedule:
 
     @property
     def next_at(self) -> float:
-        """When the next action is due; infinity: nothing is planned."""
+        """The time of the next action; infinity if there is none."""
         return self._planned[0][0] if self._planned else float("inf")
 
     def at(self, moment: float, action: Callable[[], object]) -> None:
-        """Plan an action for a moment; one that is past means now."""
+        """Add an action at a time; a past one means now."""
         self._count += 1
         heapq.heappush(self._planned, (moment, self._count, action))
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Plan an action after so many seconds."""
+        """Add an action after this number of seconds."""
         self.at(self._clock() + seconds, action)
 
     def run(self) -> None:
-        """Do everything that is due, also what that makes due."""
+        """Run all actions that are due, including those that they add."""
         while self._planned and self._planned[0][0] <= self._clock():
             _at, _number, action = heapq.heappop(self._planned)
             action()

@@ -1,4 +1,4 @@
-"""What went over a simulated network, and when: one hash of all of it, to see that two histories are the same."""
+"""A hash of all bytes of a simulated network with their times, to check that two histories are equal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 
 class Trace:
-    """Every request as it arrives at a broker, and everything that brokers send."""
+    """Every request as it arrives at a broker, and all bytes that brokers send."""
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
@@ -20,5 +20,5 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """Equal for equal histories."""
+        """Return a digest that is equal for equal histories."""
         return self._hash.hexdigest()

@@ -1,8 +1,8 @@
-"""A simulated transaction coordinator: who owns a transactional id, what its open transaction holds, how it ended.
+"""A simulated transaction coordinator: owners of transactional ids, contents of open transactions, and their outcomes.
 
-Both generations (KIP-890): up to `transaction.version` 1 partitions are added by requests and the epoch stays;
-from 2 on writing adds them, and every end brings a new epoch. A marker is written at once; `ErrorCode`s for
-everything that takes time in reality are scripted by the test.
+It simulates both protocols of KIP-890. Up to `transaction.version` 1, requests add partitions, and the epoch stays.
+From 2 on, Produce adds partitions, and each end starts a new epoch. Markers are written at once; the test scripts the
+`ErrorCode`s of steps that take time in reality.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEW_GENERATION = 2
 
 @attrs.define
 class ProducerOwner:
-    """One transactional id. `last` is how its last transaction ended, and `before` the epoch that it had."""
+    """One transactional id. `last` is the outcome of its last transaction, and `before` that one's epoch."""
 
     producer_id: int
     epoch: int
@@ -28,7 +28,7 @@ class ProducerOwner:
     last: bool | None = None
     before: int | None = None
     timed_out: bool = False
-    replaced: int | None = None  # the epoch that its owner asked to replace by the one it has
+    replaced: int | None = None  # the epoch that its owner asked to replace by the current one
 
 
 @attrs.define
@@ -46,13 +46,13 @@ class TransactionCoordinator:
         return self.next_id
 
     def initialize(self, transactional_id: str, current: tuple[int, int] | None) -> tuple[ErrorCode, int, int]:
-        """Give an id and epoch; who comes without *current*, or with the valid one, fences all others."""
+        """Assign an id and epoch. A caller without *current*, or with the valid one, fences all others."""
         owned = self.ids.get(transactional_id)
         if owned is None:
             owned = self.ids[transactional_id] = ProducerOwner(self.new_id(), 0)
             return ErrorCode.NONE, owned.producer_id, owned.epoch
         if current is not None and current == (owned.producer_id, owned.replaced):
-            return ErrorCode.NONE, owned.producer_id, owned.epoch  # the answer to the first try was lost
+            return ErrorCode.NONE, owned.producer_id, owned.epoch  # the response to the first attempt was lost
         if current is not None and current != (owned.producer_id, owned.epoch):
             return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.ongoing:
@@ -63,7 +63,7 @@ class TransactionCoordinator:
         return ErrorCode.NONE, owned.producer_id, owned.epoch
 
     def add(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int] | None) -> ErrorCode:
-        """Make a partition, or with None only the transaction itself, part of what is open."""
+        """Add a partition to the open transaction; None only opens the transaction."""
         code = self._check(transactional_id, producer_id, epoch)
         if code is ErrorCode.NONE:
             owned = self.ids[transactional_id]
@@ -74,7 +74,7 @@ class TransactionCoordinator:
         return code
 
     def is_member(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]) -> ErrorCode:
-        """Whether something may be written to a partition that must have been added before."""
+        """Return whether a producer may write to a partition that must have been added before, as an error code."""
         code = self._check(transactional_id, producer_id, epoch)
         if code is ErrorCode.NONE and partition not in self.ids[transactional_id].partitions:
             return ErrorCode.INVALID_TXN_STATE
@@ -83,7 +83,7 @@ class TransactionCoordinator:
     def add_offset(
         self, transactional_id: str, producer_id: int, epoch: int, key: tuple[str, str, int], offset: int
     ) -> ErrorCode:
-        """Keep a group's position until the end of the transaction."""
+        """Store a group's offset until the end of the transaction."""
         code = self._check(transactional_id, producer_id, epoch)
         if code is ErrorCode.NONE:
             self.ids[transactional_id].offsets[key] = offset
@@ -92,7 +92,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, newest: bool
     ) -> tuple[ErrorCode, int, int]:
-        """End what is open; the same request once more is answered as before."""
+        """End the open transaction; a repeated request gets the same response."""
         owned = self.ids.get(transactional_id)
         if owned is None or owned.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING, -1, -1
@@ -112,7 +112,7 @@ class TransactionCoordinator:
         return ErrorCode.NONE, owned.producer_id if newest else -1, owned.epoch if newest else -1
 
     def time_out(self, transactional_id: str) -> None:
-        """Abort what is open, as if its time had run out; its producer's epoch is old then."""
+        """Abort the open transaction as if it had timed out; its producer's epoch is then outdated."""
         owned = self.ids[transactional_id]
         owned.before = owned.epoch
         owned.epoch += 1

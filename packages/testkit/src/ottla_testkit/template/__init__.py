@@ -1,4 +1,4 @@
-"""The beginning of a new plugin: a package that works, and passes its suite."""
+"""Templates of new plugins: a package that works, and passes its suite."""
 
 from ottla_testkit.template.package import Package
 

@@ -1,6 +1,6 @@
-"""A new package, written from the folders beside this file: `every` and the one of its kind.
+"""A new package, written from the folders next to this file: `every` and the one of its kind.
 
-Their files end in `.in`, so that nothing takes them for Python; `@WORDS@` in them, and in their paths, are filled in.
+Their files end in `.in`, so that no tool treats them as Python; `@WORDS@` in them, and in their paths, are filled in.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _WORD: Final = re.compile(r"@[A-Z]+@")
 
 @attrs.frozen(kw_only=True)
 class Package:
-    """A package with one plugin. Made by `named`."""
+    """A package with one plugin. Created by `named`."""
 
     kind: KindName
     name: str
 
     @classmethod
     def named(cls, kind: KindName, name: str) -> Package:
-        """For a plugin of this name, which users will write in their configuration. ValueError says what is wrong."""
+        """Create a package for a plugin with this name, for configurations. ValueError reports a wrong name."""
         if kind not in _kinds():
             raise ValueError(
                 f"there is no template for {_article(kind)}; the kinds that have one are {', '.join(_kinds())}"
@@ -55,16 +55,16 @@ class Package:
 
     @property
     def distribution(self) -> str:
-        """What `pip install` will take."""
+        """The name for `pip install`."""
         return f"ottla-{self.kind}-{self._plain('-')}"
 
     @property
     def module(self) -> str:
-        """What Python will import."""
+        """The name of the Python module."""
         return f"ottla_{self.kind}_{self._plain('_')}"
 
     def write(self, folder: Path) -> Path:
-        """Write the package; the folder. FileExistsError unless it is new or empty: nothing is ever overwritten."""
+        """Write the package and return its folder. FileExistsError unless it is new or empty: nothing is overwritten."""
         if folder.exists() and any(folder.iterdir()):
             raise FileExistsError(f"{folder} exists and is not empty; name another folder with --directory")
         words = self._words()

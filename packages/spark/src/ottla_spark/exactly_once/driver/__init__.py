@@ -1,1 +1,1 @@
-"""The decisions of the driver: plan, commit and recover a batch. No Spark and no socket."""
+"""Decisions of the driver: plan, commit and recover a batch. No Spark and no socket."""

@@ -1,7 +1,7 @@
-"""What the decisions need of a Kafka cluster: seven questions and orders, each answered or raised.
+"""Interface of the Kafka cluster that the driver's decisions use: seven operations.
 
-`kafka.cluster_client` answers them over the network. Everything that decides is written against this alone, so that it
-can be tried with a crash, a lost answer or a second driver between any two of them.
+`kafka.cluster_client` implements it over the network. All decisions use only this interface, so that tests can inject a
+crash, a lost response or a second driver between any two operations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 
 
 class Fate(enum.Enum):
-    """What has become of a transaction. UNTOLD: no broker can tell any more."""
+    """The outcome of a transaction. UNTOLD: no broker knows it any more."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -28,7 +28,7 @@ class Fate(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class TransactionStatus:
-    """A transaction's fate; of an open one, how much of its time is left, from 1 down to 0."""
+    """A transaction's fate, and for an open one the share of its time that remains, from 1 down to 0."""
 
     fate: Fate
     remaining: float = 0.0
@@ -36,7 +36,7 @@ class TransactionStatus:
 
 @attrs.frozen(kw_only=True)
 class Open:
-    """A transaction that a task began and nobody has ended."""
+    """A transaction that a task began and that has not ended."""
 
     transactional_id: str
     producer_id: int
@@ -44,7 +44,7 @@ class Open:
     timeout_ms: int = 0
 
     def is_of(self, prepared: PreparedTransaction) -> bool:
-        """Whether it is the very transaction that a task prepared."""
+        """Return whether this is exactly the transaction that a task prepared."""
         return (self.transactional_id, self.producer_id, self.epoch) == (
             prepared.transactional_id,
             prepared.producer_id,
@@ -53,25 +53,25 @@ class Open:
 
 
 class ClusterClient(Protocol):
-    """Every method may raise TransactionTimeoutError, after which what it does may be done or not."""
+    """Every method may raise TransactionTimeoutError; its operation may have been carried out nevertheless."""
 
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
-        """Those that tasks of this name began and nobody has ended, without these transactional ids."""
+        """Return the open transactions of this name's tasks, except those with the transactional ids in *but*."""
 
     def take_lease(self, name: str) -> Lease:
-        """Fence whoever had it; what they were writing to the ledger is in it for good, or not at all."""
+        """Take the lease and fence its holder, whose last write to the ledger is then complete or aborted."""
 
     def ledger(self, name: str) -> Ledger:
-        """What was written with every earlier lease."""
+        """Return the ledger as written under all earlier leases."""
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
-        """Write an entry, or None to forget the last one; the lease for the next one. Raises LeaseLostError."""
+        """Write an entry, or with None delete the last one; return the lease to use next. Raises LeaseLostError."""
 
     def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
-        """What has become of each."""
+        """Return the status of each transaction."""
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
-        """End a transaction, as often as wanted."""
+        """End a transaction; repeated calls are safe."""
 
     def abort(self, found: Open) -> None:
-        """Abort this very transaction, if it is still open."""
+        """Abort exactly this transaction, if it is still open."""

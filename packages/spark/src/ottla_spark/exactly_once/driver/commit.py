@@ -1,6 +1,6 @@
-"""The commit of a batch: checked, recorded, made visible, in that order. The ledger's entry is the commit point.
+"""The commit of a batch: check it, record it, make it visible. The ledger's entry is the commit point.
 
-Before it, everything can be taken back; after it, nothing may be.
+Before the entry, everything can be aborted; after it, nothing may be.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 _log = logging.getLogger(__name__)
 
 ENOUGH_TIME: Final = 0.5
-"""What must be left of each transaction's time when its batch is recorded, as a share."""
+"""Share of each transaction's time that must remain when its batch is recorded."""
 
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """What one attempt of a task did; `prepared` is None when it had no rows, or skipped them."""
+    """The result of one attempt of a task; `prepared` is None when it had no rows, or skipped them."""
 
     lease: Lease
     query: str
@@ -39,19 +39,19 @@ class Attempt:
 
 
 def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -> None:
-    """Make a batch visible, all of it once.
+    """Make a batch visible as a whole and once.
 
-    Raises BatchNotCommittedError when nothing of it will be visible. After anything else that is raised, the batch may
-    be in the ledger or not: a restart finds out.
+    Raises BatchNotCommittedError when nothing of it will become visible. After any other error the batch may be in the
+    ledger or not; a restart finds out.
     """
     if not attempts:
         return
     step = _agreed(attempts, batch=batch)
     if step is Step.SKIP:
-        return  # settled when it was planned
+        return  # settled by the plan
     first, listed = attempts[0], _listed(attempts)
     name = first.lease.name
-    # Looked for before the ledger is written: once that has come through, nobody held a newer lease until then.
+    # List them before writing the ledger: a successful write shows that no newer lease existed until then.
     orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
     _check_open(cluster, listed, what=f"batch {batch} of {name!r}")
     entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed)
@@ -63,9 +63,9 @@ def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -
 
 
 def give_up(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -> None:
-    """Abort what the tasks of a failed batch prepared, if it cannot be recorded: some task never came through.
+    """Abort what the tasks of a failed batch prepared, if at least one task failed and the batch cannot be recorded.
 
-    With every attempt there, `commit` was tried, and the batch may be in the ledger.
+    If every attempt succeeded, `commit` was tried, and the batch may be in the ledger.
     """
     if None not in attempts:
         return
@@ -75,7 +75,7 @@ def give_up(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -> None:
 
 
 def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
-    """What all of them did. Raises BatchNotCommittedError unless they are one batch's, whole and once."""
+    """Return the step of all attempts. Raises BatchNotCommittedError unless they form one batch, whole and once."""
     partitions = sorted(attempt.partition for attempt in attempts)
     problem = None
     if len({(attempt.query, attempt.lease, attempt.step) for attempt in attempts}) > 1:
@@ -101,7 +101,7 @@ def _listed(attempts: Sequence[Attempt]) -> tuple[Listed, ...]:
 
 
 def _check_open(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> None:
-    """Raise BatchNotCommittedError, all aborted, unless each can still be committed for a good while."""
+    """Check that each transaction is open with enough time left. Else abort all and raise BatchNotCommittedError."""
     standings = cluster.standings([each.prepared for each in listed])
     late = [
         f"{each} is {standing.fate.value}" + (", and its time is running out" if standing.fate is Fate.OPEN else "")
@@ -120,7 +120,10 @@ def _check_open(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) 
 
 
 def _note_done(cluster: ClusterClient, lease: Lease, entry: Entry) -> None:
-    """Keep later starts from asking after transactions that brokers forget in time. They find out if this fails."""
+    """Record the batch as done, so that later starts do not ask for transactions that brokers may have forgotten.
+
+    An error is only logged: a later start then finds the outcome.
+    """
     try:
         cluster.append(lease, entry.with_status(Status.DONE))
     except OttlaError as error:

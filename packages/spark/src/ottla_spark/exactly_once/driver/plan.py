@@ -1,7 +1,7 @@
-"""What is done before the tasks of a batch may begin: the lease is taken, and what earlier leases left is ended.
+"""Preparation of a batch before its tasks begin: take the lease, and end what earlier leases left open.
 
-Afterwards no transaction of an earlier lease is open that could ever be recorded, so that tasks may use its
-transactional ids again, and what they find in the ledger is settled.
+Afterwards no open transaction of an earlier lease can be recorded. Tasks may reuse its transactional ids, and the batch
+in the ledger is settled.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What every task of a batch is told: under which lease it writes, and what is in the ledger."""
+    """The lease and the ledger's last entry, for every task of a batch."""
 
     lease: Lease
     last: Entry | None
 
 
 def plan(cluster: ClusterClient, name: str) -> Plan:
-    """Take the lease and settle what is there.
+    """Take the lease and settle the recorded batch.
 
-    Raises LedgerMismatchError for a ledger in doubt, and what `settle` raises; then nothing else was touched.
+    Raises LedgerMismatchError for a ledger in doubt, and the errors of `settle`; it changes nothing else then.
     """
-    # Looked for before the lease is taken, so each was begun under an earlier lease: nobody can record it any more.
+    # Listed before the lease is taken: each was begun under an earlier lease and cannot be recorded any more.
     before = cluster.open_transactions(name)
     lease = cluster.take_lease(name)
     ledger = cluster.ledger(name)

@@ -1,7 +1,7 @@
-"""What becomes of a recorded batch whose driver was gone before it was done: finished, void, or lost in part.
+"""Recovery of a recorded batch whose driver was lost before the batch was done: finished, void, or lost in part.
 
-Looked at before anything is ended, because a transaction's time may have run out. While none is visible, the batch can
-still be taken back as a whole; once one is, only the rest may follow it.
+It reads the status of all transactions first, because some may have timed out. While none is committed, the batch can
+be taken back as a whole; once one is, the others can only be committed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 
 
 def settle(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, Entry]:
-    """Bring a recorded batch to its end; the lease and the entry as they are then.
+    """Finish or void a recorded batch; return the next lease and the new entry.
 
-    Raises DataLossError when a part of it is visible and the rest cannot be, or when nobody knows, and
-    BatchIncompleteError.
+    Raises DataLossError when a part of it is visible and the rest was aborted, or when a transaction's outcome is
+    unknown. Raises BatchIncompleteError.
     """
     fates = [standing.fate for standing in cluster.standings([each.prepared for each in entry.listed])]
     if Fate.UNTOLD in fates or (Fate.COMMITTED in fates and Fate.ABORTED in fates):
@@ -34,7 +34,7 @@ def settle(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, E
 
 
 def finish(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> None:
-    """Make every one of these visible. Raises BatchIncompleteError when one could not be, for a restart to judge."""
+    """Commit all these transactions. Raises BatchIncompleteError if one fails; a restart then decides."""
     failed = []
     for each in listed:
         outcome = cluster.end(each.prepared, commit=True)
@@ -48,7 +48,7 @@ def finish(cluster: ClusterClient, listed: Sequence[Listed], *, what: str) -> No
 
 
 def _take_back(cluster: ClusterClient, name: str, entry: Entry) -> Status:
-    """Abort what is left of a batch of which nothing is visible; somebody may be committing it at the same time."""
+    """Abort a batch of which nothing was visible. Another driver may be committing it at the same time."""
     outcomes = [cluster.end(each.prepared, commit=False) for each in entry.listed]
     if any(outcome.committed for outcome in outcomes):
         fates = [Fate.COMMITTED if outcome.committed else Fate.ABORTED for outcome in outcomes]

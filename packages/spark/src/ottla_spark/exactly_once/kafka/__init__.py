@@ -1,1 +1,1 @@
-"""The cluster that the driver decides with, over the network."""
+"""The network implementation of the cluster interface that the driver's decisions use."""

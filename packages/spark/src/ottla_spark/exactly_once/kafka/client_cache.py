@@ -1,6 +1,6 @@
-"""Brokers that outlive a batch: Spark keeps its planner and its commit worker, which ask the same ones again.
+"""Cluster clients that outlive a batch: Spark keeps its planner and its commit worker, which use them again.
 
-A job has settings of its own, which nobody asks for again when it is done; so only a few are kept.
+A job has settings of its own, which are not used again when it is done; so the cache keeps only a few clients.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.settings import Settings
 
 MOST: Final = 4
-"""Each has connections of its own; those unused for longest are closed."""
+"""Each client has connections of its own; the cache closes those unused for longest."""
 
 
 @contextmanager
 def connected(settings: Settings) -> Iterator[KafkaClusterClient]:
-    """This process's own for these settings, the caller's alone until the end of the `with`; closed after an error."""
+    """Yield this process's client for these settings, for the caller alone; it is closed after an error."""
     kept = _of_process.setdefault(os.getpid(), ClientCache())
     brokers = kept.take(settings)
     try:
@@ -32,14 +32,14 @@ def connected(settings: Settings) -> Iterator[KafkaClusterClient]:
 
 
 class ClientCache:
-    """The brokers of one process that nobody asks at the moment. Its methods may be called from any thread."""
+    """The idle cluster clients of one process. Its methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: list[tuple[Settings, KafkaClusterClient]] = []  # put back last is last
+        self._waiting: list[tuple[Settings, KafkaClusterClient]] = []  # most recently used last
 
     def take(self, settings: Settings) -> KafkaClusterClient:
-        """Those with these settings, new ones if none wait."""
+        """Return a client with these settings, a new one if none is idle."""
         with self._lock:
             found = next((each for each in reversed(self._waiting) if each[0] == settings), None)
             if found is not None:
@@ -47,7 +47,7 @@ class ClientCache:
         return found[1] if found is not None else KafkaClusterClient(settings)
 
     def put_back(self, settings: Settings, brokers: KafkaClusterClient) -> None:
-        """Keep them, unless too many wait already."""
+        """Keep a client, unless too many are idle already."""
         with self._lock:
             self._waiting.append((settings, brokers))
             surplus = self._waiting[:-MOST]

@@ -1,4 +1,4 @@
-"""The cluster of the decisions, asked over the network: one request after another on the caller's thread."""
+"""Cluster client that sends its requests over the network, one after another on the caller's thread."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ from ottla_spark.options.shipped_files import with_shipped_files
 _log = logging.getLogger(__name__)
 
 PATIENCE: Final = 120.0
-"""Seconds for each answer of the cluster's, while a broker restarts for instance."""
+"""Seconds to wait for each response of the cluster, for example while a broker restarts."""
 
 ONE_AFTER_ANOTHER: Final = 30.0
-"""Seconds; what is left of the patience is enough for the last request of a row."""
+"""Seconds for which requests share one deadline; the rest of `PATIENCE` is enough for the last of them."""
 
 BRIEFLY: Final = 3.0
-"""Seconds for a broker to tell what it knows. What is open and missed is found the next time, or runs out of time."""
+"""Seconds for a broker's response. An open transaction that is missed is found the next time, or times out."""
 
 LEDGER_TIMEOUT_MS: Final = 30_000
-"""A driver that dies while it writes an entry keeps readers of that partition waiting no longer."""
+"""Limits how long a driver that dies while it writes an entry blocks readers of that partition."""
 
 FIRST_WITH_TWO_PHASE: Final = 6
-"""Of InitProducerId."""
+"""Version of InitProducerId."""
 
 USUAL_MAXIMUM_MS: Final = 900_000
-"""What brokers allow unless somebody has changed it; taken when they do not tell us."""
+"""Brokers' default of transaction.max.timeout.ms, used when brokers do not return it."""
 
 
 class KafkaClusterClient:
-    """What `ClusterClient` promises, of real brokers. For one thread."""
+    """`ClusterClient` for real brokers. For one thread."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -75,12 +75,11 @@ class KafkaClusterClient:
         self._asked_since = self._connections.clock()
 
     def close(self) -> None:
-        """Give the connections up."""
+        """Close the connections."""
         self._connections.client.shutdown()
 
     def timeout_ms(self) -> int:
-        """How long a task's transaction may last. Raises LedgerMismatchError when the brokers do not allow what was
-        set."""
+        """Return the timeout of a task's transaction. Raises LedgerMismatchError if brokers do not allow it."""
         if self._longest_ms is None:
             if self._settings.two_phase:
                 self._check_two_phase()
@@ -97,7 +96,7 @@ class KafkaClusterClient:
         return wanted
 
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
-        """See Cluster."""
+        """See `ClusterClient`."""
         asked = self._asking()
         ids = {each for node in asked.brokers() for each in self._listed(node, name)}
         mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
@@ -105,7 +104,7 @@ class KafkaClusterClient:
         return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
 
     def take_lease(self, name: str) -> Lease:
-        """See Cluster. Makes the ledger topic when it is missing."""
+        """See `ClusterClient`. Creates the ledger topic when it is missing."""
         asked = self._asking()
         self._where(asked, name)
         transactional_id = lease_id(name)
@@ -122,20 +121,20 @@ class KafkaClusterClient:
         return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=asked.level())
 
     def ledger(self, name: str) -> Ledger:
-        """See Cluster."""
+        """See `ClusterClient`."""
         asked = self._asking()
         place = self._where(asked, name)
         with _naming_rights(name):
             return self._lookup.read(asked, place)
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
-        """See Cluster."""
+        """See `ClusterClient`."""
         asked, settings = self._asking(), self._settings
         place, forgotten = self._where(asked, lease.name), FORGOTTEN if settings.earlier else None
         value = forgotten if entry is None else entry.to_bytes()
         after = write_entry(asked, place, lease, value)
         if settings.shared and after.producer_id != lease.producer_id:
-            # All epochs of the producer id are used, and a driver that comes later knows only the new one.
+            # The producer id has used all its epochs, and a later driver knows only the new producer id.
             after = write_entry(asked, place, after, value)
         if self._lookup.taken_over_from is not None:
             after = self._close_earlier(asked, self._lookup.taken_over_from, after)
@@ -143,7 +142,7 @@ class KafkaClusterClient:
         return after
 
     def _close_earlier(self, asked: Asking, place: LedgerPartition, lease: Lease) -> Lease:
-        """Keep drivers of earlier versions from going on with what was taken over from their topic."""
+        """Keep drivers of earlier versions from continuing with an entry that was taken over from their topic."""
         try:
             after = write_entry(asked, place, attrs.evolve(lease, sequence=0), MOVED)
         except OttlaError as error:
@@ -154,21 +153,21 @@ class KafkaClusterClient:
                 error,
             )
             return lease
-        # Numbers go on within an epoch, for each partition.
+        # Within an epoch, sequence numbers continue for each partition.
         return lease if after.epoch == lease.epoch and after.producer_id == lease.producer_id else after
 
     def standings(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
-        """See Cluster."""
+        """See `ClusterClient`."""
         asked = self._asking()
         states = described_together(asked, [each.transactional_id for each in transactions])
         return [_standing(asked, each, state) for each, state in zip(transactions, states, strict=True)]
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
-        """See Cluster."""
+        """See `ClusterClient`."""
         return ended(self._asking(), prepared, commit=commit, open_before=True)
 
     def abort(self, found: Open) -> None:
-        """See Cluster."""
+        """See `ClusterClient`."""
         leftover = Leftover(
             transactional_id=found.transactional_id,
             producer_id=found.producer_id,
@@ -180,7 +179,7 @@ class KafkaClusterClient:
         aborted(self._asking(), leftover)
 
     def _listed(self, node: int, name: str) -> Sequence[str]:
-        """The ids of one broker. Of one that is down there are none: others coordinate its transactions by now."""
+        """Return one broker's ids; none if it is down, because other brokers then coordinate its transactions."""
         try:
             return listed(self._briefly(), node, f"{name}/")
         except UnsupportedVersionError as error:
@@ -192,7 +191,7 @@ class KafkaClusterClient:
             return ()
 
     def _allowed_by(self, node: int) -> int | None:
-        """What one broker allows; None: it does not tell, or is down."""
+        """Return one broker's transaction.max.timeout.ms, or None if it does not return it or is down."""
         try:
             return longest_timeout_ms(self._briefly(), node)
         except TransactionTimeoutError as error:
@@ -200,7 +199,7 @@ class KafkaClusterClient:
             return None
 
     def _check_two_phase(self) -> None:
-        """Raise LedgerMismatchError for a broker that cannot keep what is prepared without a time-out."""
+        """Raise LedgerMismatchError for a broker that cannot keep prepared transactions without a time-out."""
         for node in self._asking().brokers():
             with contextlib.suppress(TransactionTimeoutError):  # it is down
                 self._briefly().offers(node, INIT_PRODUCER_ID)
@@ -212,7 +211,7 @@ class KafkaClusterClient:
                 )
 
     def _briefly(self) -> Asking:
-        """For what every broker is asked, and can be done without."""
+        """Requests with a short timeout, for answers that are not essential and that every broker must give."""
         return Asking(self._connections, timeout=BRIEFLY)
 
     def _where(self, asked: Asking, name: str) -> LedgerPartition:
@@ -222,7 +221,7 @@ class KafkaClusterClient:
         return self._place
 
     def _asking(self) -> Asking:
-        """One for some requests in a row, since it knows the coordinators that it found."""
+        """Requests that share a deadline and the coordinators that they found, for some seconds."""
         now = self._connections.clock()
         if now - self._asked_since > ONE_AFTER_ANOTHER:
             self._asked, self._asked_since = Asking(self._connections, timeout=PATIENCE), now
@@ -231,7 +230,7 @@ class KafkaClusterClient:
 
 @contextlib.contextmanager
 def _naming_rights(name: str) -> Iterator[None]:
-    """Have an error of a request with the lease's transactional id say which right helps."""
+    """Add the missing right to authorization errors of requests with the lease's transactional id."""
     try:
         yield
     except TransactionError as refused:
@@ -251,7 +250,7 @@ def _open(state: TransactionState) -> Open:
 
 
 def _standing(asked: Asking, prepared: PreparedTransaction, state: TransactionState | None) -> TransactionStatus:
-    """What its coordinator says; where that is only that it is over, EndTxn tells how, and cannot change it."""
+    """Return the fate that the coordinator reports. For an ended transaction, EndTxn returns it without changing it."""
     if state is None:
         return TransactionStatus(fate=Fate.UNTOLD)
     if state.transaction_state == ONGOING and (state.producer_id, state.producer_epoch) == (
@@ -268,8 +267,8 @@ _FATES: Final = {
     Outcome.ALREADY_COMMITTED: Fate.COMMITTED,
     Outcome.ABORTED: Fate.ABORTED,
     Outcome.ALREADY_ABORTED: Fate.ABORTED,
-    # Whoever took the id over found the transaction open and aborted it: ids of a batch that is committed are used
-    # again only after the ledger says so.
+    # The new owner of the id found the transaction open and aborted it: ids of a committed batch are used again only
+    # after the ledger has its entry.
     Outcome.FENCED: Fate.ABORTED,
     Outcome.UNKNOWN: Fate.UNTOLD,
 }

@@ -1,7 +1,7 @@
-"""Batches of a ledger topic as a Fetch brings them, unpacked no further than it takes to see whose they are.
+"""Record batches of the ledger topic in Fetch responses, decompressed only as far as needed to read their keys.
 
-Other tenants may write to the topic whatever brokers accept: any codec, anything inside. Headers are checked by
-brokers; what is behind them is not, and a kilobyte of it may unpack to a megabyte.
+Other tenants may write anything to the topic that brokers accept, with any codec. Brokers check batch headers but not
+the records after them: a kilobyte of records may decompress to a megabyte.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from ottla.recordbatch.v2 import CHECKED, CHECKED_FROM, COUNTED_FROM, HEADER_SIZ
 GZIP: Final = 1
 
 COMPRESSORS: Final = {GZIP: Gzip(-1)}
-"""Entries are written with it, and read without another one."""
+"""The codec of entries. Entries may also be uncompressed; those with another codec are not read."""
 
 LARGEST_ENTRY: Final = 4 * 1024 * 1024
-"""Bytes of an entry with its key, unpacked: a batch of fifty thousand tasks."""
+"""Maximum bytes of an entry with its key, decompressed: a batch of fifty thousand tasks."""
 
 _MAGIC_AT: Final = 16
 _GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
 _BEFORE_A_KEY: Final = 1 + 5 + 10 + 5 + 5
-"""The longest that attributes, length, timestamp, offset and the size of the key can be."""
+"""Maximum length of attributes, length, timestamp, offset and the size of the key."""
 
 _PACKED: Final = 64 * 1024
-"""Compressed bytes that are given to zlib to see a key: it gives out more than it takes in, or nearly as much."""
+"""Compressed bytes that zlib gets to decompress a key: its output is longer than its input, or nearly as long."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class LedgerBatch:
-    """The header of a batch, and the bytes behind it. What formats before v2 lack is -1 or False."""
+    """A batch's header and the bytes after it. Fields that formats before v2 lack are -1 or False."""
 
     first_offset: int
     last_offset: int
@@ -54,9 +54,9 @@ class LedgerBatch:
     whole: memoryview
 
     def has_key(self, key: bytes) -> bool:
-        """Whether its first record has this key. Raises CorruptBatchError where that cannot be read."""
+        """Return whether the first record has this key. Raises CorruptBatchError if it cannot be read."""
         if self.count == 0:
-            return False  # compaction has left the header only
+            return False  # compaction has left only the header
         start = self._start(len(key) + _BEFORE_A_KEY)
         try:
             _length, position = read_varint(start, 0)
@@ -68,7 +68,7 @@ class LedgerBatch:
         return size == len(key) and start[position : position + size] == key
 
     def entry(self) -> Record:
-        """Its one record. Raises CorruptBatchError for anything that no writer of entries makes."""
+        """Return the batch's one record. Raises CorruptBatchError for anything that no writer of entries makes."""
         if self.count != 1:
             raise CorruptBatchError(
                 f"the batch at offset {self.first_offset} has {self.count} records, and an entry is one"
@@ -76,7 +76,7 @@ class LedgerBatch:
         return self._read()[0]
 
     def marker(self) -> ControlMarker | None:
-        """How a transaction ended, if this is a control batch."""
+        """Return how a transaction ended, if this is a control batch."""
         found = read_batch(self.whole, compressors=COMPRESSORS, limit=LARGEST_ENTRY)
         return found.marker
 
@@ -84,7 +84,7 @@ class LedgerBatch:
         return read_batch(self.whole, compressors=COMPRESSORS, limit=LARGEST_ENTRY).records
 
     def _start(self, maximum: int) -> memoryview:
-        """The beginning of its records, unpacked: at most *maximum* bytes."""
+        """Return the beginning of the records, decompressed: at most *maximum* bytes."""
         section = self.whole[HEADER_SIZE:]
         if self.codec_id == NONE:
             return section[:maximum]
@@ -99,7 +99,7 @@ class LedgerBatch:
 
 
 def split(data: Buffer) -> Iterator[LedgerBatch]:
-    """The batches of an answer, one after the other, nothing unpacked; a last one that is cut off is left out."""
+    """Yield the batches of a response without decompressing them; an incomplete last batch is left out."""
     view = memoryview(data)
     while len(view) > _MAGIC_AT:
         old = view[_MAGIC_AT] != MAGIC
@@ -128,7 +128,7 @@ def _of_v2(view: memoryview) -> LedgerBatch:
 
 
 def _of_old_format(view: memoryview) -> LedgerBatch:
-    """A message of format v0 or v1: nothing of ours, and its offset is that of its last record."""
+    """Read a message of format v0 or v1, which is never an entry; its offset is that of its last record."""
     offset = int.from_bytes(view[:LENGTH_OFFSET], "big", signed=True)
     return LedgerBatch(first_offset=offset, last_offset=offset, count=0, whole=view)
 

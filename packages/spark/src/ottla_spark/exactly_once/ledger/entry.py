@@ -1,8 +1,8 @@
-"""What the ledger says of one name, and what that means for a batch that Spark wants written.
+"""Ledger entries of a name, and the step that follows from them for Spark's next batch.
 
-A name has one entry, its last; each entry replaces the one before. It is recorded when a batch is decided to become
-visible, done when all its transactions are, and void when none is nor will be. Only the last decides what comes next,
-because Spark repeats its last batch at most.
+A name has one valid entry, its last; each entry replaces the one before. An entry is recorded when the batch is decided
+to become visible, done when all its transactions are committed, and void when all are aborted. Only the last entry
+decides the next step, because Spark repeats at most its last batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INT64: Final = (1 << 63) - 1
 
 
 class Status(enum.Enum):
-    """How far a batch has come."""
+    """The state of a batch."""
 
     RECORDED = "recorded"
     DONE = "done"
@@ -37,7 +37,7 @@ class Status(enum.Enum):
 
 
 class Step(enum.Enum):
-    """What the tasks of a batch have to do."""
+    """The work that a batch's tasks have to do."""
 
     WRITE = "write"
     SKIP = "skip"
@@ -57,7 +57,7 @@ class Listed:
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """The last word on one batch of one query; all its transactions become visible, or none."""
+    """The state of one batch of one query; all its transactions become visible, or none."""
 
     query: str
     batch: int
@@ -65,11 +65,11 @@ class Entry:
     listed: Sequence[Listed] = ()
 
     def with_status(self, status: Status) -> Entry:
-        """The same batch, further on."""
+        """Return the same entry with another status."""
         return attrs.evolve(self, status=status)
 
     def to_bytes(self) -> bytes:
-        """For the ledger topic."""
+        """Encode the entry for the ledger topic."""
         transactions = [
             [
                 each.prepared.transactional_id,
@@ -86,9 +86,9 @@ class Entry:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str) -> Entry:
-        """The entry of a name that `to_bytes` made. Raises InvalidRecordError for anything else.
+        """Parse an entry of a name that `to_bytes` made. Raises InvalidRecordError for anything else.
 
-        Transactions that do not belong to the name are refused: the driver would end them with its own rights.
+        Transactions of other names are refused: the driver would end them with its own rights.
         """
         fields = _fields(data)
         try:
@@ -103,14 +103,14 @@ class Entry:
 
 
 FORGOTTEN: Final = json.dumps({"form": _FORM, "status": _FORGOTTEN}, separators=(",", ":")).encode()
-"""In place of an entry that was forgotten, where one of an earlier version may lie in another topic."""
+"""Replaces an entry that was forgotten, where another topic may hold one of an earlier version."""
 
 MOVED: Final = json.dumps({"form": _FORM + 1, "status": "moved"}, separators=(",", ":")).encode()
-"""In the topic of an earlier version, once an entry was taken over from there: that version must not go on with it."""
+"""Marks an earlier version's topic after an entry was taken over from it: that version must not continue with it."""
 
 
 def read_value(value: bytes | None, *, name: str) -> Entry | None:
-    """The entry that a record of the ledger topic holds, None where it forgets. Raises InvalidRecordError."""
+    """Return the entry in a record of the ledger topic, None if it deletes one. Raises InvalidRecordError."""
     if value is None or _fields(value).get("status") == _FORGOTTEN:
         return None
     return Entry.from_bytes(value, name=name)
@@ -118,10 +118,11 @@ def read_value(value: bytes | None, *, name: str) -> Entry | None:
 
 @attrs.frozen(kw_only=True)
 class Ledger:
-    """What one name's ledger holds, and where the topic ended when it was read.
+    """One name's last ledger entry, and where the topic ended when it was read.
 
     `doubt` says why *last* may not be what the name's drivers wrote last. `restate`: the entry has to be written again
-    before anything else, or a later driver could not tell whose it is. `unsettled`: an entry is written there just now.
+    before anything else, or later drivers could not verify its writer. `unsettled`: an entry's transaction is still
+    open.
     """
 
     last: Entry | None
@@ -131,16 +132,14 @@ class Ledger:
     unsettled: bool = False
 
     def certain(self) -> Entry | None:
-        """The last entry. Raises LedgerMismatchError where it is in doubt: a guess would skip rows or write them
-        twice."""
+        """Return the last entry. Raises LedgerMismatchError if it is in doubt: a guess could skip or repeat rows."""
         if self.doubt:
             raise LedgerMismatchError(self.doubt)
         return self.last
 
 
 def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
-    """What is to be done for a batch. Raises LedgerMismatchError where the ledger is another query's, or in
-    disagreement."""
+    """Return the step for a batch. Raises LedgerMismatchError if the ledger is another query's or contradicts Spark."""
     if last is None:
         return Step.WRITE
     if last.query != query:
@@ -169,7 +168,7 @@ def _fields(data: bytes) -> dict[str, Any]:
         fields = json.loads(data)
         if _as(dict, fields)["form"] != _FORM:
             raise ValueError(f"it is of form {quoted(str(fields['form']))}, not {_FORM}")
-    # RecursionError: a kilobyte of brackets is enough.
+    # A kilobyte of brackets is enough for a RecursionError.
     except (ValueError, TypeError, KeyError, RecursionError) as cause:
         raise _no_entry(cause) from cause
     found: dict[str, Any] = fields

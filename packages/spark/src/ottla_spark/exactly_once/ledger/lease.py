@@ -1,4 +1,4 @@
-"""Who may write the ledger now: the one who took the lease last. Brokers keep it; here it is compared."""
+"""The right to write the ledger: the driver that took the lease last has it. Brokers keep leases."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import attrs
 class Lease:
     """The right to write one name's ledger: a producer id and epoch of the name's own transactional id.
 
-    `sequence` numbers its next record, `level` is the cluster's `transaction.version`, and `after` is where the ledger
-    ended when the lease was taken, which orders leases whose producer ids differ.
+    `sequence` numbers its next record, `level` is the cluster's `transaction.version`, and `after` is the ledger's end
+    when the lease was taken, which orders leases whose producer ids differ.
     """
 
     name: str
@@ -22,16 +22,16 @@ class Lease:
 
     @property
     def transactional_id(self) -> str:
-        """The id that taking a lease initializes, which fences whoever had it."""
+        """The id that taking a lease initializes, which fences the previous holder."""
         return lease_id(self.name)
 
     def newer_than(self, other: Lease) -> bool:
-        """Whether it was taken later; False when that cannot be told."""
+        """Return whether this lease was taken later; False when that is unknown."""
         if self.producer_id == other.producer_id:
             return self.epoch > other.epoch
         return self.after > other.after
 
 
 def lease_id(name: str) -> str:
-    """The transactional id behind a name's lease."""
+    """Return the transactional id of a name's lease."""
     return f"{name}/lease"

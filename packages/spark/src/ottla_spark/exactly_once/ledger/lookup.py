@@ -1,8 +1,8 @@
-"""Where a name's last entry is, and whether it can be believed.
+"""Lookup of a name's last entry, and whether it is trusted.
 
-In a ledger topic of the prefix's own, the access list of the topic decides who writes entries. In a shared topic, and
-in the one that earlier versions shared, only entries of the lease's producer ids are believed: brokers verify those.
-Two of them can be known, the one that the coordinator has before the lease is taken, and the one that it gives then.
+In a ledger topic of the prefix's own, the topic's ACLs decide who may write entries. In a shared topic, and in the one
+that earlier versions shared, only entries of the lease's producer ids are trusted: brokers verify those. Two of them
+can be known: the coordinator's producer id before the lease is taken, and the one that it then assigns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla_spark.exactly_once.settings import EARLIER, SHARED, Settings
 _log = logging.getLogger(__name__)
 
 _PATIENCE: Final = 5.0
-"""Seconds for the marker of an entry, where no lease is held that would have ended its transaction."""
+"""Seconds to wait for an entry's marker when no lease was taken that would have ended its transaction."""
 
 _HELP: Final = (
     "If this query or job wrote it, take it over with ottla_spark.exactly_once.adopt. If not, "
@@ -54,19 +54,19 @@ class LedgerLookup:
         self._earlier = LedgerReader(self.settings.name)
 
     def before_lease(self, asked: Asking) -> None:
-        """Learn the producer id of the lease as it is, which taking the lease may replace."""
+        """Learn the lease's current producer id, which taking the lease may replace."""
         if self.settings.shared or (self.settings.earlier and not self._reader.answered):
             found = described_transaction(asked, lease_id(self.settings.name))
             if found is not None and found.producer_id >= 0:
                 self.lease_ids.add(found.producer_id)
 
     def leased(self, producer_id: int) -> None:
-        """The lease has this producer id now."""
+        """Add the producer id that the lease has now."""
         self.lease_ids.add(producer_id)
         self._holder, self._just_leased = producer_id, True
 
     def read(self, asked: Asking, place: LedgerPartition | None) -> Ledger:
-        """What is there, *place* being the name's own; None: there is no such topic yet."""
+        """Read the name's ledger from its own topic; *place* is None when that topic does not exist yet."""
         timeout = 0.0 if self._just_leased else _PATIENCE
         if not self._just_leased:
             self.before_lease(asked)
@@ -81,7 +81,7 @@ class LedgerLookup:
         return self._of_earlier_version(asked, end=end)
 
     def _of_earlier_version(self, asked: Asking, *, end: int) -> Ledger:
-        """The same in the topic that earlier versions shared."""
+        """Read the name's ledger from the topic that earlier versions shared."""
         nothing = Ledger(last=None, end=end)
         topic = self.settings.earlier
         if not topic:

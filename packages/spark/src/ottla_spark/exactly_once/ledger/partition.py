@@ -1,4 +1,4 @@
-"""A partition of the ledger topic, and whoever leads it at the moment."""
+"""A partition of the ledger topic, and its current leader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST_WITHOUT_CREATION: Final = 4
 
 @attrs.define(kw_only=True)
 class LedgerPartition:
-    """One partition. Its leader is looked up at first, and after every answer that is none or an error."""
+    """One partition. It looks its leader up at first, and again after every missing response or error."""
 
     topic: str
     partition: int
@@ -33,7 +33,10 @@ class LedgerPartition:
         floor: int = 0,
         ceiling: int | None = None,
     ) -> tuple[Any, ErrorCode]:
-        """What the leader says of the partition, found in its answer by *of*, and a code that asking again keeps."""
+        """Return the leader's result for the partition, and the error code after retries.
+
+        *of* finds the result in the response.
+        """
 
         def one() -> Any:
             node, self._leader = self._known(asked), -1
@@ -46,7 +49,7 @@ class LedgerPartition:
         return found, error_code(found.error_code)
 
     def refused(self, code: ErrorCode, what: str, *, right: str) -> TransactionError:
-        """What to raise when the leader does not do it; *right* is what it takes, Read for instance."""
+        """Return the error for a request that the leader refused; *right* is the one it needs, Read for instance."""
         error = BrokerError(code)
         response = f"partition {self.partition} of the ledger topic {self.topic!r}: {what}: {error}"
         refusal = TransactionError(response + lacking(code, f"{right} for topic {self.topic!r}"))
@@ -61,14 +64,14 @@ class LedgerPartition:
 
 
 def described(asked: Asking, topic: str) -> MetadataResponse:
-    """What some broker tells of a topic, which does not come to be by that."""
+    """Return a broker's metadata of a topic without creating the topic."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     answer: MetadataResponse = asked.ask(None, METADATA, lambda _version: request, floor=_FIRST_WITHOUT_CREATION)
     return answer
 
 
 def existing(asked: Asking, topic: str) -> MetadataResponse:
-    """The same once it exists and every partition has a leader."""
+    """Return a topic's metadata once the topic exists and every partition has a leader."""
     found = asked.until_answered("", lambda: described(asked, topic), _code_of)
     code = _code_of(found)
     if code is not ErrorCode.NONE:

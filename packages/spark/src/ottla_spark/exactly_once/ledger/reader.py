@@ -1,8 +1,8 @@
-"""A partition of a ledger topic, read up to where it ends now: from the beginning at first, later from where it was.
+"""Reader of a ledger partition up to its current end: from the beginning at first, later from its last position.
 
-Everything is read, also what is not committed: whoever leaves a transaction open in the partition would keep a reader
-of committed records waiting. Which entries are committed, their markers say; what the lease has written has one as
-soon as the next lease is taken.
+It also reads records that are not committed: an open transaction of any other writer in the partition would block a
+reader of committed records. Markers show which entries are committed. Entries of the lease have a marker as soon as the
+next lease is taken.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _A_CLIENT: Final = -1
 
 @attrs.define
 class LedgerReader:
-    """Reads the entries of one name, and remembers where it stopped; `end` is where the partition ended then."""
+    """Reads the entries of one name and keeps its position; `end` is where the partition ended at the last read."""
 
     name: str
     end: int = attrs.field(default=-1, init=False)
@@ -58,21 +58,21 @@ class LedgerReader:
 
     @property
     def answered(self) -> bool:
-        """Whether an entry of the name was found already."""
+        """Whether a read has found an entry of the name."""
         return self._scan is not None and self._scan.answered
 
     def read(
         self, asked: Asking, place: LedgerPartition, *, lease_ids: Collection[int] | None, timeout: float = 0.0
     ) -> LedgerScan:
-        """Go on to what is the end now. Only entries of these producer ids count; None: those of all.
+        """Read up to the current end. Only entries of these producer ids count; None: those of all.
 
-        The marker of an entry that somebody is just writing is waited for, *timeout* seconds.
+        Waits up to *timeout* seconds for the marker of an entry whose transaction is open.
         """
         self.end = _offset(asked, place, LATEST)
         ids = None if lease_ids is None else frozenset(lease_ids)
         scan = self._scan
-        # Compaction may remove a marker together with what it ended, so an entry without one is read again. Where the
-        # end is before the position, the topic was made again or its newest records were lost.
+        # Compaction may remove a marker together with the entry that it ended, so an entry without one is read again.
+        # If the end is before the position, the topic was created again or its newest records were lost.
         if scan is None or scan.unsettled or ids != self._lease_ids or self._position > self.end:
             scan = self._scan = LedgerScan(self.name, (lambda _id: True) if ids is None else ids.__contains__)
             self._position, self._lease_ids = _offset(asked, place, EARLIEST), ids
@@ -146,7 +146,7 @@ def _fetch(asked: Asking, place: LedgerPartition, position: int) -> PartitionDat
 
 
 def _of(answer: FetchResponse) -> PartitionData:
-    """The one partition that was asked for, or the error of the whole request in its place."""
+    """Return the one requested partition, or the error of the whole request in its place."""
     if error_code(answer.error_code) is not ErrorCode.NONE:
         return PartitionData(error_code=answer.error_code)
     return answer.responses[0].partitions[0]

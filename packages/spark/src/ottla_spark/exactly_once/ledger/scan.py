@@ -1,8 +1,8 @@
-"""The last entry of one name, found among batches that anybody may have written. Knows nothing of requests.
+"""Scan for the last entry of one name among batches that other users may have written. It sends no requests.
 
-Brokers check headers, and nothing behind them. What counts is committed, the first batch of its transaction, and of a
-producer id that the name's lease has had; in a ledger topic of the name's own, of any producer id, because its access
-list says who may write there. What else has the key of the name is skipped.
+Brokers check batch headers but nothing after them. An entry counts if it is committed, in the first batch of its
+transaction, and of a producer id that the name's lease has had. In a ledger topic of the name's own, any producer id
+counts, because the topic's ACLs decide who may write there. Other batches with the name's key are skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla_spark.exactly_once.ledger.entry import Entry, read_value
 
 @attrs.frozen(kw_only=True)
 class Stranger:
-    """A committed entry under the name, of a producer id that is not known to have been its lease's."""
+    """A committed entry under the name, of a producer id that its lease is not known to have had."""
 
     producer_id: int
     offset: int
@@ -28,7 +28,7 @@ class Stranger:
 
 @attrs.define
 class Skipped:
-    """How many batches did not count since `take`, and the first of them with its reason."""
+    """The number of skipped batches since `take`, and the first of them with its reason."""
 
     count: int = 0
     first: str = ""
@@ -39,7 +39,7 @@ class Skipped:
         self.first = self.first or f"the one at offset {batch.first_offset} {why}"
 
     def take(self) -> tuple[int, str]:
-        """The count and the first one; counting begins again."""
+        """Return the count and the first skipped batch, and reset both."""
         found = self.count, self.first
         self.count, self.first = 0, ""
         return found
@@ -47,7 +47,7 @@ class Skipped:
 
 @attrs.frozen(kw_only=True)
 class _Candidate:
-    """What becomes the last entry once its transaction is committed; `problem`: it cannot be read."""
+    """The entry of an open transaction, the last one once it is committed; `problem`: why it cannot be read."""
 
     epoch: int
     sequence: int
@@ -58,10 +58,10 @@ class _Candidate:
 
 @attrs.define
 class LedgerScan:
-    """Takes the batches of a partition in their order.
+    """Scan of a partition's batches in their order.
 
-    `answered` is whether an entry of the name was found, or that it was forgotten; then `last` is what the newest one
-    says, `problem` why it cannot be read, and `written_by` its producer id.
+    `answered` says whether an entry of the name, or its deletion, was found. Then `last` is what the newest one says,
+    `problem` why it cannot be read, and `written_by` its producer id.
     """
 
     name: str
@@ -81,11 +81,11 @@ class LedgerScan:
 
     @property
     def unsettled(self) -> bool:
-        """Whether an entry of the name has been read without the marker that ends its transaction."""
+        """Whether an entry of the name was read without the marker that ends its transaction."""
         return bool(self._open)
 
     def take(self, batch: LedgerBatch) -> None:
-        """The next batch of the log."""
+        """Add the next batch of the log."""
         if batch.control:
             self._end(batch)
         elif not batch.transactional:
@@ -97,7 +97,7 @@ class LedgerScan:
             self._open_strangers[batch.producer_id] = batch.first_offset
 
     def _take_written(self, batch: LedgerBatch) -> None:
-        """Of a producer id that may write entries of this name."""
+        """Add a batch of a producer id that may write entries of this name."""
         try:
             if not batch.has_key(self._key):
                 return
@@ -106,8 +106,8 @@ class LedgerScan:
             return
         before = self._open.get(batch.producer_id)
         if before is not None and before.epoch == batch.epoch:
-            # Brokers verify the owner of a producer id for the first batch of a transaction in a partition, and take
-            # any further ones from anybody (KIP-890; UnifiedLog.maybeStartTransactionVerification).
+            # Brokers verify the owner of a producer id for the first batch of a transaction in a partition, and accept
+            # any further ones from any client (KIP-890; UnifiedLog.maybeStartTransactionVerification).
             self.skipped.note(batch, "is not the first of its transaction")
             return
         try:
@@ -128,7 +128,7 @@ class LedgerScan:
             return False
 
     def _end(self, marker: LedgerBatch) -> None:
-        """The end of a transaction; the markers of transactions without an entry of this name say nothing here."""
+        """End a transaction; markers of transactions without an entry of this name have no effect."""
         producer_id = marker.producer_id
         candidate = self._open.pop(producer_id, None)
         offset = self._open_strangers.pop(producer_id, None)
@@ -142,9 +142,9 @@ class LedgerScan:
         if candidate is not None:
             self.last, self.problem = candidate.entry, candidate.problem
             self.written_by, self.answered = producer_id, True
-            # From transaction.version 2 on the marker has the next epoch (KIP-890), and a transaction the epoch before
-            # to itself: its first batch has number 0. Where another one is the first that is left, compaction took a
-            # stranger's batch with our key, written into our open transaction, for what replaces our entry.
+            # From transaction.version 2 on, each transaction has its own epoch, and its marker has the next one
+            # (KIP-890); its first batch has sequence 0. Another sequence means that compaction removed our entry:
+            # another client wrote a batch with our key into our open transaction, and that batch replaced it.
             if marker.epoch != candidate.epoch and candidate.sequence != _FIRST:
                 self.last, self.problem = None, f"the one at offset {candidate.offset} has replaced it, a stranger's"
 

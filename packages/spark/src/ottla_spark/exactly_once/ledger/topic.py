@@ -1,6 +1,6 @@
-"""The topic of the ledger: made when it is missing, and looked at, because one that forgets would lose nothing loudly.
+"""The topic of the ledger: created when it is missing, and checked, because deleted entries would be lost unnoticed.
 
-It is compacted, so that the last entry of every name stays. A name's entries are in one partition.
+The topic is compacted, so that the last entry of every name stays. A name's entries are in one partition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONFIG: Final = {
     "compression.type": "producer",
 }
 OWN: Final = "ottla-exactly-once-"
-"""What the ledger topic of a prefix begins with, unless another one is named."""
+"""Prefix of the default name of a ledger topic."""
 
 _FIRST_WITH_DEFAULTS: Final = 4
 _LONGEST: Final = 249
@@ -46,14 +46,14 @@ _PLAIN: Final = re.compile("[A-Za-z0-9_-]*")
 
 
 def partition_of(name: str, count: int) -> int:
-    """The partition of a topic with *count* of them that has the entries of a name."""
+    """Return the partition with a name's entries, in a topic of *count* partitions."""
     return positive(murmur2(name.encode())) % count
 
 
 def own_topic(prefix: str) -> str:
-    """The ledger topic of a prefix: its name, and a digest of it where a topic cannot be called so.
+    """Return the name of a prefix's ledger topic, with a digest if a topic name cannot contain the prefix.
 
-    A period counts as that: brokers refuse a topic whose name differs from another one's in a period for an underscore.
+    Periods count as not allowed: brokers refuse two topics whose names differ only by a period for an underscore.
     """
     if _PLAIN.fullmatch(prefix) and len(OWN) + len(prefix) <= _LONGEST:
         return OWN + prefix
@@ -64,14 +64,14 @@ def own_topic(prefix: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class LedgerTopic:
-    """Which topic it is, and how it is made: `partitions`, and `replication`, -1 for the brokers' default."""
+    """A ledger topic and its settings for creation: `partitions`, and `replication`, -1 for the brokers' default."""
 
     name: str
     partitions: int
     replication: int
 
     def partition(self, asked: Asking, name: str) -> LedgerPartition:
-        """The partition of a name, after the topic was made if it was missing."""
+        """Return the partition of a name; create the topic if it is missing."""
         found = described(asked, self.name)
         if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._create(asked, controller=found.controller_id)
@@ -81,7 +81,7 @@ class LedgerTopic:
         return LedgerPartition(topic=self.name, partition=partition_of(name, count))
 
     def _check(self, asked: Asking) -> None:
-        """Raise LedgerMismatchError for a topic whose entries would be deleted in time."""
+        """Raise LedgerMismatchError for a topic that deletes entries after some time."""
         found = setting(asked, None, kind=TOPIC, of=self.name, name="cleanup.policy")
         if found is not None and found != "compact":
             raise LedgerMismatchError(

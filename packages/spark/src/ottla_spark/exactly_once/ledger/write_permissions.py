@@ -1,7 +1,7 @@
-"""Who may write to a ledger topic without being allowed to write under its prefix, as far as brokers show it.
+"""Users that may write to a ledger topic but not under its prefix, as far as brokers show ACLs.
 
-Whoever may write entries decides which batches count as written, so the access list of the topic should name nobody
-else than that of the transactional ids. Super users are on neither.
+The writers of entries decide which batches count as written, so the topic's ACLs should not allow users that the ACLs
+of the transactional ids do not allow. Super users are in neither.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANYBODY: Final = "User:*"
 
 
 def check_writers(asked: Asking, settings: Settings) -> Sequence[str]:
-    """Log who else may write to the ledger topic of a name, and return them; nobody where that cannot be seen."""
+    """Log which others may write to the ledger topic of a name, and return them; none if the ACLs cannot be read."""
     topic = settings.topic.name
     if settings.shared:
         _log.warning(
@@ -55,7 +55,7 @@ def check_writers(asked: Asking, settings: Settings) -> Sequence[str]:
 
 
 def strange_writers(asked: Asking, topic: str, *, transactional_id: str) -> Sequence[str]:
-    """The principals that may write to the topic and not with the transactional id; none where that is not shown."""
+    """Return the principals that may write to the topic but not with the transactional id; none if not readable."""
     try:
         mine = _writers(asked, TRANSACTIONAL_ID, transactional_id)
         writers = _writers(asked, TOPIC, topic)
@@ -84,7 +84,7 @@ def _writers(asked: Asking, kind: int, name: str) -> frozenset[str]:
     answer = asked.until_answered("", one, lambda answer: error_code(answer.error_code))
     code = error_code(answer.error_code)
     if code is ErrorCode.SECURITY_DISABLED:
-        return frozenset()  # everybody may do everything
+        return frozenset()  # no authorizer: every user may do everything
     if code is not ErrorCode.NONE:
         raise BrokerError(code)
     acls = [acl for resource in answer.resources for acl in resource.acls]

@@ -1,7 +1,7 @@
-"""One entry of the ledger, written in a transaction of the lease's, from whatever process holds it.
+"""Writer of ledger entries. It writes each in a transaction of the lease, in any process that has the lease.
 
-Brokers refuse it once the lease is somebody else's. Each request may be repeated: a record by its sequence number, an
-end by its epoch.
+Brokers refuse an entry once another driver has the lease. Each request may be repeated: sequence numbers make records
+idempotent, epochs EndTxn.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LOST: Final = frozenset(
 
 
 def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: bytes | None) -> Lease:
-    """Write it, for good; the lease to go on with. Raises LeaseLostError, after which it may be written or not."""
+    """Write an entry, committed; return the lease to use next. After LeaseLostError the entry may be written or not."""
     if value is not None and len(value) > LARGEST_ENTRY - _ROOM_FOR_A_KEY:
         raise LedgerMismatchError(
             f"an entry of {lease.name!r} has {len(value)} bytes, and {LARGEST_ENTRY - _ROOM_FOR_A_KEY} are read back: "
@@ -81,7 +81,7 @@ def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: byte
         floor=_LAST_WITH_NAMES if newest else _FIRST_WITH_TRANSACTIONS,
         ceiling=_LAST_WITH_NAMES if newest else _LAST_OF_OLD,
     )
-    if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by a try whose answer was lost
+    if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose answer was lost
         _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
     answer, code = asked.run(end(lease.transactional_id, owner, commit=True, txn_v2=newest), lease.transactional_id)
     _check(lease, code, "be committed", right=transactions)
@@ -91,7 +91,7 @@ def write_entry(asked: Asking, place: LedgerPartition, lease: Lease, value: byte
 
 
 def _joined(asked: Asking, request: CoordinatorRequest, transactional_id: str) -> ErrorCode:
-    """What became of a request to make the one partition a member of the transaction."""
+    """Add the partition to the transaction and return the error code."""
 
     def one() -> Any:
         node = asked.coordinator(transactional_id)

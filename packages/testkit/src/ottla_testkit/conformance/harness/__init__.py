@@ -1,1 +1,1 @@
-"""What the conformance suites are built from."""
+"""Parts of the conformance suites."""

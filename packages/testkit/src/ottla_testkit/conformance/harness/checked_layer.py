@@ -1,4 +1,4 @@
-"""A layer whose every answer is looked at: its type, its range, the errors it raises, and that it comes at once."""
+"""A layer wrapper that checks each call: type and range of its result, its errors, and that it does not block."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from ottla.interfaces import Buffer, Interest, TransportLayer
 
 
 class CheckedLayer:
-    """Stands before a layer, as a layer. A call that is not back after *timeout* seconds counts as one that blocks:
-    then *release* is called, from another thread, to let it come back.
+    """Wrap a layer and check its calls.
+
+    A call that does not return within *timeout* seconds fails as blocking; *release* is then called from another
+    thread, to make it return.
     """
 
     def __init__(self, layer: TransportLayer, *, timeout: float, release: Callable[[], None]) -> None:
@@ -94,7 +96,7 @@ class CheckedLayer:
             fail(f"close() raised {error!r} after {time.monotonic() - started_at:.1f} s; it must never raise", error)
 
     def dismiss(self) -> None:
-        """Watch no more."""
+        """Check no more calls."""
         self._over.set()
         self._guard.join()
 
@@ -123,13 +125,13 @@ class CheckedLayer:
 
 
 def check(kept: bool, broken: str) -> None:
-    """Fail with these words unless the promise is kept."""
+    """Fail with the message *broken* unless *kept* is true."""
     if not kept:
         fail(broken)
 
 
 def fail(broken: str, cause: BaseException | None = None) -> NoReturn:
-    """Fail without a traceback through the suite: the words are what the author needs."""
+    """Fail without a traceback through the suite: the plugin's author needs only the message."""
     raise pytest.fail.Exception(broken, pytrace=cause is not None) from cause
 
 

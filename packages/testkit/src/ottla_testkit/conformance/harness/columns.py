@@ -1,4 +1,4 @@
-"""Columns of the encoder under test, filled and compared with what the core's own make of the same records."""
+"""Columns of the encoder under test, filled and compared with the core's own columns of the same records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLENTY: Final = 1 << 40
 
 
 def columns_of(encoder: RecordEncoder, limit: int = PLENTY) -> Columns:
-    """New ones, for records of `send`."""
+    """Return new columns for records of `send`."""
     columns = encoder.columns(ColumnsKind.OBJECTS, limit)
     if columns is None:
         fail("columns(OBJECTS) returned None: no producer asks for any other kind")
@@ -22,7 +22,7 @@ def columns_of(encoder: RecordEncoder, limit: int = PLENTY) -> Columns:
 
 
 def filled(encoder: RecordEncoder, rows: Sequence[Row]) -> Columns:
-    """New ones with these records in them."""
+    """Return new columns with these records."""
     columns = columns_of(encoder)
     for number, row in enumerate(rows):
         index = append(columns, row)
@@ -31,7 +31,7 @@ def filled(encoder: RecordEncoder, rows: Sequence[Row]) -> Columns:
 
 
 def append(columns: Columns, row: Row, *, why: str = "there was all the room") -> int:
-    """The record's index; *why* it must have one."""
+    """Append a record and return its index; *why* explains in errors that the columns must take it."""
     try:
         index: Any = columns.append(*row)
     except Exception as error:
@@ -42,7 +42,7 @@ def append(columns: Columns, row: Row, *, why: str = "there was all the room") -
 
 
 def encode(columns: Columns, magic: int) -> Encoded:
-    """Everything, in this format."""
+    """Encode all records in this format."""
     try:
         encoded: Any = columns.encode(magic)
     except Exception as error:
@@ -53,7 +53,7 @@ def encode(columns: Columns, magic: int) -> Encoded:
 
 
 def check_bytes(columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> None:
-    """Encode, and compare with what the core's own columns make of the same records."""
+    """Encode, and compare with the bytes of the core's own columns for the same records."""
     reference = ObjectColumns(PLENTY)
     for row in rows:
         assert reference.append(*row) is not None, "the suite appends nothing that the format cannot hold"
@@ -73,7 +73,7 @@ def check_bytes(columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> Non
 
 
 def check_facts(columns: Columns, rows: Sequence[Row], when: str) -> None:
-    """What is told of each record must be what was appended."""
+    """Check that the reported facts of each record are those of the appended ones."""
     facts: Any = columns.facts()
     check(isinstance(facts, Facts), f"facts() returned {facts!r}, which is no Facts")
     times, keys, values = facts

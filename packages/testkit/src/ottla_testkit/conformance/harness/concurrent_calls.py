@@ -1,4 +1,4 @@
-"""Calls on threads of their own: one that may not come back, and many at once."""
+"""Calls on other threads: one that may not return, and many at once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ottla_testkit.conformance.harness.checked_layer import fail
 Result = TypeVar("Result")
 
 _RESTLESS: Final = 1e-6
-"""Seconds after which another thread gets its turn: what is torn apart by threads is torn now, not once a year."""
+"""Seconds between thread switches: short, so that races occur in each run."""
 
 
 def within(timeout: float, call: str, work: Callable[[], Result], *, remedy: str) -> Result:
-    """What *work* returns, or raises; a call that is not back after *timeout* seconds is left behind, and fails."""
+    """Return the result of *work*, or raise its error. Fail after *timeout* seconds; the thread is left behind."""
     results: list[Result] = []
     raised: list[BaseException] = []
 
@@ -38,7 +38,7 @@ def within(timeout: float, call: str, work: Callable[[], Result], *, remedy: str
 
 
 def together(timeout: float, works: list[Callable[[], object]], *, call: str) -> None:
-    """Run all of these at once; the first that raises fails, and so does one that does not come back."""
+    """Run all of these at once; fail with the first error, or when one does not return."""
     raised: list[BaseException] = []
     begin = threading.Barrier(len(works))
 

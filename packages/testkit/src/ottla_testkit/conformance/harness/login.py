@@ -1,4 +1,4 @@
-"""A mechanism called as the core calls it, and logins at a broker of the suite's, a turn at a time."""
+"""A mechanism called as the core calls it, and step-by-step logins at a broker of the suite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla_testkit.conformance.harness.sasl_broker import SaslBroker
 
 
 class CheckedMechanism:
-    """Every call, with what must come of it; the suite says for which broker, and how long it may take."""
+    """Make each call and check its result; the suite gives the broker's address and the time limit."""
 
     host: ClassVar[str]
     port: ClassVar[int]
@@ -61,7 +61,7 @@ class CheckedMechanism:
             return error
 
     def _called(self, call: str, mechanism: Mechanism, work: Callable[[], Any], *, raises: str = "") -> Any:
-        """What it returns; every call is on another thread, as the core may do it, too."""
+        """Return the call's result; every call is on another thread, as the core may do it, too."""
         limit, remedy = self.timeout, "nobody can log in meanwhile"
         if not mechanism.blocking:
             limit = self.at_once
@@ -80,7 +80,7 @@ class CheckedMechanism:
 
 
 class Login:
-    """One exchange with one broker, a turn at a time. `said` is what the broker has said."""
+    """One exchange with one broker, one message at a time. `said` has the broker's messages."""
 
     def __init__(self, calls: CheckedMechanism, mechanism: Mechanism, broker: SaslBroker | None) -> None:
         self._calls = calls
@@ -92,7 +92,7 @@ class Login:
         self.over = False
 
     def heard(self) -> bytes:
-        """The broker's answer to what the mechanism said last."""
+        """Return the broker's response to the mechanism's last message."""
         assert self._broker is not None, "nobody is there to be asked"
         try:
             return self._broker.answer(self._message)
@@ -100,7 +100,7 @@ class Login:
             fail(f"an honest broker refused message {len(self.said) + 1} of {self._mechanism.name}: {error}")
 
     def advance(self) -> None:
-        """A message of the mechanism to the broker, and one back."""
+        """Send one message of the mechanism to the broker, and the broker's response back."""
         if self.over:
             return
         heard = self.heard()
@@ -126,10 +126,10 @@ class Login:
 
 
 def kind(thing: object) -> str:
-    """Its type alone: what it is made of may be secret."""
+    """Return the type's name alone: the contents may be secret."""
     return type(thing).__name__
 
 
 def shown(data: bytes) -> str:
-    """The call that is told of."""
+    """Return the call as text, for messages."""
     return f"challenge() with {data[:24]!r}{'...' if len(data) > 24 else ''} ({len(data)} bytes)"

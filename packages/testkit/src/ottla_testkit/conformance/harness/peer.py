@@ -1,4 +1,4 @@
-"""Who is at the other end of a layer's connection: written by the plugin's author, moved by the suite."""
+"""The peer of a layer's connection: implemented by the plugin's author, driven by the suite."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ _PIECE: Final = 65536
 
 
 class Peer(Protocol):
-    """The broker's half of an encryption, a proxy and the broker behind it: what the layer has to get through.
+    """The broker's half of an encryption, or a proxy and the broker behind it.
 
-    Owns a connected socket that does not block. Nothing here waits, and a connection that breaks is no error: then it
-    has `ended`.
+    Owns a connected non-blocking socket. No method waits. A lost connection is no error: `ended` is then true.
     """
 
     received: bytearray
-    """What the layer was given to write, as far as it has come."""
+    """Bytes that the layer was given to write, as far as they have arrived."""
     ended: bool
-    """Whether the layer's end has come, or the connection is lost."""
+    """Whether the layer has closed its side, or the connection is lost."""
 
     def advance(self) -> None:
-        """Do what can be done now: a handshake's next step, hear, say what waits to be said."""
+        """Do all that is possible now: the next step of a handshake, read, and write pending bytes."""
 
     def write(self, data: bytes) -> None:
-        """Take bytes that the layer is to read; they leave by and by, once the handshake is over."""
+        """Take bytes that the layer has to read; they are sent over time, after the handshake."""
 
     def finish(self) -> None:
-        """Say nothing more after these: the layer is to read 0. It goes on hearing."""
+        """Send nothing after the bytes so far: the layer has to read 0. Reading continues."""
 
 
 class PlainPeer:
-    """Says and hears bytes as they are; one with a handshake subclasses it, and overrides `advance`."""
+    """Peer that sends and receives bytes unchanged; for a handshake, subclass it and override `advance`."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.received = bytearray()
@@ -41,7 +40,7 @@ class PlainPeer:
         self._finishing = False
 
     def advance(self) -> None:
-        """Hear and say as much as the socket allows."""
+        """Read and write as much as the socket allows."""
         try:
             self._say()
             while heard := self._sock.recv(_PIECE):
@@ -53,11 +52,11 @@ class PlainPeer:
             self.ended = True
 
     def write(self, data: bytes) -> None:
-        """To be said by and by."""
+        """Take bytes to send over time."""
         self._unsaid += data
 
     def finish(self) -> None:
-        """A half-close after the last byte."""
+        """Half-close after the last byte."""
         self._finishing = True
 
     def _say(self) -> None:

@@ -1,4 +1,4 @@
-"""The records of the encoder's suite: as programs send them, and as only a test would."""
+"""Records for the encoder's suite: ordinary ones and unusual ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOW: Final = 1_700_000_000_000
 
 
 class Row(NamedTuple):
-    """One record, as `append` takes it."""
+    """One record, with the arguments of `append`."""
 
     key: bytes | None
     value: bytes | None
@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 def drawn(chance: random.Random) -> list[Row]:
-    """Records as programs send them, and as only a test would."""
+    """Return random records, ordinary and unusual."""
     sort = chance.randrange(4)
     if sort == 0:
         return [Row(None, _bytes(chance), (), NOW + number) for number in range(chance.randrange(1, 200))]
@@ -51,12 +51,12 @@ def _moment(chance: random.Random, around: int) -> int:
 
 
 def size(part: bytes | None) -> int:
-    """As facts tell it: -1 for null."""
+    """Return the size as facts report it: -1 for null."""
     return -1 if part is None else len(part)
 
 
 def shown(row: Row) -> str:
-    """What matters of it, for a sentence."""
+    """Return the important parts of a record, for a message."""
     return (
         f"a key of {size(row.key)} bytes (-1: null), a value of {size(row.value)}, {len(row.headers)} headers, "
         f"timestamp {row.timestamp_ms}"

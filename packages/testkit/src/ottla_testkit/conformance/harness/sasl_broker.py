@@ -1,4 +1,4 @@
-"""Who is at the other end of a login: written by the mechanism's author, asked by the suite."""
+"""The broker's side of a login: implemented by the mechanism's author, called by the suite."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class SaslBroker(Protocol):
-    """The broker's half of one login: knows what a broker would know of the user, and checks it."""
+    """The broker's half of one login: it has the broker's data about the user, and checks the user against them."""
 
     satisfied: bool
-    """Whether it knows by now who is there, and lets them in."""
+    """Whether the user is authenticated by now."""
 
     def answer(self, data: bytes) -> bytes:
-        """Its next message, empty when there is nothing to say. Raises ValueError for what a broker would refuse."""
+        """Return the broker's next message, empty if there is none. Raises ValueError if a broker would refuse."""

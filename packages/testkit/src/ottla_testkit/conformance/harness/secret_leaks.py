@@ -1,4 +1,4 @@
-"""Whether a secret is seen where nobody may see it: in a text, a repr, or an error and its causes."""
+"""Check for secrets in a text, a repr, or an error and its causes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ottla_testkit.conformance.harness.checked_layer import check
 
 
 class Secrets:
-    """What to look for, told by its number: it must not be quoted here either."""
+    """Secrets to search for. Messages name them by number, because a message must not quote them either."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self._secrets = secrets
 
     def check_silent(self, what: str, thing: object) -> None:
-        """Its repr and its text."""
+        """Check the repr and the text of an object."""
         self.check_text(f"the repr of {what}", f"{thing!r} {thing!s}")
 
     def check_error(self, error: BaseException) -> None:
-        """The error, its notes, and what its traceback would show."""
+        """Check the error, its notes, and the text of its traceback."""
         seen: BaseException | None = error
         while seen is not None:
             notes = " ".join(getattr(seen, "__notes__", ()))
@@ -27,7 +27,7 @@ class Secrets:
             seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
 
     def check_text(self, where: str, text: str) -> None:
-        """Plain, in base64 or in hexadecimal digits."""
+        """Check a text for the secrets: plain, in base64 or in hexadecimal digits."""
         for number, secret in enumerate(self._secrets):
             encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
             check(

@@ -1,6 +1,6 @@
-"""A layer and its far end in one thread: the layer is called as the selector calls it, and only when that would.
+"""A layer and its peer in one thread: the suite calls the layer as the selector does, and only when the selector would.
 
-So a layer that waits for the wrong thing, or hides bytes from the selector, is stuck here too, and the test says so.
+So a layer that waits for the wrong event, or hides bytes from the selector, is stuck here too, and the test reports it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla_testkit.conformance.harness.wire import PIECE, Wire
 
 _NEVER_FULL: Final = 64 * 1024 * 1024
 _MOST_WRITES: Final = 100
-"""In one turn: a layer that takes a byte at a time must not keep the test from its end."""
+"""Maximum bytes in one turn: a layer that takes one byte at a time must not make a test endless."""
 
 
 class LayerSession:
-    """`received` is what the layer read; `failure` what it raised, after which it is only closed."""
+    """One connection. `received` has the bytes that the layer read; after its error `failure` it is only closed."""
 
     def __init__(self, *, layer: TransportLayer, wire: Wire, peer: Peer, timeout: float) -> None:
         self.layer = CheckedLayer(layer, timeout=timeout, release=wire.release)
@@ -43,24 +43,24 @@ class LayerSession:
         self._sending = False
 
     def send(self, *chunks: Buffer) -> None:
-        """Have these written, as the layer takes them."""
+        """Write these chunks as fast as the layer takes them."""
         self._waiting.extend(chunk for chunk in chunks if len(chunk))
         self.sent += sum(len(chunk) for chunk in chunks)
         self._sending = True
 
     @property
     def over(self) -> bool:
-        """Whether the layer has told of an end."""
+        """Whether the layer has reported the end of the connection."""
         return self.ended or self.failure is not None
 
     @property
     def settled(self) -> bool:
-        """Whether the layer has taken everything and says that nothing waits."""
+        """Whether the layer has taken everything and reports nothing pending."""
         return not self._sending
 
     @property
     def events(self) -> Interest:
-        """What the socket is ready for, of what the selector would watch it for."""
+        """Return the ready events of the socket among those that the selector would watch."""
         wanted = self.layer.interest()
         if self.ready:
             wanted |= Interest.READ
@@ -73,11 +73,11 @@ class LayerSession:
         return (Interest.READ if readable else Interest.NONE) | (Interest.WRITE if writable else Interest.NONE)
 
     def open(self) -> None:
-        """Through the handshake, whatever it takes."""
+        """Complete the handshake."""
         self.until(lambda: self.ready, "the handshake is not done")
 
     def exchange(self, ours: bytes, theirs: bytes) -> None:
-        """Bytes both ways, compared."""
+        """Send bytes both ways, and compare them."""
         before, had = len(self.peer.received), len(self.received)
         self.peer.write(theirs)
         self.send(ours)
@@ -93,7 +93,7 @@ class LayerSession:
         compare(bytes(self.received[had:]), theirs, "what was read is not what the far end sent")
 
     def until(self, done: Callable[[], bool], complaint: str, *, ends: bool = False) -> None:
-        """Take turns until it is done; no end to it breaks the promise, and so does an end before it but for *ends*."""
+        """Take turns until *done* returns true. Fail at a time-out, or if the connection ends first, unless *ends*."""
         deadline = time.monotonic() + self._timeout
         while not done():
             if self.over and not ends:
@@ -103,18 +103,18 @@ class LayerSession:
             self.turn()
 
     def until_over(self, complaint: str) -> None:
-        """Take turns until the layer has told of an end."""
+        """Take turns until the layer has reported the end."""
         self.until(lambda: self.over, complaint, ends=True)
 
     def run_out(self, what: str) -> None:
-        """Let the layer make of it what it can; when the peer then hangs up, that must be the end."""
+        """Let the layer process its input; when the peer then closes the connection, the layer must report the end."""
         for _ in range(20):
             self.turn()
         self.wire.hang_up()
         self.until_over(f"{what} and hung up, and the layer does not tell")
 
     def fill(self) -> int:
-        """Write until it is full, nobody reading; how much that was."""
+        """Write until the layer takes no more, while the peer reads nothing; return the number of bytes."""
         piece, taken = bytes(100_000), 0
         while took := self.layer.write([piece]):
             taken += took
@@ -124,7 +124,7 @@ class LayerSession:
         return taken
 
     def arrives_alone(self, written: int) -> None:
-        """What the layer says has left must be on its way, without another call."""
+        """Check that bytes which the layer reports as sent arrive without another call."""
         if not self.comes_alone(lambda: len(self.peer.received) >= written):
             fail(
                 f"flush() said that everything has left, and {written - len(self.peer.received)} of {written} "
@@ -132,25 +132,25 @@ class LayerSession:
             )
 
     def comes_alone(self, done: Callable[[], bool]) -> bool:
-        """Whether it is done at last although the layer is not asked any more."""
+        """Return whether *done* becomes true without further calls of the layer."""
         deadline = time.monotonic() + self._timeout
         while not done() and time.monotonic() < deadline:
             self.turn_of_the_wire()
         return done()
 
     def turn(self) -> None:
-        """One round of everybody."""
+        """Take one turn of wire, peer and layer."""
         self.turn_of_the_wire()
         self.turn_of_the_layer()
 
     def turn_of_the_wire(self) -> None:
-        """The layer is not asked."""
+        """Take a turn of wire and peer, without the layer."""
         self.wire.carry(self.piece)
         self.peer.advance()
         self.wire.carry(self.piece)
 
     def turn_of_the_layer(self) -> None:
-        """Nothing is carried, and the far end does nothing."""
+        """Take a turn of the layer, without wire and peer."""
         if not self.over:
             try:
                 self._advance()
@@ -158,13 +158,13 @@ class LayerSession:
                 self.failure = error
 
     def read(self, free_bytes: int) -> bytes | None:
-        """One read, outside the turns."""
+        """Read once, outside the turns."""
         buffer = bytearray(free_bytes)
         got = self.layer.read_into(memoryview(buffer))
         return None if got is None else bytes(buffer[:got])
 
     def close(self) -> None:
-        """Close the layer, and everything else."""
+        """Close the layer and the wire."""
         try:
             self.layer.close()
         finally:
@@ -172,7 +172,7 @@ class LayerSession:
             self.wire.close()
 
     def _advance(self) -> None:
-        """As the selector does: a connection is looked at when its socket is ready, or when the layer may read."""
+        """Call the layer as the selector does: when its socket is ready, or when the layer may read."""
         events = self.events if self._begun else Interest.WRITE
         impatient = self.ready and not self._stalled and self.layer.may_read()
         if not events and not impatient:
@@ -222,7 +222,7 @@ class LayerSession:
 
 
 def compare(got: bytes, expected: bytes, complaint: str) -> None:
-    """Fail with the first place where they part."""
+    """Fail with the first position where the bytes differ."""
     if got == expected:
         return
     parted = next(

@@ -1,4 +1,4 @@
-"""The threads that a plugin begins: none is left behind, none keeps the program from ending, none dies unheard."""
+"""Checks of the threads that a plugin starts: all end, none keeps the program from ending, none fails unnoticed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _OURS: Final = "conformance-"
 
 
 class Begun:
-    """The threads that were begun since it was made."""
+    """The threads that were started since this object was created."""
 
     def __init__(self) -> None:
         self._before = set(threading.enumerate())
 
     def check_daemons(self, what: str) -> None:
-        """Fail for a thread that would outlive the program."""
+        """Fail for a thread that would keep the program running."""
         for thread in self._alive():
             check(
                 thread.daemon,
@@ -29,7 +29,7 @@ class Begun:
             )
 
     def check_gone(self, what: str, timeout: float) -> None:
-        """Fail for a thread that is still there after *timeout* seconds."""
+        """Fail for a thread that still runs after *timeout* seconds."""
         deadline = time.monotonic() + timeout
         for thread in self._alive():
             thread.join(max(deadline - time.monotonic(), 0.0))
@@ -42,7 +42,7 @@ class Begun:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Fail when a thread ends by an exception meanwhile."""
+    """Fail when a thread ends by an exception in the block."""
     raised: list[Any] = []
     before, threading.excepthook = threading.excepthook, raised.append
     try:

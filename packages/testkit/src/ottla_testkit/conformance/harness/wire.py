@@ -1,4 +1,4 @@
-"""The line between a layer and its far end: carries bytes when the test says so, as many as it says, and can break."""
+"""The connection between a layer and its peer: it moves bytes when and as far as the test says, and can be lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESET_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Wire:
-    """Four sockets: `layer_end` and `peer` are for the two parties, and those between them are the line's own."""
+    """Four sockets: `layer_end` and `peer` are for the two sides, the other two are the wire's own."""
 
     def __init__(self, make_pair: Callable[[], Pair], *, roomy: bool) -> None:
         self.layer_end, self._near = make_pair()
@@ -30,34 +30,34 @@ class Wire:
         self.from_layer = _Way(self._near, self._far)
 
     def carry(self, max_bytes: int = PIECE) -> None:
-        """Move up to so many bytes in each direction, ends included, without waiting."""
+        """Move up to *max_bytes* in each direction, ends included, without waiting."""
         self.to_layer.carry(max_bytes)
         self.from_layer.carry(max_bytes)
 
     def say(self, data: bytes) -> None:
-        """Give the layer bytes that its far end never said."""
+        """Send the layer bytes that its peer never sent."""
         self._near.setblocking(True)
         self._near.sendall(data)
         self._near.setblocking(False)
 
     def hang_up(self) -> None:
-        """End the line at the layer's side, with no more bytes to it."""
+        """Close the wire at the layer's side; no more bytes follow."""
         self._near.close()
 
     def reset(self) -> None:
-        """The same, as a machine does that has crashed."""
-        with contextlib.suppress(OSError):  # closed already, or a kind of socket that lingers not
+        """Reset the connection, as after a crash of the peer's machine."""
+        with contextlib.suppress(OSError):  # already closed, or a socket without SO_LINGER
             self._near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
         self._near.close()
 
     def release(self) -> None:
-        """From another thread: let a call return that waits for this line."""
-        with contextlib.suppress(OSError):  # gone already
+        """Make a call return that waits for this wire; called from another thread."""
+        with contextlib.suppress(OSError):  # already closed
             self.layer_end.shutdown(socket.SHUT_RDWR)
-        self.reset()  # the layer may have taken its socket apart
+        self.reset()  # the layer may have replaced or closed its socket
 
     def close(self) -> None:
-        """Every socket, the layer's included."""
+        """Close every socket, the layer's included."""
         for sock in self._sockets:
             sock.close()
 
@@ -67,7 +67,7 @@ class Wire:
 
 
 class _Way:
-    """One direction. `carried` counts what has gone all the way; no more than `allowed` will."""
+    """One direction. `carried` counts the bytes that arrived; the wire moves no more than `allowed`."""
 
     def __init__(self, source: socket.socket, sink: socket.socket) -> None:
         self._source = source
@@ -103,12 +103,12 @@ class _Way:
 
     def _end(self) -> None:
         self._pending, self.ended = b"", True
-        with contextlib.suppress(OSError):  # gone already
+        with contextlib.suppress(OSError):  # already closed
             self._sink.shutdown(socket.SHUT_WR)
 
 
 def tcp_pair() -> Pair:
-    """Two ends of a TCP connection on this machine."""
+    """Return the two ends of a TCP connection on this machine."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours = socket.create_connection(listener.getsockname())
         theirs, _address = listener.accept()
