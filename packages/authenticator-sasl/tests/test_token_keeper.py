@@ -498,6 +498,24 @@ def test_refused_tokens_without_an_expiry_do_not_delay_the_next_login(kept: Make
     assert one.value() == "token-6"
 
 
+@pytest.mark.rule("security.sasl.refused")
+def test_a_refused_token_serves_other_brokers_while_the_source_fails(
+    kept: Maker, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = kept(pauses=Pauses())
+    token = one.keeper.token()
+    one.source.error = ConnectionFailedError("the source is down")
+    one.keeper.forget(token)
+
+    assert [one.keeper.token(), one.keeper.token()] == [token, token]
+    assert [line for line in caplog.messages if "the source is down" in line] == [
+        "a broker refused the token of the test, and fetching the next one failed; until that succeeds logins use the "
+        "refused one, which other brokers may accept: the source is down"
+    ]
+    one.source.error = None
+    assert one.keeper.token() is not token
+
+
 def test_a_token_that_was_good_for_a_while_is_replaced_at_once(kept: Maker) -> None:
     one = kept(pauses=Pauses())
     for number in range(1, 20):

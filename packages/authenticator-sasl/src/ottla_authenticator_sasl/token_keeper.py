@@ -82,6 +82,7 @@ class TokenKeeper:
         self._kept = 0
         self._token: Token | None = None
         self._refused = False  # the newest token, by a broker
+        self._warned_of_refused = False
         self._due: float | None = None
         self._useless = ""  # why the newest token was of no use from the start
         self._lifetime = 0.0  # of the newest token, in seconds
@@ -98,11 +99,17 @@ class TokenKeeper:
             if joined is None:
                 continue
             flight, mine = joined
-            if not flight.wait(until - time.monotonic()):
-                if time.monotonic() >= until:
-                    raise self._flights.unanswered()
-                continue  # it has had its time: begin another one
-            token = flight.result()
+            try:
+                if not flight.wait(until - time.monotonic()):
+                    if time.monotonic() >= until:
+                        raise self._flights.unanswered()
+                    continue  # it has had its time: begin another one
+                token = flight.result()
+            except Exception as error:
+                if (refused := self._unexpired()) is None:
+                    raise
+                self._warn_of_refused(error)
+                return refused
             if mine or token.expires_at_ms is not None:
                 return token
             # One that does not say when it expires is for the login that asked for it.
@@ -127,12 +134,27 @@ class TokenKeeper:
         self._flights.close()
 
     def _good(self) -> Token | None:
+        # What one broker refused another one may take, and until the source may be asked there is nothing better.
+        return None if self._refused and self._pace.wait() <= 0 else self._unexpired()
+
+    def _unexpired(self) -> Token | None:
+        """The newest token, refused or not, unless it has expired or does not say when it does."""
         with self._state:
-            token, refused = self._token, self._refused
+            token = self._token
         if token is None or token.expires_at_ms is None or token.expires_at_ms <= self._clock() * 1000:
             return None
-        # What one broker refused another one may take, and until the source may be asked there is nothing better.
-        return None if refused and self._pace.wait() <= 0 else token
+        return token
+
+    def _warn_of_refused(self, error: Exception) -> None:
+        with self._state:
+            warned, self._warned_of_refused = self._warned_of_refused, True
+        if not warned:
+            _log.warning(
+                "a broker refused the token of %s, and fetching the next one failed; until that succeeds logins use "
+                "the refused one, which other brokers may accept: %s",
+                self._source,
+                error,
+            )
 
     def _too_soon(self) -> ConnectionFailedError | None:
         """The error of a login while the source may not be asked yet; None: it may."""
@@ -168,6 +190,7 @@ class TokenKeeper:
                 return token
             self._kept = number
             self._token, self._refused, self._useless = token, False, ""
+            self._warned_of_refused = False
             due_in = self._due_in(token, now)
             pause = self._pace.fetched(due_in=due_in)
             if due_in is None:
