@@ -14,7 +14,7 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "logging.md"
 LOGGERS: Final = ("logger", "_log", "_logger")
-RATE_LIMITED: Final = "_complaints"
+RATE_LIMITED: Final = "_throttled_log"
 BEHIND_THE_LOCK: Final = "_lock"
 PASSED_ON: Final = ("ottla.errors.log_throttle", "ottla.concurrency.locks")
 """Modules that log what others gave them."""
@@ -57,7 +57,7 @@ def calls(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
             if name in LOGGERS and node.func.attr in (*LEVELS, "debug", "log"):
                 yield node.func.attr, node.args[0]
-            elif name == RATE_LIMITED and node.func.attr == "about":
+            elif name == RATE_LIMITED and node.func.attr == "error":
                 yield "error", node.args[1]
             elif name == BEHIND_THE_LOCK and node.func.attr == "log":
                 yield ast.unparse(node.args[1]).removeprefix("logging.").lower(), node.args[2]
