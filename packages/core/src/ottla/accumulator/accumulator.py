@@ -149,7 +149,7 @@ class RecordAccumulator:
         return bool(self._backlog.waiting) or self._backlog.look_again_at == NEVER
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
-        """Find the brokers with batches that may leave, and when that may change without a new record."""
+        """Find the brokers with batches that may leave, and the time at which that may change without a new record."""
         nodes: set[int] = set()
         soon: set[int] = set()
         leaderless: set[str] = set()
@@ -294,7 +294,7 @@ class RecordAccumulator:
         return self.appender.refusal is not None or self._pool.waiting > 0
 
     def _due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
-        """When the head of a queue may leave; a batch that is sent again is closed."""
+        """The time from which the head of a queue may leave; a batch that is sent again is closed."""
         if head.attempts and has_new_leader(cluster, head):
             # KIP-951: the backoff is for the leader that refused the batch; the new leader has not got it yet. The
             # next drain notes the new epoch, so that the backoff is skipped only once for each leader.

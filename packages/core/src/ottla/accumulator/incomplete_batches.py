@@ -33,7 +33,7 @@ class Backlog:
         self.oldest = FOREVER
         """No waiting batch was created before this time."""
         self.look_again_at = FOREVER
-        """When the I/O thread next searches the queues, if it is not woken before."""
+        """The time at which the I/O thread searches the queues again, if it is not woken before."""
 
     def topic(self, name: str, partitions: int) -> TopicQueues:
         """The queues of a topic, for at least so many partitions."""

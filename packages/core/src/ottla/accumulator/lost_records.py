@@ -107,7 +107,7 @@ class LostRecords:
         self._records = 0
 
     def due_at(self) -> float:
-        """When to log what was dropped or counted since the last line."""
+        """The time to log the records that were dropped or counted since the last line."""
         held = self._reporting or not self._dropped
         return float("inf") if held and not self._records else self._next_at
 

@@ -132,5 +132,5 @@ class Routes:
         return frozenset(p for p, leader in enumerate(topic.leaders) if leader in nodes) if nodes else frozenset()
 
     def _timeout(self) -> float:
-        """How long to wait for metadata: not at all inside a callback, which runs on the thread that fetches it."""
+        """The time-out of a wait for metadata: 0 inside a callback, which runs on the thread that fetches it."""
         return 0.0 if io_threads.on_io_thread() else self._max_block

@@ -33,7 +33,7 @@ _living: set[Lifetime] = set()
 
 
 class Lifetime:
-    """One producer's I/O thread from its start to its end."""
+    """The lifetime of a producer's I/O thread, from its start to its end."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Lifetime:
             self.check()
 
     def end(self, timeout: float | None) -> Account:
-        """Close, and wait for it unless this is the I/O thread itself, which is then forced."""
+        """Close, and wait for the end. Called on the I/O thread, it closes at once and does not wait."""
         self.check_process()
         seconds = self._delivery_timeout if timeout is None else max(timeout, 0.0)
         if io_threads.on_io_thread():

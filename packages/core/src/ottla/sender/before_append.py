@@ -22,7 +22,7 @@ from ottla.errors import ErrorCode
 
 
 class Append(enum.Enum):
-    """When a broker returns a code, relative to the append of the batch."""
+    """The time of a code's response, relative to the append of the batch."""
 
     BEFORE = "before"
     EITHER = "before or after"
@@ -32,7 +32,7 @@ class Append(enum.Enum):
 
 @attrs.frozen
 class Answered:
-    """When a code is returned, and the places in Kafka's source that return it."""
+    """The time of a code's response, and the places in Kafka's source that return it."""
 
     append: Append
     places: str

@@ -35,7 +35,7 @@ class CoordinationLog:
             self._outages.failed(request, f"{request} {kind}", str(error).rstrip("."), now)
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens."""
+        """The time at which a line is due if nothing happens."""
         return self._outages.due_at()
 
     def write(self, now: float) -> None:

@@ -43,7 +43,7 @@ class DeliveryLog:
                 self._outages.recovered((batch.topic, batch.partition), now)
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens."""
+        """The time at which a line is due if nothing happens."""
         return self._outages.due_at()
 
     def write(self, now: float) -> None:

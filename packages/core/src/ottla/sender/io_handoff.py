@@ -6,7 +6,7 @@ flight, the I/O thread rests: `send` does not wake it, and the thread that waits
 round brings the I/O thread back, and so does its timer: a record that no thread awaits is delayed by two ticks.
 
 `IoHandoff` does not depend on what a round does, nor a round on it: code that is documented as for the I/O thread is
-for the thread that runs the rounds. The exception are callbacks, which are deferred to the I/O thread.
+for the thread that runs the rounds. Only callbacks are always deferred to the I/O thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TICK: Final = 0.002
 """The interval at which a resting I/O thread checks for records that no thread awaits, in seconds."""
 
 PATIENCE: Final = 0.1
-"""When no other thread has run rounds for so many seconds, the I/O thread polls the sockets again."""
+"""Seconds without a round by another thread after which a resting I/O thread polls the sockets again."""
 
 
 class IoHandoff:

@@ -61,7 +61,7 @@ class MemoryLog:
         return self._short_at + QUIET
 
     def due_at(self) -> float:
-        """When to call `look` again if nothing happens."""
+        """The time of the next call of `look` if nothing happens."""
         return self._over_at if _MEMORY in self._outages else float("inf")
 
     def _write(self, now: float) -> None:

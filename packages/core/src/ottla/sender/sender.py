@@ -190,7 +190,7 @@ class Sender:
         return ready
 
     def _look_again_at(self, ready: Ready, now: float) -> float:
-        """When the next round is due: linger, backoff, expiry, or a broker that may be ready again."""
+        """The time of the next round: after a linger, a backoff or an expiry, or when a broker may be ready again."""
         expiry = self._oldest_in_flight + self._delivery_timeout
         brokers = (self._client.ready_at(node, now) for node in ready.nodes)
         return min(ready.look_again_at, expiry, min(brokers, default=float("inf")))
