@@ -69,7 +69,7 @@ class TransportLayer(Protocol):
     """One connection's bytes. Called by one thread at a time, mostly the I/O thread; no method blocks.
 
     Optional ability: `details()`, called by `ottla doctor` after the handshake, returns pairs of a label and a text
-    about the connection, such as ("protocol", "TLSv1.3"); one with the label "warning" is a warning. No secrets.
+    about the connection, such as ("protocol", "TLSv1.3"). A pair with the label "warning" is a warning. No secrets.
     """
 
     def handshake(self) -> bool:
@@ -123,9 +123,9 @@ class Step:
 class Authenticator(Protocol):
     """One SASL exchange. Owns no socket and no clock. The `reply` of a step that is `done` is sent, too.
 
-    Optional ability: `refused(certain=...)`, called on the I/O thread when the broker refuses what `start` returned: by
-    an error code alone, or (*certain* is false) by closing the connection before it has accepted it. A mechanism that
-    keeps credentials for later logins drops them there. It returns at once.
+    Optional ability: `refused(certain=...)`, called on the I/O thread when the broker refuses what `start` returned.
+    The broker answers an error code alone, or (*certain* is false) closes the connection before it has accepted it. A
+    mechanism that keeps credentials for later logins drops them there. `refused` returns at once.
     """
 
     def start(self) -> bytes:
@@ -180,7 +180,7 @@ class Partitioner(Protocol):
       of tables, whose batches take no more records, `finished` is called in place of `appended`, with the same
       arguments.
     - `partition_column(topic, keys, view)`: the partitions of many keys at once, none of them None, when that is faster
-      than one by one; records with keys then wait together until there are many of them.
+      than one by one. Records with keys then wait together until there are many of them.
     """
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
@@ -232,10 +232,13 @@ class Facts(NamedTuple):
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
 
-    Optional abilities, for the encoders that are released with the core. The first three come together: `put(...)`, an
-    `append` for any thread that takes a callback, see `ProducerBatch.append`; `lock`, which `put` holds meanwhile;
-    `take_callbacks(given)`, the callbacks that `put` has stored and those *given*, in order, as pairs with their index.
-    `tell(...)` calls them all, see `ProducerBatch`.
+    Optional abilities, for the encoders that are released with the core. The first three come together:
+
+    - `put(...)`, an `append` for any thread that takes a callback, see `ProducerBatch.append`;
+    - `lock`, which `put` holds meanwhile;
+    - `take_callbacks(given)`, the callbacks that `put` has stored and those *given*, in order, as pairs with their
+      index;
+    - `tell(...)`, which calls all callbacks, see `ProducerBatch`.
     """
 
     def append(

@@ -41,8 +41,8 @@ GROWING_IN_A_REQUEST: Final = 128
 
 Full and closed batches, those of a flush for instance, leave in any number.
 
-Without the limit, the batches of thousands of partitions would leave with a record each as soon as they have lingered,
-and each costs as much here and at the broker as a full one. Where the broker's files are slow to write, a request with
+Without the limit, the batches of thousands of partitions would leave with a record each as soon as they have lingered.
+Each would cost as much here and at the broker as a full one. Where the broker's files are slow to write, a request with
 thousands of batches would not be answered within `request.timeout.ms`.
 """
 

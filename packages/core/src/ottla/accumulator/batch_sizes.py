@@ -1,7 +1,7 @@
 """Sizes of batches: the target, and the limit of their growth while they wait to be sent.
 
 Sizes of batches are on the wire, before compression. Limits are for the memory that records occupy until they are
-encoded, which is more: so a batch never grows past its size on the wire, whatever its records are like.
+encoded, which is more. So a batch never grows past its size on the wire, whatever its records are like.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Lifetime:
             if not self._io_thread.join(seconds + GRACE_SECONDS):
                 self._leave_behind()
             self._let_go()
-        _living.discard(self)  # not before: Ctrl-C in the wait leaves it to the next `close`, or to the program's end
+        _living.discard(self)  # only now: Ctrl-C in the wait leaves the rest to the next `close`, or to the exit
         return self._accumulator.report()
 
     def begin_end(self, timeout: float) -> None:

@@ -196,8 +196,8 @@ class Producer:
         *table* is anything with the Arrow C stream interface: of pyarrow, polars, pandas, duckdb. The others name its
         columns, None for none; a column "key" is the key if *key* is not given. Values and keys are bytes or text and
         go as they are, past the serializers. With *value_format*, "json" or another serializer plugin that takes whole
-        columns, the value is made of one column of any type that the plugin takes, or of several, named in a list, as
-        its fields. Needs pyarrow.
+        columns, the value is made of one column of any type that the plugin takes. A list names several columns, which
+        become its fields. Needs pyarrow.
 
         Raises IllegalStateError on a producer with interceptors, which would see none of the rows.
         Blocks as `send` does, for each batch of rows. When the table as a whole cannot be sent, it raises
@@ -337,7 +337,8 @@ class Producer:
         """Send queued records and wait for them; the transaction stays open, and may be joined once more.
 
         Raises AbortableTransactionError when a record was given up, or ProducerFencedError when the transaction is over
-        for its brokers: then the process that opened it must not commit it, and this producer is to be closed.
+        for its brokers. Then report that to the process that opened it, which must not commit it, and close this
+        producer.
         """
         return self._transactional("leave_transaction").leave(timeout)
 

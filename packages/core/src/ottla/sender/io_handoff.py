@@ -1,11 +1,11 @@
 """The hand-off of rounds from the I/O thread to a thread that waits for the only record in flight, and back.
 
-A record that is awaited as soon as it was sent would wake the I/O thread and be completed by it: two thread switches,
-which take as long as all of Ottla's code. So when the last few records were awaited like that, and nothing is in
-flight, the I/O thread rests: `send` does not wake it, and the thread that waits runs the rounds. Any other call for a
-round brings the I/O thread back, and so does its timer: a record that no thread awaits is delayed by two ticks.
+A record that is awaited as soon as it was sent would wake the I/O thread and be completed by it. These two thread
+switches take as long as all of Ottla's code. So when the last few records were awaited like that, and nothing is in
+flight, the I/O thread rests. Then `send` does not wake it, and the thread that waits runs the rounds. Any other call
+for a round brings the I/O thread back, and so does its timer: a record that no thread awaits is delayed by two ticks.
 
-`IoHandoff` does not depend on what a round does, nor a round on it: code that is documented as for the I/O thread is
+`IoHandoff` does not depend on what a round does, nor a round on it. Code that is documented as for the I/O thread is
 for the thread that runs the rounds. Only callbacks are always deferred to the I/O thread.
 """
 

@@ -356,8 +356,8 @@ class Sender:
     def _out_of_order(self, sequences: Sequences, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
         """Handle a batch that the broker refused for its sequence number.
 
-        A batch that came too early is sent again unchanged. If it is the first in flight, the broker has lost the
-        batches before it: then it is renumbered in another epoch, or given up if that could write it twice.
+        A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
+        before it. Then it is renumbered in another epoch, or given up if that could write it twice.
         """
         error = BrokerError(answer.code, answer.message)
         refused = sequences.refuse_order(batch)
