@@ -1,6 +1,6 @@
 """Ottla: a Kafka producer made of plugins.
 
-Public are the names in `__all__` of this package and of `ottla.errors`, `ottla.interfaces`, `ottla.hookspecs`,
+The public names are in `__all__` of this package and of `ottla.errors`, `ottla.interfaces`, `ottla.hookspecs`,
 `ottla.transactions`, `ottla.tables.sealed` and `ottla.doctor`. All other modules are private: they may change in any
 version.
 """
@@ -95,5 +95,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    # Without the modules that were imported: what no page documents is private.
+    # Without the modules that were imported: names that no page documents are private.
     return sorted(__all__)

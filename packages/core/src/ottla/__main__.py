@@ -1,4 +1,4 @@
-"""`python -m ottla` is the command `ottla`."""
+"""The command `ottla`, run as `python -m ottla`."""
 
 from ottla.cli import main
 

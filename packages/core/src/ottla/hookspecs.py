@@ -1,15 +1,15 @@
 """The hooks that a plugin may implement, as pluggy specifications.
 
-A hook is a factory: called once while a producer is assembled, never on the way of a record. It takes what
-its plugin's keys came to (`config`) and returns one object that lives as long as the producer. A plugin has
+A hook is a factory: called once while a producer is built, never while records are sent. It takes the checked
+values of its plugin's keys (`config`) and returns one object that lives as long as the producer. A plugin has
 the hook of its kind, `ottla_config_keys` if it reads keys, and may leave out arguments it does not need:
 
     @hookimpl
     def ottla_partitioner() -> Partitioner:
         return RoundRobin()
 
-What is returned is described in `ottla.interfaces`. A hook that raises `ConfigError` refuses the
-configuration, one that raises `PluginNotFoundError` says what to install for it; both reach the user as they are.
+`ottla.interfaces` describes the objects that hooks return. A hook that raises `ConfigError` refuses the
+configuration, one that raises `PluginNotFoundError` says what to install for it; both reach the user unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport | None:
     """Open connections. *inner* is None, except for the plugin that `connection.via` names.
 
-    That one gets the transport that `security.protocol` picks, and hands its sockets on to it.
+    That plugin gets the transport that `security.protocol` picks, and passes its sockets on to it.
     """
 
 
@@ -61,8 +61,8 @@ def ottla_partitioner(config: PluginConfig) -> Partitioner | None:
 def ottla_compressor(config: PluginConfig) -> Compressor | None:
     """Compress batches. Import the codec's library here, not at the top of the module.
 
-    Another implementation of a codec has a name of its own, which `compression.type` asks for; what it writes is told
-    by its `codec_id`. PluginNotFoundError, when the library is absent, must say what to install.
+    Another implementation of a codec has a name of its own, for `compression.type`; its `codec_id` is the format that
+    it writes. PluginNotFoundError, when the library is absent, must say what to install.
     """
 
 
@@ -73,31 +73,31 @@ def ottla_encoder(config: PluginConfig) -> RecordEncoder | None:
 
 @hookspec(firstresult=True)
 def ottla_reporter(config: PluginConfig) -> MetricsReporter | None:
-    """Carry metrics away. Start nothing here: `start` and `close` are for that."""
+    """Export metrics. Start nothing here: `start` and `close` are for that."""
 
 
 @hookspec(firstresult=True)
 def ottla_serializer(config: PluginConfig, is_key: bool) -> Serializer | None:
-    """Turn keys (*is_key*) or values into bytes. Called once for each when both name the same plugin."""
+    """Convert keys (*is_key*) or values to bytes. Called once for each when both name the same plugin."""
 
 
 @hookspec(firstresult=True)
 def ottla_interceptor(config: PluginConfig) -> Interceptor | None:
-    """See every record on its way in, and every outcome."""
+    """Intercept every record before it is queued, and every outcome."""
 
 
 @hookspec(firstresult=True)
 def ottla_config_provider(config: PluginConfig) -> ConfigProvider | None:
-    """Give values for references in settings.
+    """Return values for references in settings.
 
-    The keys of such a plugin are its parameters: what users write as `config.providers.NAME.param.PARAMETER`.
+    The keys of such a plugin are its parameters, which users write as `config.providers.NAME.param.PARAMETER`.
     """
 
 
 @hookspec(firstresult=True)
 def ottla_config_keys() -> Sequence[ConfigKey] | None:
-    """The keys that this plugin reads, in any of its hooks; none if left out.
+    """Return the keys that this plugin reads, in any of its hooks; none if left out.
 
-    Called before the plugin's own hook and without a configuration. A key that the core knows too, such as
-    `batch.size`, may be declared: the plugin gets what the user set for it.
+    Called before the plugin's own hook and without a configuration. A key that the core knows, too, such as
+    `batch.size`, may be declared: the plugin gets the user's value.
     """

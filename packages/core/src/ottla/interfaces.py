@@ -1,7 +1,7 @@
-"""What a plugin gives to the core: one small protocol per kind, and the values that cross the door.
+"""Interfaces between plugins and the core: one small protocol per kind of plugin, and the values passed between them.
 
-Hooks (`ottla.hookspecs`) are factories that return these objects, asked once when a producer is assembled.
-Nothing here does work, and nothing here knows the core's parts.
+Hooks (`ottla.hookspecs`) are factories that return these objects, called once when a producer is built.
+This module has declarations only, and imports no part of the core that does work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.results import RecordMetadata
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Header: TypeAlias = tuple[str, bytes | None]
 Headers: TypeAlias = Iterable[Header] | Mapping[str, bytes | None]
-"""What `send` takes for them."""
+"""The headers that `send` takes."""
 
 SPEC_VERSION: Final = 1
 """The generation of hook specs that this core speaks; a plugin module may state its own as `ottla_spec`."""
@@ -29,11 +29,11 @@ SPEC_VERSION: Final = 1
 class ConfigKey:
     """One configuration key that a plugin understands, declared so that the core can check it.
 
-    `type` turns what the user wrote into the value the plugin reads; it raises ValueError or TypeError.
+    `type` converts the user's setting into the value that the plugin reads; it raises ValueError or TypeError.
     The value of a `secret` key never reaches a log, an error or a repr; a type that returns a `Secret` keeps it out of
     tracebacks with local variables, too.
-    A key that `rotates` may be a function without arguments, which the plugin asks whenever it needs the value: `type`
-    gets one, too, for a value with references of `config.providers`.
+    The value of a key that `rotates` may be a function without arguments, which the plugin calls whenever it needs the
+    value. `type` gets such a function, too, for a value with references of `config.providers`.
     """
 
     name: str
@@ -45,11 +45,11 @@ class ConfigKey:
 
 
 PluginConfig: TypeAlias = Mapping[str, Any]
-"""What a hook receives as `config`: the keys that its plugin declared, checked, defaults filled in."""
+"""The `config` argument of a hook: the keys that its plugin declared, checked, defaults filled in."""
 
 
 class Interest(enum.Flag):
-    """What a layer wants to hear of from the selector on its own behalf."""
+    """The socket events that a layer itself waits for."""
 
     NONE = 0
     READ = 1
@@ -58,7 +58,7 @@ class Interest(enum.Flag):
 
 @attrs.frozen
 class Target:
-    """An address to connect to: a `socket.AF_*` family and what `connect` takes for it."""
+    """An address to connect to: a `socket.AF_*` family and the address that `connect` takes for it."""
 
     family: int
     sockaddr: Any
@@ -68,36 +68,36 @@ class Target:
 class TransportLayer(Protocol):
     """One connection's bytes. Called by one thread at a time, mostly the I/O thread; no method blocks.
 
-    Optional ability: `details()`, asked by `ottla doctor` after the handshake, returns pairs of a label and a text that
-    tell of it, such as ("protocol", "TLSv1.3"); one with the label "warning" is a warning. No secrets.
+    Optional ability: `details()`, called by `ottla doctor` after the handshake, returns pairs of a label and a text
+    about the connection, such as ("protocol", "TLSv1.3"). A pair with the label "warning" is a warning. No secrets.
     """
 
     def handshake(self) -> bool:
-        """True when bytes may flow; called again at any time until then. OSError: the connection failed."""
+        """Return True when bytes may flow; called again at any time until then. OSError: the connection failed."""
 
     def write(self, chunks: Sequence[Buffer]) -> int:
-        """Take over bytes from the front of *chunks* and say how many; 0: full.
+        """Take over bytes from the front of *chunks* and return how many; 0: full.
 
         At most about 256 kB are taken ahead of the socket.
         """
 
     def flush(self) -> bool:
-        """True when nothing taken over still waits for the socket."""
+        """Return True when no byte that was taken over still waits for the socket."""
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Bytes put into *buffer*; None: nothing now; 0: closed by the peer."""
+        """Read into *buffer* and return the number of bytes; None: nothing now; 0: closed by the peer."""
 
     def interest(self) -> Interest:
-        """What the layer itself waits for, apart from the channel's own reads and writes."""
+        """The events that the layer itself waits for, apart from the channel's own reads and writes."""
 
     def may_read(self) -> bool:
-        """Whether a read may give bytes without the socket becoming readable.
+        """Return whether a read may return bytes without the socket becoming readable.
 
-        An offer: when that read gives None, the next one comes once the socket is readable.
+        A hint: when that read returns None, the next one comes once the socket is readable.
         """
 
     def close(self) -> None:
-        """Close the socket, with a best-effort goodbye; returns at once and never raises."""
+        """Close the socket, with a best-effort shutdown of the protocol; returns at once and never raises."""
 
 
 @runtime_checkable
@@ -105,15 +105,15 @@ class Transport(Protocol):
     """Opens the connections of one producer."""
 
     def targets(self, host: str, port: int) -> Sequence[Target] | None:
-        """Where to connect for this broker; None: resolve the name as usual."""
+        """The addresses to connect to for this broker; None: resolve the name as usual."""
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
-        """Wrap a connected, non-blocking socket, from now on the layer's; host and port are the broker's."""
+        """Wrap a connected, non-blocking socket, which the layer owns from now on; host and port are the broker's."""
 
 
 @attrs.frozen(kw_only=True)
 class Step:
-    """One answer of an authenticator: bytes to send, if any, and whether it is satisfied. No repr shows a secret."""
+    """One answer of an authenticator: bytes to send, if any, and whether the exchange is done. No repr has a secret."""
 
     reply: bytes | None = attrs.field(repr=False)
     done: bool
@@ -121,11 +121,11 @@ class Step:
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """One SASL exchange. Owns no socket and no clock. The last `reply` is sent even when it says that it is done.
+    """One SASL exchange. Owns no socket and no clock. The `reply` of a step that is `done` is sent, too.
 
-    Optional ability: `refused(certain=...)`, called on the I/O thread when the broker refuses what `start` gave, be it
-    by an error code alone, or (*certain* is false) hangs up before it has accepted it; a mechanism that keeps
-    credentials for later logins drops them there. It returns at once.
+    Optional ability: `refused(certain=...)`, called on the I/O thread when the broker refuses what `start` returned.
+    The broker answers an error code alone, or (*certain* is false) closes the connection before it has accepted it. A
+    mechanism that keeps credentials for later logins drops them there. `refused` returns at once.
     """
 
     def start(self) -> bytes:
@@ -139,26 +139,26 @@ class Authenticator(Protocol):
 class Mechanism(Protocol):
     """A SASL mechanism of one producer; `blocking` ones run on a helper thread, one call at a time.
 
-    What an exchange raises becomes AuthenticationError, without its words; a NetworkError is told as it is: it must
-    hold no secret.
+    An exception of an exchange becomes AuthenticationError, without its message. A NetworkError is reported unchanged,
+    so it must hold no secret.
 
     Optional abilities, for errors and the end:
 
-    - `identity`: who we say we are, such as the user name; never a secret.
-    - `remedy`: what helps when that is refused, such as "check sasl.username and sasl.password".
-    - `close()`: called once when the producer closes; ends what runs in the background, at once.
+    - `identity`: the name that the client logs in with, such as the user name; never a secret.
+    - `remedy`: advice for when that is refused, such as "check sasl.username and sasl.password".
+    - `close()`: called once when the producer closes; ends background work at once.
     """
 
     name: str
     blocking: bool
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """A new exchange, for each connection and each re-authentication."""
+        """Return a new exchange, for each connection and each re-authentication."""
 
 
 @attrs.frozen(kw_only=True)
 class TopicView:
-    """What a partitioner may know of a topic. `queued_bytes` is live and read without a lock: a hint."""
+    """The state of a topic that a partitioner may read. `queued_bytes` is live and read without a lock: a hint."""
 
     partitions: int
     available: Sequence[int]
@@ -170,36 +170,38 @@ class TopicView:
 class Partitioner(Protocol):
     """Chooses a partition when the caller did not. Called by many threads at once.
 
-    Optional abilities, found once at assembly:
+    Optional abilities, read once when the producer is built:
 
-    - `on_new_batch(topic, partition, view)`: told that a record would begin a new batch there, then asked once more.
-    - `sticky = True` with `appended(topic, partition, size)`: records without a key go where the last one went, without
-      a question, while the batch there has room; then `appended` tells how many bytes went there, and the next
-      question comes. With `ignores_keys = True` that holds for all records. `finished`, with the same arguments, is
-      told in place of `appended` of rows of tables, whose batches nothing can join.
+    - `on_new_batch(topic, partition, view)`: called when a record would begin a new batch there; then `partition` is
+      called once more.
+    - `sticky = True` with `appended(topic, partition, size)`: records without a key go to the partition of the last
+      one, without a call of `partition`, while the batch there has room. Then `appended` is called with the number of
+      bytes that went there, and `partition` once more. With `ignores_keys = True` that holds for all records. For rows
+      of tables, whose batches take no more records, `finished` is called in place of `appended`, with the same
+      arguments.
     - `partition_column(topic, keys, view)`: the partitions of many keys at once, none of them None, when that is faster
-      than one by one; records with keys then wait together until there are many of them.
+      than one by one. Records with keys then wait together until there are many of them.
     """
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
-        """A partition in `range(view.partitions)`."""
+        """Return a partition in `range(view.partitions)`."""
 
 
 @runtime_checkable
 class Compressor(Protocol):
-    """A codec. Thread-safe; its bytes are Kafka's for `codec_id` (1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
+    """A codec. Thread-safe; its output has Kafka's format for `codec_id` (1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
 
     codec_id: int
 
     def compress(self, chunks: Sequence[Buffer], *, level: int | None) -> bytes:
-        """The compressed form of all *chunks* in a row; level None: the codec's own default."""
+        """Compress the concatenation of all *chunks*; level None: the codec's own default."""
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
-        """The plain bytes; more than *limit* of them, or malformed input: ProtocolError."""
+        """Return the plain bytes. Raises ProtocolError for more than *limit* of them, and for malformed input."""
 
 
 class ColumnsKind(enum.Enum):
-    """Who fills the columns of a batch: `send` one record at a time, or `send_table` from Arrow."""
+    """The source of a batch's columns: `send`, one record at a time, or `send_table`, from Arrow."""
 
     OBJECTS = "objects"
     ARROW = "arrow"
@@ -219,7 +221,7 @@ class Encoded:
 
 
 class Facts(NamedTuple):
-    """Of each record of a batch: its timestamp, and the sizes of key and value, -1 for null; None: no keys at all."""
+    """Timestamps of a batch's records, and the sizes of their keys and values, -1 for null; None: no keys at all."""
 
     timestamps_ms: Sequence[int]
     key_sizes: Sequence[int] | None
@@ -230,40 +232,43 @@ class Facts(NamedTuple):
 class Columns(Protocol):
     """The records of one open batch, kept as columns until it is sealed. `append` and `allow` never run at once.
 
-    Optional abilities, for the encoders that are released with the core. The first three come together: `put(...)`,
-    `append` for any thread with what is to be called, see `ProducerBatch.append`; `lock`, which it holds meanwhile;
-    `take_callbacks(given)`, the callbacks that were left with the columns and those *given*, in order, as pairs with
-    their index. `tell(...)` calls them all, see `ProducerBatch`.
+    Optional abilities, for the encoders that are released with the core. The first three come together:
+
+    - `put(...)`, an `append` for any thread that takes a callback, see `ProducerBatch.append`;
+    - `lock`, which `put` holds meanwhile;
+    - `take_callbacks(given)`, the callbacks that `put` has stored and those *given*, in order, as pairs with their
+      index;
+    - `tell(...)`, which calls all callbacks, see `ProducerBatch`.
     """
 
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
-        """The record's index in the batch; None: no room. An empty batch takes any record."""
+        """Append a record and return its index in the batch; None: no room. An empty batch takes any record."""
 
     def allow(self, memory: int) -> None:
-        """From now on there is room while the records occupy no more than *memory* bytes."""
+        """Let the records occupy up to *memory* bytes from now on."""
 
     def close(self) -> None:
-        """Take no more records: `append` says None from now on, whatever `allow` allows. There is one at least."""
+        """Take no more records: `append` returns None from now on, whatever `allow` allows. There is one at least."""
 
     def memory(self) -> int:
-        """What the records occupy until they are encoded, their objects included; never less than on the wire."""
+        """The bytes that the records occupy until they are encoded, objects included; never less than on the wire."""
 
     def __len__(self) -> int:
-        """How many records there are; also after `encode`."""
+        """The number of records; also after `encode`."""
 
     def size_estimate(self) -> int:
         """An upper bound of the encoded records section, in bytes."""
 
     def encode(self, magic: int) -> Encoded:
-        """Encode everything at once, in record format 0, 1 or 2, and let go of the records; outside every lock.
+        """Encode all records at once, in record format 0, 1 or 2, and release them; called without a lock.
 
-        What a format has no place for is a UnsupportedVersionError, and the records stay.
+        Raises UnsupportedVersionError for records that the format cannot hold; then they are not released.
         """
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
-        """Append these records of other columns of the same encoder while there is room; how many there was for.
+        """Append these records of other columns of the same encoder while there is room; return how many fit.
 
         The indexes ascend.
         """
@@ -272,32 +277,32 @@ class Columns(Protocol):
         """The keys of all records, before `encode`."""
 
     def release(self) -> None:
-        """Let go of the records, which `extend` has carried elsewhere; their number stays."""
+        """Release the records, which `extend` has copied to other columns; `len` still returns their number."""
 
     def facts(self) -> Facts:
-        """What is told of each record once it is delivered; also after `encode`."""
+        """The timestamps and sizes for the metadata of delivered records; also after `encode`."""
 
 
 @runtime_checkable
 class RecordEncoder(Protocol):
     """Makes the columns of batches. The highest `priority` that takes the kind wins.
 
-    Optional ability: `quick_send(producer, **)`, a `Producer.send` of its own for records that an open batch has room
-    for. It is bound to the core's own classes, so only `ottla-accel`, which is released with the core, has one.
+    Optional ability: `quick_send(producer, **)`, a `Producer.send` of its own for records that fit into an open batch.
+    It depends on the core's own classes, so only `ottla-accel`, which is released with the core, has one.
     """
 
     priority: int
     record_cost: int
-    """What a record in its columns occupies beside its own bytes; up to 20 of that it takes on the wire, too."""
+    """Bytes that a record in its columns occupies besides its own; it takes up to 20 of them on the wire, too."""
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
-        """Columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""
+        """Return columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""
 
 
 class MetricName(NamedTuple):
-    """Which figure it is: Java's group and name, and what it is a figure of, as pairs such as ("topic", "orders").
+    """The name of a metric: the Java client's group and name, and its tags, as pairs such as ("topic", "orders").
 
-    Two that look alike are equal, so one that is made by hand finds its value in a snapshot.
+    Names with equal fields are equal, so a name that is made by hand finds its value in a snapshot.
     """
 
     group: str
@@ -312,7 +317,7 @@ class MetricName(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class MetricDescription:
-    """What a figure means, and the labels of its tags. `cumulative`: it only grows, from 0 when the producer began."""
+    """Meaning of a metric, and the labels of its tags. `cumulative`: it only grows, from 0 when the producer began."""
 
     group: str
     name: str
@@ -322,61 +327,63 @@ class MetricDescription:
 
 
 class MetricsRegistry(Protocol):
-    """Where a reporter reads from. For any thread, also after the producer was closed."""
+    """The metrics that a reporter reads. For any thread, also after the producer was closed."""
 
     def snapshot(self) -> Mapping[MetricName, float]:
         """Every metric's value now. An average or a maximum of nothing is NaN."""
 
     def describe(self) -> Sequence[MetricDescription]:
-        """What the metrics mean that a snapshot may have."""
+        """Descriptions of all metrics that a snapshot may have."""
 
 
 @runtime_checkable
 class MetricsReporter(Protocol):
-    """Carries metrics away; it pulls, nothing is pushed on the way of a record.
+    """Exports metrics. It reads them when it needs them; sending a record does not call it.
 
-    What it raises is logged, and the producer goes on without it.
+    Its exceptions are logged, and the producer goes on without it.
     """
 
     def start(self, registry: MetricsRegistry) -> None:
-        """Called once when the producer starts; must not wait. What runs in the background is begun here."""
+        """Start background work. Called once when the producer starts; must not wait."""
 
     def close(self) -> None:
-        """Called once when the producer has closed, whose last figures can still be had; ends what `start` began."""
+        """End what `start` began. Called once when the producer has closed; its last metrics can still be read."""
 
 
 @runtime_checkable
 class Serializer(Protocol):
-    """Turns what the caller sends into bytes.
+    """Converts the caller's keys or values to bytes.
 
-    Optional ability: `serialize_column(topic, column)`, the same for an Arrow array: gives one of bytes or text, as
-    long, null where *column* is null. `send_table` asks for it by `value_format`. A TypeError for a column's type is
-    raised for an empty column, too. Optional: `use_encoder(encoder)`, called once before that with the producer's
-    record encoder, which may have abilities that help.
+    Optional ability: `serialize_column(topic, column)`, the same for an Arrow array: returns one of bytes or text, of
+    the same length, null where *column* is null. `send_table` calls it for `value_format`. A TypeError for a column's
+    type is raised for an empty column, too. Optional: `use_encoder(encoder)`, called once before that with the
+    producer's record encoder, which may have abilities that help.
     """
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
-        """The bytes of a key or value; None stays None. TypeError or ValueError reach the caller of `send`."""
+        """Return the bytes of a key or value; None stays None. TypeError or ValueError reach the caller of `send`."""
 
 
 @runtime_checkable
 class Interceptor(Protocol):
-    """Sees every record on its way in, and every outcome. What it raises is logged, and the record goes on without it.
+    """Called with every record before it is queued, and with every outcome.
+
+    Its exceptions are logged, and the record goes on without it.
 
     Optional ability: `close()`, called once when the producer has closed.
     """
 
     def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> tuple[Any, Any, Sequence[Header]]:
-        """The key, value and headers to go on with; what it was given is the caller's and stays as it is.
+        """Return the key, value and headers to go on with, without changing the objects it was given.
 
-        Called by many threads at once, before the serializers, with what the interceptor before this one returned.
+        Called by many threads at once, before the serializers, with the result of the interceptor before this one.
         """
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        """Called once for each record, in the order of its partition, on the I/O thread, which waits for it.
+        """Note the outcome of a record. Called once for each, in partition order, on the I/O thread, which waits.
 
-        With an *error* the record was given up, and all that *metadata* knows is the topic and, if it had one, the
-        partition. For a record that `send` refuses it is called by the thread that sends.
+        With an *error* the record was given up, and *metadata* has only the topic and, if the record had one, the
+        partition. For a record that `send` refuses, it is called by the thread that sends.
         """
 
 
@@ -384,13 +391,13 @@ class Interceptor(Protocol):
 class ConfigProvider(Protocol):
     """Values for references in settings, such as `${vault:kafka/producer:password}` for a provider `vault`.
 
-    What `get` raises becomes a problem of the configuration, or of the login for which it was asked: an error of ours
-    keeps its words, of anything else only type and place are shown, for its words may hold a secret.
+    An exception of `get` becomes a problem of the configuration, or of the login that needed the value. An error of
+    Ottla keeps its message; of others only the type and place are shown, because a message may hold a secret.
     """
 
     def get(self, path: str, keys: Collection[str]) -> Mapping[str, str]:
-        """The values of those of the *keys* that there are at *path*, which is empty in a reference without one.
+        """Return the values of those *keys* that exist at *path*, which is empty in a reference without one.
 
-        Called by whoever makes the producer, and again for passwords: by helper threads, at each login. It may wait,
-        with a time-out of its own.
+        Called by the thread that makes the producer, and again for passwords: by helper threads, at each login. It may
+        wait, with a time-out of its own.
         """

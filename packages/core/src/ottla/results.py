@@ -9,9 +9,9 @@ import attrs
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went.
+    """Topic, partition, offset, timestamp and sizes of an acknowledged record.
 
-    `offset` is -1 when the broker gave none (`acks=0`); `timestamp_ms` is the time the log holds, in milliseconds since
+    `offset` is -1 when the broker gave none (`acks=0`); `timestamp_ms` is the time in the log, in milliseconds since
     1970: the record's own (CreateTime) or the broker's (LogAppendTime). Sizes are in bytes, -1 for null.
     """
 
@@ -25,7 +25,7 @@ class RecordMetadata(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class TopicReport:
-    """Counts of records of one topic. `possibly_persisted`: so many of `failed` the broker may hold all the same."""
+    """Counts of records of one topic. `possibly_persisted`: how many of `failed` the broker may nevertheless hold."""
 
     acknowledged: int = 0
     failed: int = 0
@@ -35,9 +35,10 @@ class TopicReport:
 
 @attrs.frozen
 class DeliveryReport:
-    """What was settled since the report before this one, and what is pending now, by topic.
+    """Counts of records acknowledged or failed since the previous report, and pending now, by topic.
 
-    Returned by `flush`, `close`, `commit_transaction` and `abort_transaction`; each begins to count anew.
+    Returned by `flush`, `close`, `commit_transaction`, `abort_transaction` and `leave_transaction`; each resets the
+    counts.
     """
 
     topics: Mapping[str, TopicReport]
@@ -54,12 +55,12 @@ class DeliveryReport:
 
     @property
     def possibly_persisted(self) -> int:
-        """Those of `failed` whose request had left and whose answer never came."""
+        """Failed records that the broker may nevertheless hold: no answer came, or one that does not rule it out."""
         return sum(topic.possibly_persisted for topic in self.topics.values())
 
     @property
     def pending(self) -> int:
-        """Records that are still on their way."""
+        """Records that are neither acknowledged nor failed."""
         return sum(topic.pending for topic in self.topics.values())
 
     def __str__(self) -> str:
@@ -80,7 +81,7 @@ class PartitionResult:
 
 @attrs.frozen(kw_only=True)
 class TableResult:
-    """How many rows there were, and what became of them. `partitions` has those that took any."""
+    """Counts of a table's rows, and the partitions that took any of them."""
 
     rows: int
     acknowledged: int

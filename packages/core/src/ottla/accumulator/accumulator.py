@@ -1,6 +1,6 @@
-"""Which batches exist, and which may leave now.
+"""The record accumulator: all batches of a producer, and the choice of those that may leave now.
 
-Holds records until a batch is full or has lingered; knows nothing of requests or connections.
+It holds records until a batch is full or has lingered; it handles neither requests nor connections.
 """
 
 from __future__ import annotations
@@ -37,33 +37,35 @@ from ottla.results import DeliveryReport
 logger = logging.getLogger(__name__)
 
 GROWING_IN_A_REQUEST: Final = 128
-"""How many batches of a request may be such as would still grow: what waits for its turn gets more records.
+"""The most batches of a request that have lingered but could still grow; those that wait collect more records.
 
-Full and closed ones, those of a flush for instance, leave in any number.
+Full and closed batches, those of a flush for instance, leave in any number.
 
-Thousands of partitions would leave with a record each as soon as they have lingered, at what a full batch costs here
-and at the broker; and where their files are slow to write, a request of thousands does not end in `request.timeout.ms`.
+Without the limit, the batches of thousands of partitions would leave with a record each as soon as they have lingered.
+Each would cost as much here and at the broker as a full one. Where the broker's files are slow to write, a request with
+thousands of batches would not be answered within `request.timeout.ms`.
 """
 
 
 COMPANY: Final = 32
-"""A request of fewer batches, of which one has lingered, takes along such as still do, up to so many: it leaves anyhow.
+"""A request with fewer batches, of which one has lingered, is filled up to this number with batches that still linger.
 
-Each of them would else take a request of its own a moment later, and only five may be under way to a broker far away.
+Otherwise each of these would take a request of its own a moment later, and only five may be in flight to a distant
+broker.
 """
 
 
 def _none(_batch: ProducerBatch) -> None:
-    """Nothing is known to be in the way."""
+    """Return None: no obstacle is known."""
 
 
 @attrs.frozen(kw_only=True)
 class Ready:
-    """Brokers with something to take now, topics that lack a leader, and when to look again.
+    """Brokers with batches that may leave now, topics that lack a leader, and when to check again.
 
-    Once each broker has something to take, no more is looked for.
+    The search ends once every broker has a batch that may leave.
 
-    `soon`: brokers with something to take once it has a producer id, or is part of its transaction.
+    `soon`: brokers with batches that may leave once they have a producer id, or their partition is in the transaction.
     """
 
     nodes: frozenset[int]
@@ -73,9 +75,9 @@ class Ready:
 
 
 class RecordAccumulator:
-    """The queues of a producer. The I/O thread's, but for `intake`, `seal_open_batches`, and all from `flush` on.
+    """The queues of a producer. For the I/O thread, except `appender`, `seal_open_batches`, and all from `flush` on.
 
-    *sequences* numbers batches, and says which may leave; *admit* raises when no record may be queued.
+    *sequences* numbers batches, and decides which may leave; *admit* raises when no record may be queued.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class RecordAccumulator:
             io_loop=io_loop,
             clock=clock,
         )
-        """Where records come in. For any thread."""
+        """Queues new records. For any thread."""
         self._linger = linger
         self._delivery_timeout = delivery_timeout
         self._retry_backoff = retry_backoff
@@ -129,25 +131,25 @@ class RecordAccumulator:
 
     @property
     def pool(self) -> BufferPool:
-        """The memory of what is queued."""
+        """The memory of all batches."""
         return self._pool
 
     def on_failure(self, let_go: Callable[[], object]) -> None:
-        """Have *let_go* called when a batch has failed; nothing but deliveries may keep such a batch."""
+        """Call *let_go* when a batch has failed; only deliveries may hold a reference to such a batch."""
         self._completion.on_failure = let_go
 
     @property
     def incomplete(self) -> int:
-        """How many batches are not settled."""
+        """The number of batches without an outcome."""
         return len(self._backlog.incomplete)
 
     @property
     def unseen(self) -> bool:
-        """Whether batches may wait behind those that left, which `ready` has not looked at."""
+        """Return whether batches may wait behind those that left, which `ready` has not checked."""
         return bool(self._backlog.waiting) or self._backlog.look_again_at == NEVER
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
-        """Who has something to take, and when that may change without a new record."""
+        """Find the brokers with batches that may leave, and the time at which that may change without a new record."""
         nodes: set[int] = set()
         soon: set[int] = set()
         leaderless: set[str] = set()
@@ -159,7 +161,8 @@ class RecordAccumulator:
             all_wanted = False
             for queue in self._backlog.waiting:  # often thousands, so without min and max
                 if nodes and len(nodes) == len(cluster.brokers) and not self._in_transaction:
-                    # Each of them is served, and looked at again behind that (`unseen`), or can take nothing more now.
+                    # Each broker is served, and batches behind those are checked after the drain (`unseen`), or it can
+                    # take no more now.
                     oldest = min(oldest, self._backlog.oldest)
                     all_wanted = True
                     break
@@ -191,7 +194,7 @@ class RecordAccumulator:
     ) -> dict[int, list[ProducerBatch]]:
         """Take the ready batches of these brokers, sealed, at most *max_size* bytes each; one always fits.
 
-        A partition that was served goes to the end of the line, so that none starves.
+        A partition that was drained goes to the end of the line, so that none starves.
         """
         drained: dict[int, list[ProducerBatch]] = {}
         free_bytes = dict.fromkeys(nodes, max_size)
@@ -215,7 +218,7 @@ class RecordAccumulator:
         return drained
 
     def requeue(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
-        """Queue a batch for another try, first in its partition, after a backoff that a new leader ends."""
+        """Queue a batch to send it again, first in its partition, after a backoff that a new leader ends."""
         batch.last_error = error
         batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
         with self._lock:
@@ -234,17 +237,17 @@ class RecordAccumulator:
             self._backlog.settled([batch])
 
     def mute(self, batch: ProducerBatch) -> None:
-        """Let nothing more of the batch's partition leave until `unmute`."""
+        """Let no other batch of the partition leave until `unmute`."""
         self._backlog.queue_of(batch).muted_until = FOREVER
 
     def unmute(self, batch: ProducerBatch, at: float = NEVER) -> None:
-        """Undo `mute`, as soon as it is *at*."""
+        """Undo `mute` at the time *at*."""
         self._backlog.queue_of(batch).muted_until = at
 
     def expire(self, now: float, *, obstacle: Callable[[ProducerBatch], OttlaError | None] = _none) -> bool:
-        """Fail the queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some.
+        """Fail queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some.
 
-        *obstacle* says what keeps a batch from its broker, if anything does.
+        *obstacle* returns the error that keeps a batch from its broker, if there is one.
         """
         with self._lock:
             if self._backlog.oldest + self._delivery_timeout > now:
@@ -259,14 +262,14 @@ class RecordAccumulator:
         return bool(late)
 
     def fail_queued(self, cause: OttlaError) -> None:
-        """Fail every batch that is queued: nothing that waits can help it."""
+        """Fail every queued batch with an error that waiting cannot fix."""
         with self._lock:
             queued = self._backlog.take_while(lambda _batch: True)
         for batch in queued:
             self._completion.give_up(batch, cause)
 
     def abort_undrained(self, cause: OttlaError) -> None:
-        """Fail every batch that is queued, for its transaction cannot be committed; what is in flight goes on."""
+        """Fail every queued batch, because its transaction cannot be committed; batches in flight go on."""
         with self._lock:
             self.appender.seal_open_batches()
             queued = self._backlog.take_while(lambda _batch: True)
@@ -274,7 +277,7 @@ class RecordAccumulator:
             self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))
 
     def seal_open_batches(self) -> None:
-        """Let every queued batch leave; whatever is queued from now on comes after it."""
+        """Let every queued batch leave; records queued from now on go to later batches."""
         with self._guard:
             self.appender.seal_open_batches()
         self._wake()
@@ -284,17 +287,17 @@ class RecordAccumulator:
         return self._completion.complete(batch, outcome)
 
     def complete_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
-        """Give batches, one after the other, their outcomes."""
+        """Give batches their outcomes, one after the other."""
         self._completion.complete_all(outcomes)
 
     def _urgent(self) -> bool:
         return self.appender.refusal is not None or self._pool.waiting > 0
 
     def _due(self, queue: PartitionQueue, head: ProducerBatch, cluster: Cluster, *, urgent: bool) -> float:
-        """When the head of a queue may leave; one that is tried again is closed."""
+        """The time from which the head of a queue may leave; a batch that is sent again is closed."""
         if head.attempts and has_new_leader(cluster, head):
-            # KIP-951: a backoff spares the leader that refused the batch, and this one has not been asked yet. The
-            # next drain notes its epoch, so that each leader is asked at once only once.
+            # KIP-951: the backoff is for the leader that refused the batch; the new leader has not got it yet. The
+            # next drain notes the new epoch, so that the backoff is skipped only once for each leader.
             return queue.muted_until
         due = head.retry_at if urgent or head.full or head.closed else head.created_at + self._linger
         return due if due > queue.muted_until else queue.muted_until
@@ -304,7 +307,7 @@ class RecordAccumulator:
     ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
         """Remove and yield the ready heads, one per partition, while their broker's *free_bytes* lasts.
 
-        Then, where these are few and one has lingered, heads that still do.
+        Then, for a broker with few of them of which one has lingered, heads that still linger (`COMPANY`).
         """
         if not free_bytes:
             return
@@ -351,9 +354,10 @@ class RecordAccumulator:
     def _seal_or_fail(self, batch: ProducerBatch, node: int) -> Section | None:
         try:
             sealed = batch.sealed = self._seal(batch, node)
-        except Exception as cause:  # a codec or encoder, perhaps somebody else's, must not stop the others
+        except Exception as cause:  # a faulty codec or encoder must not stop other batches
             logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
-            # Without its traceback: the frames there hold the batch, whose end tells that its records are lost.
+            # Without its traceback: its frames hold the batch, and lost records are logged only when the batch is
+            # dropped (`DropNotice`).
             self._completion.give_up(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
             return None
         surplus = batch.held_bytes - sealed.size
@@ -366,7 +370,7 @@ class RecordAccumulator:
         return self._sequences is None or self._sequences.may_leave(batch)
 
     def _stamp_or_fail(self, batch: ProducerBatch, sealed: Section) -> bool:
-        """Number a batch for its partition; False: its format has no place for that, and it may not go without."""
+        """Number a batch for its partition; False: its format has no place for the number, and it needs one."""
         sequences = self._sequences
         assert sequences is not None
         if sealed.magic >= FIRST_WITH_STAMP:
@@ -379,9 +383,9 @@ class RecordAccumulator:
     # A round that failed
 
     def recover(self) -> Sequence[ProducerBatch]:
-        """Put queues and ends in order that a round left half done; returns what is in no queue and has no outcome.
+        """Repair queues and outcomes that a failed round left half done; returns batches without queue and outcome.
 
-        Oldest first and closed. For the I/O thread, when nothing is in flight.
+        They are closed, and in order of age, oldest first. For the I/O thread, when nothing is in flight.
         """
         with self._lock:
             lost = self._backlog.recover()
@@ -406,7 +410,7 @@ class RecordAccumulator:
     # Ending
 
     def flush(self, *, timeout: float | None) -> bool:
-        """Make every queued batch leave, and wait for those of this moment; False: time ran out."""
+        """Let every queued batch leave, and wait for all that have no outcome now; False: time ran out."""
         deadline = None if timeout is None else self._clock() + timeout
         with self._guard:
             self.appender.seal_open_batches()
@@ -425,7 +429,7 @@ class RecordAccumulator:
         return True
 
     def close(self, refusal: OttlaError) -> None:
-        """Refuse new records with *refusal*, also those that wait for memory; let everything queued leave at once."""
+        """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave at once."""
         self.lost.hold()
         with self._guard:
             self.appender.refusal = refusal
@@ -433,44 +437,44 @@ class RecordAccumulator:
         self._pool.close(refusal)
 
     def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
-        """Fail every batch that is not settled; those in flight as possibly persisted.
+        """Fail every batch that has no outcome; those in flight as possibly persisted.
 
-        *aside*: for another thread than the I/O thread, which is held up; callbacks run on threads of their own, and
-        what the I/O thread has taken out of its queue counts as in flight.
+        *aside*: the caller is another thread than the I/O thread, which is blocked. Callbacks run on threads of their
+        own, and batches that the I/O thread has taken out of their queues count as in flight.
         """
         self.appender.fail_unassigned()
         with self._guard:
             sent, queued = self._backlog.take_all()
         for batch in sent:
-            # The I/O thread may be held up between taking a batch and sending it, by a codec for instance.
+            # The I/O thread may be blocked between taking a batch and sending it, by a codec for instance.
             batch.maybe_written |= aside and batch.partition != UNASSIGNED
         for batch in (*sent, *queued):
             self._completion.give_up(batch, cause, aside=aside)
 
     def fail_after_fork(self, cause: OttlaError) -> None:
-        """In a forked child every batch that is not settled has failed; no callback runs."""
+        """Fail every batch without an outcome in a forked child; no callback runs."""
         now = self._clock()
         self.lost.ignore()
         for batch in tuple(self._backlog.incomplete):
             batch.fail_after_fork(Failed(error=given_up(batch, cause, now)))
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
-        """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
+        """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
         return self._completion.report()
 
 
 def has_new_leader(cluster: Cluster, batch: ProducerBatch) -> bool:
-    """Whether a batch that was sent before would go to another leader now, or to the same in a later term."""
+    """Return whether a batch that was sent before would go to another leader now, or to the same in a later epoch."""
     return cluster.has_new_leader(
         batch.topic, batch.partition, since_epoch=batch.leader_epoch, since_node=batch.last_node
     )
 
 
 def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-    """Hand what a batch holds of the pool on to its parts, in proportion to what they occupy."""
+    """Pass the memory that a batch holds on to its parts, in proportion to what they occupy."""
     occupied = [part.columns.memory() for part in parts]
     held, whole = batch.held_bytes, sum(occupied)
-    batch.held_bytes = 0  # nothing from here on can fail
+    batch.held_bytes = 0  # no step from here on can fail
     remaining = held
     for part, memory in zip(parts[1:], occupied[1:], strict=True):
         share = held * memory // whole
@@ -480,12 +484,12 @@ def _share_memory(batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
 
 
 def _only_lingers(queue: PartitionQueue, head: ProducerBatch, now: float) -> bool:
-    """Whether nothing keeps a batch back but that it may take more records."""
+    """Return whether a batch waits only for its linger."""
     return not (head.closed or head.full) and queue.muted_until <= now
 
 
 def _alike(one: ProducerBatch, other: ProducerBatch) -> bool:
-    """Whether two batches fit into one request, which carries one record format."""
+    """Return whether two batches fit into one request, which carries one record format."""
     assert one.sealed is not None
     assert other.sealed is not None
     return one.sealed.magic == other.sealed.magic

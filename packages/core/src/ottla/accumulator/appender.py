@@ -1,6 +1,6 @@
-"""Where records come in: to the open batch of their partition, or a new one, once there is memory for it.
+"""Queueing of records: in the open batch of their partition, or in a new one once there is memory for it.
 
-Whoever sends may also append to `PartitionQueue.open` directly; it comes here when that has no room.
+`send` may also append to `PartitionQueue.open` directly; it calls the appender when that batch has no room.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ottla.recordbatch.section import Section
 
 
 class RecordAppender:
-    """Queues records. For any thread, but for the last three methods, which are the accumulator's.
+    """Queues records. For any thread, except the last four methods, which only the accumulator calls.
 
-    *admit* raises when no record may be queued. The lock is not held while waiting for memory, or settling.
+    *admit* raises when no record may be queued. The lock is not held while waiting for memory, or completing batches.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class RecordAppender:
         self._clock = clock
         self._unassignable: list[tuple[ProducerBatch, Exception]] = []
         self.refusal: OttlaError | None = None
-        """Why there are to be no new records, once that is so."""
+        """The error that refuses new records, once there is one."""
 
     def queues(self, topic: str, view: TopicView) -> TopicQueues:
-        """The queues of a topic, as many as it has partitions now."""
+        """The queues of a topic, one for each partition that it has now."""
         with self._lock:
             queues = self._backlog.topic(topic, view.partitions)
             queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
@@ -74,11 +74,11 @@ class RecordAppender:
     def append(
         self, topic: str, partition: int, record: NewRecord, size: int, *, waited: float = 0.0
     ) -> tuple[ProducerBatch, int]:
-        """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; its batch, and its index there.
+        """Queue a record of *size* bytes, waiting at most `max.block.ms` for memory; returns its batch and index.
 
         The seconds that the same call has *waited* already, for metadata, are part of `max.block.ms`. With UNASSIGNED
-        as the partition the record joins the topic's run. Raises BufferExhaustedError, or the `refusal`; then nothing
-        was queued.
+        as the partition the record joins the topic's unassigned batch. Raises BufferExhaustedError, or the `refusal`;
+        then nothing was queued.
         """
         charge = self._allowances.charge(size)
         while True:
@@ -89,7 +89,7 @@ class RecordAppender:
                 if placed is not None:
                     return placed
                 reserved = self._allowances.first(charge, self._backlog.partitions)
-                # Mostly there is memory, and one look is saved: 10 us of a lone record's latency.
+                # Mostly there is memory, and the second search is saved: 10 us of a lone record's latency.
                 if queue.open is None and self._pool.try_reserve(reserved):
                     return self._append_to_new(queue, record, reserved)
             try:
@@ -98,7 +98,7 @@ class RecordAppender:
                     placed = self._append_with(claim, queue, record, charge)
             except BufferExhaustedError:
                 with self._lock:
-                    self._close_or_assign(queue)  # so that it leaves at once, and its memory comes back
+                    self._close_or_assign(queue)  # so that the batch leaves at once, and its memory comes back
                 self._wake()
                 raise
             if placed is not None:
@@ -107,7 +107,7 @@ class RecordAppender:
     def append_to_open(
         self, topic: str, partition: int, record: NewRecord, size: int
     ) -> tuple[ProducerBatch, int] | None:
-        """The same, but never into a new batch: None when the record needs one."""
+        """Queue a record as `append` does, but never in a new batch: None when the record needs one."""
         with self._lock:
             self._check_open()
             return self._append_to_open(self._backlog.queue(topic, partition), record, self._allowances.charge(size))
@@ -115,11 +115,11 @@ class RecordAppender:
     def enqueue(
         self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
     ) -> ProducerBatch:
-        """Queue records that were encoded elsewhere as a batch of their own, behind what their partition has so far.
+        """Queue *columns* as a batch of their own, behind the batches that their partition has so far.
 
-        *sealed* is what they were sealed as, if they were. Waits for memory and raises as `append` does.
+        *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does.
         """
-        # A codec may make a record a little larger than it was let in for.
+        # A codec may make a record a little larger than the size that was checked.
         memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
         with self._claim() as claim:
             self._reserve(memory, claim, waited=waited)
@@ -144,7 +144,7 @@ class RecordAppender:
         return batch
 
     def assign_partitions(self, topic: TopicQueues) -> None:
-        """Have the topic's run, if there is one, find its partitions: what is queued now comes before what follows."""
+        """Partition the topic's unassigned batch, if there is one: its records come before those that follow."""
         with self._lock:
             self._assign(topic)
 
@@ -156,8 +156,8 @@ class RecordAppender:
             self._admit()
 
     def _reserve(self, memory: int, claim: Claim, *, waited: float) -> float:
-        """Take memory, waiting for what is left of `max.block.ms`; returns the seconds that this took."""
-        # On an I/O thread nothing could free any.
+        """Take memory, waiting for the rest of `max.block.ms`; returns the seconds that this took."""
+        # An I/O thread cannot wait: it is the one that frees memory.
         timeout = 0.0 if io_threads.on_io_thread() else max(self._max_block - waited, 0.0)
         started_at = self._clock()
         self._pool.reserve(memory, timeout=timeout, waited=waited, on_wait=self._wake, claim=claim)
@@ -165,7 +165,7 @@ class RecordAppender:
 
     @contextmanager
     def _claim(self) -> Iterator[Claim]:
-        """What is held at the end of the block, which may be broken off anywhere, goes back to the pool."""
+        """Return memory that is held at the end of the block, which a handler may interrupt anywhere, to the pool."""
         claim = Claim()
         try:
             try:
@@ -173,7 +173,7 @@ class RecordAppender:
             finally:
                 self._give_back(claim)
         finally:
-            self._give_back(claim)  # again: a handler may have raised as the first one began
+            self._give_back(claim)  # again: a signal handler may have raised as the first call began
 
     def _give_back(self, claim: Claim) -> None:
         if claim.held:
@@ -184,22 +184,22 @@ class RecordAppender:
     def _append_with(
         self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int
     ) -> tuple[ProducerBatch, int] | None:
-        """Put a record, for which memory was waited for, where it belongs by now; None: others have used it up."""
+        """Append a record after a wait for memory; None: others have used the memory up."""
         with self._lock:
             self._check_open()
-            placed = self._append_to_open(queue, record, charge)  # another thread has begun it, or made it room
+            placed = self._append_to_open(queue, record, charge)  # another thread may have begun a batch, or made room
             if placed is not None:
                 return placed
             reserved, claim.held = claim.held, 0
             if queue.open is None:
                 return self._append_to_new(queue, record, reserved)
-            queue.open.held_bytes += reserved  # it is what there was no memory for
+            queue.open.held_bytes += reserved  # the open batch could not get this memory before
             return self._append_to_open(queue, record, charge)
 
     def _append_to_open(
         self, queue: PartitionQueue, record: NewRecord, charge: int
     ) -> tuple[ProducerBatch, int] | None:
-        """Put a record on the open batch, with more memory if need be and may be.
+        """Append a record to the open batch, which gets more memory if it needs some and may have it.
 
         None: there is no open batch any more, or it stays open and there is no memory.
         """
@@ -222,7 +222,7 @@ class RecordAppender:
         return None
 
     def _append_to_new(self, queue: PartitionQueue, record: NewRecord, reserved: int) -> tuple[ProducerBatch, int]:
-        """Begin a batch, which takes any record as its first; what is *reserved* for it is free again if it fails."""
+        """Begin a batch, which takes any record as its first; frees the *reserved* memory if that fails."""
         topic, partition = queue.topic.name, queue.partition
         batch: ProducerBatch | None = None
         try:
@@ -232,7 +232,7 @@ class RecordAppender:
             batch.awaited = self._awaited
             self._allowances.begin(batch, queue.topic, reserved)
             self._begin(queue, batch)
-        except BaseException:  # a record that the format cannot hold; Ctrl-C, after which it may be queued all the same
+        except BaseException:  # a record that the format cannot hold; Ctrl-C, after which the batch may be queued
             if batch is None or batch not in self._backlog.incomplete:
                 self._pool.release(reserved)
             raise
@@ -242,7 +242,7 @@ class RecordAppender:
         self._backlog.begin(queue, batch)
         if batch.full or len(queue.batches) > 1:
             self._wake()
-        elif batch.created_at + self._linger < self._backlog.look_again_at:  # else the I/O thread looks in time anyhow
+        elif batch.created_at + self._linger < self._backlog.look_again_at:  # else the I/O thread checks in time anyway
             self._io_loop.batch_started(alone=len(self._backlog.incomplete) == 1)
 
     def _begin_unannounced(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
@@ -256,9 +256,9 @@ class RecordAppender:
             queue.close()
 
     def _assign(self, topic: TopicQueues, *, looking: bool = False) -> None:
-        """Deal the topic's run; nobody need be told of new batches who is *looking* for them anyhow."""
+        """Partition the topic's unassigned batch; *looking*: the caller is a round, which need not be woken."""
         if topic.unassigned.open is not None:
-            with signals.Deferred():  # half of a run must not be lost, nor told as failed and written
+            with signals.Deferred():  # half of the records must not be lost, or both written and reported as failed
                 self._assign_batch(topic, looking=looking)
 
     def _assign_batch(self, topic: TopicQueues, *, looking: bool) -> None:
@@ -266,7 +266,7 @@ class RecordAppender:
         run = self._backlog.take_unassigned(topic)
         try:
             dealt = self._key_partitioner.repartition(topic, run, self._begin_unannounced if looking else self._begin)
-        except BaseException as cause:  # a partitioner, perhaps somebody else's, must not stop the others
+        except BaseException as cause:  # a faulty partitioner must not stop other topics
             self._unassignable.append(
                 (run, cause if isinstance(cause, Exception) else IllegalStateError(f"broken off by {cause!r}"))
             )
@@ -276,7 +276,7 @@ class RecordAppender:
             return
         finally:
             topic.unassigned.open = (
-                None  # not before: what is sent to a partition meanwhile has to wait for its records
+                None  # not before: records sent to a partition meanwhile have to wait for those of the batch
             )
         surplus, run.held_bytes = run.held_bytes, 0
         self._pool.release(surplus)
@@ -286,10 +286,10 @@ class RecordAppender:
         if not looking and any(batch.full for batch in dealt.parts):
             self._wake()
 
-    # The accumulator's, the first two under the lock
+    # For the accumulator, the first two under the lock
 
     def assign_lingered(self, now: float, *, urgent: bool) -> float:
-        """Deal the runs that have lingered, or all of them if it is *urgent*; when the next one will have."""
+        """Partition the unassigned batches that have lingered, all if *urgent*; returns when the next one will have."""
         next_at = FOREVER
         for topic in list(self._backlog.unassigned):
             due = now if urgent else topic.unassigned.batches[0].created_at + self._linger
@@ -300,14 +300,14 @@ class RecordAppender:
         return next_at
 
     def seal_open_batches(self) -> None:
-        """Let every batch that is queued leave without more records."""
+        """Let every queued batch take no more records and leave."""
         for topic in list(self._backlog.unassigned):
             self._assign(topic)
         for queue in self._backlog.waiting:
             queue.close()
 
     def fail_later(self, run: ProducerBatch) -> None:
-        """Have `fail_unassigned` fail a run that a failed round has left in no queue."""
+        """Have `fail_unassigned` fail an unassigned batch that a failed round has left in no queue."""
         with self._lock:
             if not any(other is run for other, _cause in self._unassignable):
                 self._unassignable.append(
@@ -319,7 +319,7 @@ class RecordAppender:
         run.close()
 
     def fail_unassigned(self) -> None:
-        """Fail the runs that could not be dealt."""
+        """Fail the unassigned batches for whose records no partition could be chosen."""
         with self._lock:
             undealt, self._unassignable = self._unassignable, []
         for run, cause in undealt:

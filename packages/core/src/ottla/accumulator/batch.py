@@ -1,7 +1,7 @@
-"""One batch of records on its way to one partition: open, then sealed, then settled once.
+"""The batch of records for one partition: open, then sealed, then completed once.
 
-Open, it collects records as columns; sealed, it is the bytes of a request; settled, it is an outcome that its
-deliveries read. It knows nothing of queues, memory or connections.
+An open batch collects records as columns; a sealed one is the bytes of a request; a completed one has an outcome, which
+its deliveries read. It handles neither queues nor memory nor connections.
 """
 
 from __future__ import annotations
@@ -31,42 +31,43 @@ from ottla.results import RecordMetadata
 logger = logging.getLogger(__name__)
 
 UNASSIGNED: Final = -1
-"""The partition of a run: records with keys that have not been dealt to the partitions yet."""
+"""The partition of an unassigned batch: records with keys that have no partition yet."""
 
 _first: Final = itemgetter(0)
 _new_metadata: Final = tuple.__new__
 
 Append: TypeAlias = Callable[[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None], int | None]
-"""Puts a record on a batch: its index there, or None: there is no room, or the batch takes no more."""
+"""Appends a record to a batch and returns its index; None: there is no room, or the batch takes no more."""
 
 NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None]
-"""Key, value, headers, timestamp in ms or None for now, callback: what `ProducerBatch.append` takes."""
+"""Key, value, headers, timestamp in ms or None for now, callback: the arguments of `ProducerBatch.append`."""
 
 Awaited: TypeAlias = "Callable[[ProducerBatch, float | None], object]"
-"""What a thread does that waits for a batch, for so many seconds at most, before it sleeps."""
+"""Work of a thread that waits for a batch, for at most so many seconds, before it sleeps."""
 
 
 def no_callbacks_to_run() -> None:
-    """There are no callbacks."""
+    """Stand for an empty list of callbacks."""
 
 
 def size_of(record: NewRecord) -> int:
     """An upper bound of the bytes of a record's key, value and headers."""
     key, value, headers, _timestamp_ms, _on_delivery = record
     size = (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
-    # A name that UTF-8 cannot hold has a size, too: the columns refuse it.
+    # surrogatepass: a name that UTF-8 cannot hold gets a size here, and the columns refuse it.
     return size + sum(len(name.encode(errors="surrogatepass")) + len(content or b"") + 10 for name, content in headers)
 
 
 class ProducerBatch:
-    """The records of one partition that travel together.
+    """The records of one partition that are sent together.
 
-    `append`, `close`, `settle`, `wait` and what reads the outcome are for any thread; the rest belongs to the
-    lock of the backlog while the batch is queued, and to the I/O thread once it has left.
+    `append`, `close`, `complete`, `wait` and the methods that read the outcome are for any thread. The other methods
+    are for the holder of the backlog's lock while the batch is queued, and for the I/O thread once it has left.
 
-    Columns with a `put` guard themselves: that is the batch's `append`, and their `lock` is the batch's.
+    Columns with a `put` have a lock of their own: then `put` is the batch's `append`, and their `lock` is the batch's.
 
-    There may be tens of thousands, and the garbage collector looks at each object that one holds: so these are few.
+    There may be tens of thousands of batches, and the garbage collector traverses every object that a batch holds: so
+    each holds few.
     """
 
     __slots__ = (
@@ -108,7 +109,7 @@ class ProducerBatch:
         self.partition = partition
         self.created_at = now
         self.held_bytes = 0  # of the buffer pool
-        self.queued_bytes = 0  # as last told to the partitioner
+        self.queued_bytes = 0  # as counted in the topic's `queued_bytes`
         self.full = False
         self.closed = False
         self.attempts = 0
@@ -117,35 +118,33 @@ class ProducerBatch:
         self._queued_seconds = 0.0
         self._in_flight_seconds = 0.0
         self.unanswered = False  # an attempt ended without an answer
-        self.maybe_written = (
-            False  # an attempt did not end before the append for certain; later ones do not change that
-        )
+        self.maybe_written = False  # an attempt may have reached the append; later ones do not change that
         self.last_node: int | None = None
-        self.leader_epoch = -1  # of its partition, as we knew it when the batch was last drained
+        self.leader_epoch = -1  # of its partition, in the metadata of the batch's last drain
         self.last_error: OttlaError | None = None
         self.sealed: Section | None = None
-        self.stamp: BatchSequence | None = None  # for all its tries, unless its broker misses what came before it
+        self.stamp: BatchSequence | None = None  # kept over all attempts, unless the broker lacks the batches before it
         self.outcome: Outcome[ProducerBatch] | None = None
-        self.awaited: Awaited | None = None  # is told when a thread comes to wait for it
+        self.awaited: Awaited | None = None  # called when a thread begins to wait for it
         self._columns = columns
-        self._settled: tuple[Latch, ...] = ()  # of each who waits one
+        self._settled: tuple[Latch, ...] = ()  # one for each waiting thread
         self._callbacks: list[tuple[int, OnDelivery]] | None = None
-        self._lock: AbstractContextManager[Any]  # where handlers of signals may run it is an RLock, or code in C
+        self._lock: AbstractContextManager[Any]  # where signal handlers may run, it is an RLock, or code in C
         self.append: Append
-        if hasattr(type(columns), "put"):  # not what only passes everything on to such columns
+        if hasattr(type(columns), "put"):  # on the type: not an object that only passes every attribute on
             guarded: Any = columns
             self._lock, self.append = guarded.lock, guarded.put
         else:
             self._lock, self._callbacks = threading.RLock(), []
             self.append = partial(_append, columns, self._lock, self._callbacks)
-        self._since = now  # it is queued, or in flight
+        self._since = now  # when it was queued, or sent
         self._retrieved: set[int] | None = None
-        self._callbacks_to_run: Any = None  # the callbacks that have not run, since it has its outcome
+        self._callbacks_to_run: Any = None  # callbacks that have not run yet, once there is an outcome
         self.accounted = False  # it is part of a delivery report
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """The number of its records."""
         return len(self._columns)
 
     def __str__(self) -> str:
@@ -154,7 +153,7 @@ class ProducerBatch:
 
     @property
     def possibly_persisted(self) -> bool:
-        """Whether a broker may hold the batch although none acknowledged it.
+        """Return whether a broker may hold the batch although none acknowledged it.
 
         False only where each attempt ended before the append for certain: never written to a socket, or refused with a
         code of `REFUSED_BEFORE_APPEND`.
@@ -163,34 +162,34 @@ class ProducerBatch:
 
     @property
     def columns(self) -> Columns:
-        """The records, until they are encoded; their sizes and timestamps, for good."""
+        """The records until they are encoded, and their sizes and timestamps for good."""
         return self._columns
 
     def allow(self, memory: int) -> None:
-        """Let the records occupy so many bytes."""
+        """Let the records occupy up to *memory* bytes."""
         with self._lock:
             self._columns.allow(memory)
 
     def close(self) -> None:
-        """Take no more records, for good. What `append` returned before stays true."""
+        """Take no more records, for good. Indexes that `append` returned before stay valid."""
         with self._lock:
             self.closed = True
             self._columns.close()
 
     def mark_sent(self, node: int, now: float) -> None:
-        """It goes out in a request."""
+        """Note that it leaves in a request."""
         self._advance_timers(now)
         self.attempts += 1
         self.in_flight = True
         self.last_node = node
 
     def mark_returned(self, now: float) -> None:
-        """Its request is answered, or lost."""
+        """Note that its request is answered, or lost."""
         self._advance_timers(now)
         self.in_flight = False
 
     def inherit(self, batch: ProducerBatch) -> None:
-        """Take over what another batch, whose records these were, has been through."""
+        """Take over the attempts, errors and times of the batch that had these records before."""
         self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
         self.unanswered, self.maybe_written = batch.unanswered, batch.maybe_written
         self.leader_epoch = batch.leader_epoch
@@ -216,15 +215,17 @@ class ProducerBatch:
         return True
 
     def complete(self, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
-        """The same, but for the callbacks: returns what runs them, `no_callbacks_to_run`, or None: it had an
-        outcome."""
+        """Give the batch its outcome; returns the function that runs the callbacks, or `no_callbacks_to_run`.
+
+        None: it had an outcome already.
+        """
         callbacks = self._complete(outcome)
         if callbacks is None:
             return None
         return self.run_callbacks if callbacks else no_callbacks_to_run
 
     def run_callbacks(self) -> None:
-        """Run the callbacks that have not run yet; called again after an interruption, it goes on where it was."""
+        """Run the callbacks that have not run yet; after an interruption, another call goes on where it stopped."""
         callbacks, outcome = self._callbacks_to_run, self.outcome
         if callbacks is None:
             return
@@ -250,27 +251,27 @@ class ProducerBatch:
         self._callbacks_to_run = None
 
     def retrieve_for_callbacks(self) -> None:
-        """Count the errors as retrieved that callbacks are about to be given."""
+        """Count as retrieved the errors that callbacks are about to get."""
         for index, callback in self._callbacks_to_run or ():
             if getattr(callback, "looks", True):
                 self.mark_error_retrieved(index)
 
     def fail_after_fork(self, outcome: Failed) -> None:
-        """Give it this outcome in a forked child, where it is nobody's, and whoever holds its lock does not exist."""
+        """Give it this outcome in a forked child, where no thread waits for it, and the holder of its lock is gone."""
         self._lock = threading.Lock()
         self._callbacks, self._settled = None, ()
         self.sealed = self.awaited = None
         self.outcome = outcome
 
     def forward_to(self, outcome: Forwarded[ProducerBatch]) -> bool:
-        """Let other batches, none of which is settled, answer for the records; False: this one was settled already."""
+        """Forward the records to other batches, none of which has an outcome; False: this one had one already."""
         if self._complete(outcome) is None:
             return False
         self.forward_callbacks()
         return True
 
     def forward_callbacks(self) -> None:
-        """Give the callbacks to the batches that answer for the records; goes on where it was interrupted."""
+        """Move the callbacks to the batches that have the records now; goes on where it was interrupted."""
         outcome, callbacks = self.outcome, self._callbacks_to_run
         if callbacks is None:
             return
@@ -285,9 +286,9 @@ class ProducerBatch:
         self._callbacks_to_run = None
 
     def take_from(self, run: ProducerBatch, indexes: Sequence[int], *, memory: int) -> tuple[int, int]:
-        """Take over the first of these records of a closed run, as many as *memory* bytes have room for.
+        """Take over the first of these records of a closed unassigned batch, as many as fit into *memory* bytes.
 
-        Returns the index that the first one has here, and how many there are. Nobody else gets room by it.
+        Returns the index that the first one has here, and how many there are. Other appends get no room by it.
         """
         with self._lock:
             columns = self._columns
@@ -317,7 +318,7 @@ class ProducerBatch:
         return in_time
 
     def call_when_settled(self, index: int, callback: OnDelivery) -> None:
-        """Run *callback* for a record once it is settled; at once, on this thread, when it is."""
+        """Run *callback* for a record once it has an outcome; at once, on this thread, if it has one."""
         with signals.Deferred(), self._lock:
             outcome = self.outcome
             if outcome is None:
@@ -332,29 +333,29 @@ class ProducerBatch:
             self._run_each(deque([(index, callback)]), outcome)
 
     def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
-        """What an acknowledged record's caller is told."""
+        """The metadata of an acknowledged record."""
         return _metadata(self, self._columns.facts(), index, outcome)
 
     def mark_error_retrieved(self, index: int) -> None:
-        """Note that somebody has seen why this record failed."""
+        """Note that the program has read the error of this record."""
         with signals.Deferred(), self._lock:
             if self._retrieved is None:
                 self._retrieved = set()
             self._retrieved.add(index)
 
     def unretrieved_errors(self) -> int:
-        """How many records' failures nobody has looked at."""
+        """The number of records whose errors were not retrieved."""
         return self.count - len(self._retrieved or ())
 
     def watch(self, error: DeliveryError, dropped: Callable[[FailedRecords], object]) -> FailedRecords:
-        """The batch has failed: what a report needs of it, and *dropped* is called with once the batch is gone."""
+        """Return what a report needs of this failed batch; *dropped* is called with it once the batch is dropped."""
         with self._lock:
             if self._retrieved is None:
                 self._retrieved = set()
             failed = FailedRecords(
                 topic=self.topic, partition=self.partition, count=self.count, retrieved=self._retrieved, error=error
             )
-        self._drop_notice = DropNotice(failed, dropped)  # unset in all others: only failures pay for it
+        self._drop_notice = DropNotice(failed, dropped)  # unset in other batches: only failures pay for it
         return failed
 
     def _advance_timers(self, now: float) -> None:
@@ -366,27 +367,27 @@ class ProducerBatch:
         self._since = now
 
     def _complete(self, outcome: Outcome[ProducerBatch]) -> Collection[tuple[int, OnDelivery]] | None:
-        """Take the outcome and wake who waits; the callbacks to run, in order, or None if there was one already."""
+        """Set the outcome and wake waiting threads; returns the callbacks, in order, or None: there was an outcome."""
         take_callbacks = getattr(self._columns, "take_callbacks", None)
         with self._lock:
             if self.outcome is not None:
                 return None
             given: list[tuple[int, OnDelivery]] = []
             if self._callbacks:
-                given = sorted(self._callbacks, key=_first)  # those that were handed over may have come late
+                given = sorted(self._callbacks, key=_first)  # those of forwarded records may have come late
             callbacks: Collection[tuple[int, OnDelivery]]
             callbacks = given if take_callbacks is None else take_callbacks(given)
-            # From here on nothing is called that could fail: the outcome comes with its callbacks, or not at all.
+            # From here on no call can fail: the outcome is set together with its callbacks, or not at all.
             self._callbacks_to_run, self._callbacks = callbacks, None
             self.outcome = outcome
             settled, self._settled = self._settled, ()
-        self.sealed = self.awaited = None  # a delivery that is kept does not keep the producer
+        self.sealed = self.awaited = None  # so that a delivery does not keep the producer alive
         for waiting in settled:
             waiting.set()
         return callbacks
 
     def _run_each(self, callbacks: deque[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
-        """Run callbacks; each leaves the queue when everything is ready for it."""
+        """Run callbacks; each is removed from the queue when its arguments are ready."""
         facts = _in_lists(self._columns.facts()) if isinstance(outcome, Acknowledged) else None
         while callbacks:
             index, callback = callbacks[0]
@@ -406,7 +407,7 @@ class ProducerBatch:
 
     def _run_column(self, callbacks: CallbackColumn, outcome: Acknowledged) -> None:
         column = iter(callbacks.column)
-        pairs = zip(column, self._all_metadata(outcome), strict=False)  # which asks the column first, and no more then
+        pairs = zip(column, self._all_metadata(outcome), strict=False)  # reads the column first
         try:
             for callback, metadata in pairs:
                 if callback is not None:
@@ -414,13 +415,13 @@ class ProducerBatch:
                         callback(metadata, None)
                     except BaseException:  # as above
                         self._callback_raised()
-        except BaseException:  # the metadata of this record could not be made: it and what follows are yet to be told
+        except BaseException:  # the metadata of this record failed: its callback and those that follow have not run
             first = len(callbacks.column) - length_hint(column) - 1
             self._callbacks_to_run = deque(pair for pair in callbacks if pair[0] >= first)
             raise
 
     def _all_metadata(self, outcome: Acknowledged) -> Iterator[RecordMetadata]:
-        """Of every record, without a loop in Python: half of what it takes one by one."""
+        """The metadata of every record, without a Python loop, which would take twice as long."""
         facts, base_offset, log_append_time_ms = self._columns.facts(), outcome.base_offset, outcome.log_append_time_ms
         fields = zip(
             repeat(self.topic),
@@ -438,7 +439,7 @@ class ProducerBatch:
 
 
 def _in_lists(facts: Facts) -> Facts:
-    """The same, for one look after the other."""
+    """The same as lists, which are quick to read one by one."""
     timestamps_ms, key_sizes, value_sizes = facts
     return Facts(list(timestamps_ms), None if key_sizes is None else list(key_sizes), list(value_sizes))
 
@@ -453,7 +454,7 @@ def _append(
     timestamp_ms: int | None,
     on_delivery: OnDelivery | None,
 ) -> int | None:
-    """`ProducerBatch.append` to columns that do not guard themselves."""
+    """Append to columns without a lock of their own: `ProducerBatch.append` for these."""
     if timestamp_ms is None:
         timestamp_ms = time_ns() // 1_000_000
     if lock._is_owned():
@@ -466,7 +467,7 @@ def _append(
 
 
 def _refuse_inside(lock: Any) -> None:
-    """A handler, or __del__, waits for what an append to these columns holds: nothing is known of their insides."""
+    """Raise if a signal handler or __del__ interrupted an append on this thread: the columns may be half changed."""
     if lock._is_owned():
         raise IllegalStateError(
             "the producer was called in the middle of a send of the same thread, by a signal handler or __del__: set a "

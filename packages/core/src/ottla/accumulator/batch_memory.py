@@ -1,4 +1,4 @@
-"""How much memory an open batch may use: given in steps, until the batch is as large as it should be."""
+"""The memory that an open batch may use: granted in steps, until the batch has its target size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.accumulator.partition_queue import TopicQueues
 
 
 class MemoryGrant(enum.Enum):
-    """What became of the wish for more."""
+    """The result of a request for more memory."""
 
     GIVEN = "the batch may use more"
     FULL = "the batch has its size"
@@ -23,7 +23,7 @@ class MemoryGrant(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Allowances:
-    """Nothing here waits. Under the backlog's lock."""
+    """Grants memory of the pool to open batches, without waiting. Under the backlog's lock."""
 
     sizes: BatchSizes
     pool: BufferPool
@@ -33,15 +33,15 @@ class Allowances:
         return self.sizes.charge(size)
 
     def first(self, charge: int, partitions: int) -> int:
-        """What to reserve for a new batch whose first record costs *charge*, where so many *partitions* have queues.
+        """The memory to reserve for a new batch whose first record costs *charge*; *partitions* have queues.
 
-        A batch of each shall have its place in half of the memory: with less, batches leave with a record or two.
+        One batch of each partition fits into half of the memory: with less, batches would leave with a record or two.
         """
         share = self.pool.capacity // (2 * max(partitions, 1))
         return min(max(charge, min(share, self.sizes.target)), self.pool.capacity)
 
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
-        """Let a batch, which has its first record, use what was reserved for it."""
+        """Let a batch that has its first record use the memory that was reserved for it."""
         memory, comfortable = batch.columns.memory(), self._comfortable(batch, topic, 0)
         batch.held_bytes = reserved
         batch.full = comfortable <= memory
@@ -51,7 +51,7 @@ class Allowances:
     def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> MemoryGrant:
         """Let the open batch take a record that costs *charge*, and some more.
 
-        A batch that has reached its target is `full`: it may leave, and until it does it may grow, in larger steps.
+        A batch that has reached its target is `full`: it may leave. Until it does, it may grow, in larger steps.
         """
         memory = batch.columns.memory()
         topic.count(batch, memory)
@@ -63,10 +63,10 @@ class Allowances:
             allowed = self.sizes.grown(batch.columns, topic, charge)
             if memory + charge > allowed:
                 return MemoryGrant.FULL
-        # A run is soon dealt, and what it has not used is free again.
+        # An unassigned batch is partitioned soon, and the memory that it has not used is free again.
         run = batch.partition == UNASSIGNED
         step = max(charge, 3 * memory if run else max(min(memory, self.sizes.target), memory // 4))
-        if memory + step * 4 // 3 < allowed:  # else the rest at once: a batch is not left when it is nearly full
+        if memory + step * 4 // 3 < allowed:  # else the rest at once, so that the last step is not a small one
             allowed = max(memory + step, batch.held_bytes)
         if not self._hold(batch, min_bytes=memory + charge, max_bytes=allowed):
             return MemoryGrant.SHORT
@@ -74,7 +74,7 @@ class Allowances:
         return MemoryGrant.GIVEN
 
     def _hold(self, batch: ProducerBatch, *, min_bytes: int, max_bytes: int) -> bool:
-        """Let a batch hold *max_bytes* bytes of the pool, or what it can have of them; whether that is *min_bytes*."""
+        """Let a batch hold up to *max_bytes* bytes of the pool; returns whether it holds *min_bytes*."""
         held = batch.held_bytes
         if held < max_bytes:
             batch.held_bytes += self.pool.reserve_some(min_bytes=max(min_bytes - held, 0), max_bytes=max_bytes - held)

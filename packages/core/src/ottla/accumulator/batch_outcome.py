@@ -1,4 +1,4 @@
-"""What can become of a batch: its ends, each a value."""
+"""The outcomes of a batch, as values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.errors import DeliveryError
 
 
 class Counted(Protocol):
-    """A batch, as far as an outcome has to know it."""
+    """The part of a batch's interface that outcomes use."""
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """The number of its records."""
 
 
 B = TypeVar("B", bound=Counted)
@@ -23,7 +23,7 @@ B = TypeVar("B", bound=Counted)
 
 @attrs.frozen(kw_only=True)
 class Acknowledged:
-    """The broker holds the batch from *base_offset* on; -1: it did not say. `log_append_time_ms` -1: CreateTime."""
+    """The broker holds the batch from `base_offset` on; -1: it gave none. `log_append_time_ms` -1: CreateTime."""
 
     base_offset: int
     log_append_time_ms: int = -1
@@ -31,19 +31,19 @@ class Acknowledged:
 
 @attrs.frozen(kw_only=True)
 class Failed:
-    """The batch was given up; `record_errors` are the records that the broker itself names."""
+    """The batch was given up; `record_errors` has the records that the broker itself names."""
 
     error: DeliveryError
     record_errors: Mapping[int, DeliveryError] = attrs.field(factory=dict)
 
     def error_of(self, index: int) -> DeliveryError:
-        """Why this record failed."""
+        """The error of this record."""
         return self.record_errors.get(index, self.error)
 
 
 @attrs.frozen(kw_only=True)
 class ForwardedRecords(Generic[B]):
-    """Records that are in another batch now: those of *indexes*, there from index *start* on."""
+    """Records that are in another batch now: those of `indexes`, in that batch from index `start` on."""
 
     batch: B
     start: int
@@ -77,7 +77,7 @@ class Forwarded(Generic[B]):
 
     def place(self, index: int) -> tuple[B, int]:
         """The batch that a record is in now, and its index there."""
-        if self._places is None:  # most are never asked for
+        if self._places is None:  # built on first use: most are never used
             self._places = {
                 index: (piece.batch, place)
                 for piece in self.pieces

@@ -1,7 +1,7 @@
-"""How large batches are to be: what they aim at, and how far they may grow while they wait for their turn.
+"""Sizes of batches: the target, and the limit of their growth while they wait to be sent.
 
-Sizes of batches are of the wire, before compression; limits are of the memory that records occupy until they are
-encoded, which is more: a batch never grows past its size on the wire, whatever its records are like.
+Sizes of batches are on the wire, before compression. Limits are for the memory that records occupy until they are
+encoded, which is more. So a batch never grows past its size on the wire, whatever its records are like.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.recordbatch.objects import OBJECT_COST
 from ottla.recordbatch.v2 import HEADER_SIZE
 
 RECORD_FRAME: Final = 20
-"""What a record takes on the wire beside its parts: more only if it is very large, or its time far from the others'."""
+"""Bytes of a record on the wire besides its parts; more only if it is very large, or its time far from the others'."""
 
 
 def _no_compression(_topic: str) -> float:
@@ -26,11 +26,11 @@ def _no_compression(_topic: str) -> float:
 
 @attrs.frozen(kw_only=True)
 class BatchSizes:
-    """`target` is `batch.size`, `most` what one request may carry; `ratio` estimates how far a topic compresses.
+    """Limits of batches, in bytes.
 
-    `record_cost` is the encoder's: what a record occupies in memory beside its own bytes.
-
-    `growing`: a batch that has its target size and still waits goes on taking records.
+    `target` is `batch.size`, `max_bytes` the size of one request; `ratio` estimates how far a topic compresses.
+    `record_cost` is the encoder's: the memory that a record occupies besides its own bytes.
+    `growing`: a batch that has reached its target and still waits goes on taking records.
     """
 
     target: int
@@ -44,10 +44,10 @@ class BatchSizes:
         return size + self.record_cost
 
     def comfortable(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
-        """The memory that the records may occupy until the batch has its target size, if all are alike.
+        """The memory that the records may occupy until the batch has its target size, if all are of similar size.
 
-        *charge* is what the next one costs: it is let in when it fits on the wire. A batch that must not grow keeps
-        to its target whatever its records are like, at the price of more looks at it.
+        *charge* is the memory of the next record, which is taken if it fits on the wire. A batch that must not grow
+        keeps to its target whatever its records are like; that takes more calls.
         """
         max_bytes = self._max_bytes(topic)
         target = min(int((self.target - HEADER_SIZE) / self.ratio(topic.name)), max_bytes)
@@ -59,7 +59,7 @@ class BatchSizes:
         return memory + max(min(remaining * memory // size, surely), self._surely(remaining, charge))
 
     def grown(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
-        """The memory that the records may occupy at the very most."""
+        """The memory that the records may occupy at most."""
         if not self.growing:
             return columns.memory()
         return columns.memory() + self._surely(max(self._max_bytes(topic) - columns.size_estimate(), 0), charge)
@@ -68,5 +68,5 @@ class BatchSizes:
         return self.max_bytes - HEADER_SIZE if topic.max_bytes is None else topic.max_bytes
 
     def _surely(self, wire: int, charge: int) -> int:
-        """Memory that certainly takes no more than so much on the wire: a byte there is a byte in memory or more."""
+        """Memory that certainly takes at most *wire* bytes on the wire, where a byte is at least one in memory."""
         return max(wire, charge) if charge - self.record_cost + RECORD_FRAME <= wire else wire

@@ -1,7 +1,7 @@
-"""The byte budget of a producer (`buffer.memory`): who may hold how much, and who waits.
+"""The byte budget of a producer (`buffer.memory`), and the threads that wait for it.
 
-Counts bytes, holds none. Waiters are served in the order of their arrival; memory that comes back goes to the
-longest waiter first, even when a later one asks for less.
+It counts bytes and holds none. Waiters are served in the order of their arrival: released memory goes to the one that
+waits longest, even when a later one needs less.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.metrics import Counters
 
 @attrs.define(eq=False)
 class Claim:
-    """What a caller holds of the pool until it has given it to a batch: known also where the call is broken off."""
+    """Memory that a caller holds until a batch has it; noted here so that an interrupted call can return it."""
 
     held: int = 0
 
@@ -40,24 +40,24 @@ class BufferPool:
         self._free = capacity
         self._waiters: deque[_Waiter] = deque()
         self._guard = SignalSafeLock()
-        self._lock = self._guard.raw  # where no handler can run
+        self._lock = self._guard.raw  # for threads and blocks in which no signal handler runs
         self._refusal: OttlaError | None = None
         self.short = False
-        """Whether a call has had to wait; the I/O thread resets it when that is over and logged."""
+        """Whether a call has had to wait; the I/O thread resets it when no call waits and that is logged."""
 
     @property
     def free(self) -> int:
-        """Bytes that nobody holds; those that a waiter has collected so far count as held."""
+        """Bytes that are not held; those that a waiter has collected so far count as held."""
         return self._free
 
     @property
     def waiting(self) -> int:
-        """How many threads wait for memory."""
+        """The number of threads that wait for memory."""
         return len(self._waiters)
 
     @property
     def first_in_line(self) -> object | None:
-        """Stands for the longest wait: the same object until that wait ends; None: nobody waits."""
+        """An object that identifies the longest wait, the same until that wait ends; None: no thread waits."""
         try:
             return self._waiters[0]
         except IndexError:
@@ -65,11 +65,11 @@ class BufferPool:
 
     @property
     def refusals(self) -> int:
-        """How many calls got no memory in their time."""
+        """The number of calls that got no memory within their time-out."""
         return self._counters.memory_refusals.count
 
     def try_reserve(self, size: int) -> bool:
-        """Take *size* bytes if they are free and nobody waits; never blocks. In a deferred block."""
+        """Take *size* bytes if they are free and no thread waits; never blocks. In a deferred block."""
         with self._lock:
             if self._waiters or size > self._free:
                 return False
@@ -77,8 +77,10 @@ class BufferPool:
             return True
 
     def reserve_some(self, *, min_bytes: int, max_bytes: int) -> int:
-        """Take what is free, from *min_bytes* to *max_bytes* bytes; how many: 0 also if anybody waits. In a deferred
-        block."""
+        """Take the free bytes, from *min_bytes* to *max_bytes*; returns how many, 0 also if a thread waits.
+
+        In a deferred block.
+        """
         with self._lock:
             if self._waiters or self._free < min_bytes:
                 return 0
@@ -95,11 +97,11 @@ class BufferPool:
         on_wait: Callable[[], object] = lambda: None,
         claim: Claim | None = None,
     ) -> None:
-        """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called once in line.
+        """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called when a wait begins.
 
-        The same call may have *waited* before, so many seconds that are not part of the time-out: the error says so.
-        Raises BufferExhaustedError when time runs out, and what `close` was given when the pool is closed. What was
-        taken is noted in the *claim*; when anything else is raised, that says whether it was.
+        The same call may have *waited* before, for seconds that are not part of *timeout*: the error reports them.
+        Raises BufferExhaustedError when time runs out, and the `refusal` of `close` when the pool is closed. The bytes
+        taken are noted in *claim*, also when another exception interrupts the call.
         """
         claim = claim or Claim()
         waiter = _Waiter(size=size, missing=size)
@@ -110,7 +112,7 @@ class BufferPool:
             started = self._clock()
             waiter.served.wait(timeout)
             self._end_wait(waiter, claim, waited=self._clock() - started, before=waited)
-        except BaseException:  # interrupted, perhaps: nobody is there to take what it would get
+        except BaseException:  # perhaps interrupted: no caller is left to take what the waiter would get
             self._leave(waiter, claim)
             raise
 
@@ -133,7 +135,7 @@ class BufferPool:
             self._serve(size)
 
     def close(self, refusal: OttlaError) -> None:
-        """Refuse with *refusal* from now on, those who wait included; what is held may still be released."""
+        """Refuse with *refusal* from now on, waiting calls included; memory that is held may still be released."""
         with self._guard:
             self._refusal = refusal
             for waiter in self._waiters:
@@ -143,7 +145,7 @@ class BufferPool:
             self._waiters.clear()
 
     def _serve(self, size: int) -> None:
-        """Give *size* more bytes to those who wait, in their order."""
+        """Give *size* more bytes to the waiters, in their order."""
         self._free += size
         while self._waiters and self._free > 0:
             waiter = self._waiters[0]
@@ -155,7 +157,7 @@ class BufferPool:
                 waiter.served.set()
 
     def _end_wait(self, waiter: _Waiter, claim: Claim, *, waited: float, before: float) -> None:
-        """Take what has come; else say why there is nothing."""
+        """Take the bytes if all have come; else raise the reason."""
         with self._guard:
             self._counters.memory_waits.add(waited)
             if not waiter.missing:
@@ -172,7 +174,7 @@ class BufferPool:
         )
 
     def _leave(self, waiter: _Waiter, claim: Claim) -> None:
-        """Leave the line and give back what was collected, unless that is the claim's by now."""
+        """Leave the line and return the collected bytes, unless the claim has them by now."""
         with self._guard:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)

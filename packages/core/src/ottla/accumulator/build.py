@@ -1,4 +1,4 @@
-"""What records go through until they are sealed, wired together; who takes them from there is decided elsewhere."""
+"""Construction of the parts that records pass until they are sealed; the sender is built elsewhere."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
 
 TO_SEAL: Final = 0.000_5
-"""Seconds before the end of its linger in which a batch is sealed and put into a request, which takes about as long.
+"""Seconds before the end of its linger at which a batch is sealed and put into a request, which takes about as long.
 
-`linger.ms` is the most that a batch waits, so that its request leaves by then; of a short one, a tenth is kept for it.
+So the request leaves within `linger.ms`, the most that a batch waits; of a short linger, a tenth is used for that.
 """
 
 
@@ -32,7 +32,7 @@ TO_SEAL: Final = 0.000_5
 class Queueing:
     """A producer's parts from the name of a topic to a sealed batch.
 
-    `deals`: records with keys wait in runs until many of them find their partitions at once.
+    `deals`: records with keys wait in unassigned batches until many of them are partitioned at once.
     """
 
     routes: Routes
@@ -58,7 +58,7 @@ class Queueing:
         io_loop: IoLoop,
         clock: Callable[[], float],
     ) -> Self:
-        """What a configuration asks for; *metadata* tells the routes of every change."""
+        """Build the parts for a configuration; *metadata* reports every change to the routes."""
         batching = config.batching
         counters = Counters(samples=config.observation.samples, window=config.observation.window)
         pool = BufferPool(batching.buffer_memory, clock=clock, counters=counters)
@@ -106,7 +106,7 @@ class Queueing:
 
 
 def _dealer(plugins: Plugins, sizes: BatchSizes) -> KeyPartitioner | None:
-    """Who partitions many keys at once; None: the partitioner looks at one after the other."""
+    """The key partitioner, for many keys at once; None: the plugin chooses partitions one by one."""
     partitioner = plugins.partitioner
     partition_column = getattr(partitioner, "partition_column", None)
     one_by_one = getattr(partitioner, "ignores_keys", False) or hasattr(partitioner, "on_new_batch")
@@ -122,5 +122,5 @@ def _dealer(plugins: Plugins, sizes: BatchSizes) -> KeyPartitioner | None:
 
 
 def _hashes_quickly(plugins: Plugins) -> bool:
-    """Whether keys find their partitions one by one at no cost, as records are sent."""
+    """Return whether the encoder finds the partition of each key at no cost, as its record is sent."""
     return hasattr(plugins.encoder, "quick_send") and getattr(plugins.partitioner, "hashes", None) == "murmur2"

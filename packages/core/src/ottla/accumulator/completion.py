@@ -1,4 +1,4 @@
-"""The end of a batch: its outcome, its memory back to the pool, its records to the report.
+"""Completion of batches: set the outcome, run callbacks, count the records, return the memory to the pool.
 
 Never under the queues' lock: callbacks run here, and may send.
 """
@@ -23,9 +23,9 @@ from ottla.results import DeliveryReport
 
 
 class BatchCompletion:
-    """Ends batches, each of them once. For any thread.
+    """Completes batches, each of them once. For any thread.
 
-    Callbacks are deferred to the I/O thread where another thread runs its round for a while (*io_loop*).
+    Callbacks are deferred to the I/O thread while another thread runs rounds in its place (*io_loop*).
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class BatchCompletion:
         if sequences is not None and sequences.transactional:
             self.lost.ignore()
         self.on_failure: Callable[[], object] = lambda: None
-        """Called when a batch has failed, with no lock held, so that nothing but deliveries keeps it."""
+        """Called without a lock when a batch has failed, so that only deliveries hold a reference to it."""
         self._counts = DeliveryCounts(counters=counters, lost=self.lost)
         self._io_loop = io_loop
         self._clock = clock
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
-        """Give a batch its outcome, and tell whom it concerns; False: it had one.
+        """Give a batch its outcome, run its callbacks and count its records; False: it had an outcome.
 
         *aside*: callbacks run on a thread of their own.
         """
@@ -70,16 +70,16 @@ class BatchCompletion:
         return True
 
     def resume(self, batch: ProducerBatch) -> None:
-        """Go on with a batch that was given its outcome in a round that failed: whatever was done is not done again."""
+        """Finish the completion of a batch that a failed round left half done; no step is done twice."""
         outcome = batch.outcome
         assert isinstance(outcome, Acknowledged | Failed), "of the others, other batches are settled"
         self._note(batch, outcome)
         self._run_callbacks(batch, batch.run_callbacks)
 
     def complete_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
-        """`settle` for each as it comes; those that nobody has to be told of are accounted for together.
+        """Complete each batch as it comes; those without callbacks are counted together.
 
-        A request may have brought thousands, and each account takes three locks.
+        A request may have brought thousands, and each count takes three locks.
         """
         quiet: list[ProducerBatch] = []
         try:
@@ -89,23 +89,23 @@ class BatchCompletion:
                     quiet.append(batch)
                 elif tell is not None:
                     before, quiet = quiet, []
-                    self._account_for(before)  # first, for a callback may send, and need the memory
+                    self._account_for(before)  # first: a callback may send, and need the memory
                     self._run_callbacks(batch, tell)
         finally:
             self._account_for(quiet)
 
     def give_up(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
-        """Fail a batch for another reason than time; *why* says more of it than its *cause* does."""
+        """Fail a batch for another reason than time; *why* replaces the text of its *cause*."""
         self.complete(batch, Failed(error=given_up(batch, cause, self._clock(), why=why)), aside=aside)
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
-        """The delivery report since the last one, the number of failures nobody looked at, and their first cause."""
+        """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
         with self._backlog.guard:
             pending = list(self._backlog.incomplete)
         return self._counts.take_report(pending)
 
     def _complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
-        """What runs the batch's callbacks; None: it had an outcome."""
+        """Set the outcome; returns the function that runs the batch's callbacks, or None: it had an outcome."""
         tell = batch.complete(outcome)
         if tell is not None:
             self._note(batch, outcome)
@@ -121,7 +121,7 @@ class BatchCompletion:
 
     def _run_callbacks(self, batch: ProducerBatch, tell: Callable[[], object]) -> None:
         def told() -> None:
-            tell()  # what a callback raises is logged in there; should this fail, `go_on` goes on with it
+            tell()  # logs the exceptions of callbacks; if this call itself fails, `resume` goes on with it
             self._account_for([batch])
 
         if not self._io_loop.defer(told):
@@ -135,7 +135,7 @@ class BatchCompletion:
         for batch in batches:
             held += batch.held_bytes
         self._pool.release(held)
-        for batch in batches:  # only now: where giving it back has failed, it is given back later
+        for batch in batches:  # only now: if `release` raised, `resume` releases it later
             batch.held_bytes = 0
         with self._backlog.lock:
             self._backlog.settled(batches)

@@ -1,6 +1,6 @@
-"""Who settled how: the counts behind `DeliveryReport`, and the failures that nobody has looked at.
+"""The counts behind `DeliveryReport`, and the errors that were not retrieved.
 
-Bounded: of failed batches the last thousands are remembered one by one, older ones as a count.
+Memory is bounded: the last thousands of failed batches are kept one by one, older ones as a count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REMEMBERED_FAILURES = 4096
 
 
 class DeliveryCounts:
-    """Counts settled records by topic. Safe for any number of threads."""
+    """Counts acknowledged and failed records by topic. Safe for any number of threads."""
 
     def __init__(self, *, counters: Counters | None = None, lost: LostRecords | None = None) -> None:
         self._counters = counters or Counters()
@@ -29,24 +29,24 @@ class DeliveryCounts:
         self._acknowledged: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._possibly_persisted: Counter[str] = Counter()
-        self._failures: deque[FailedRecords] = deque()  # not the batches: their end is what `lost` waits for
+        self._failures: deque[FailedRecords] = deque()  # not the batches: `lost` logs them when they are dropped
         self._entered_failures = 0
         self._forgotten_unretrieved = 0
         self._first_error: DeliveryError | None = None
 
     def add(self, batches: Iterable[ProducerBatch]) -> bool:
-        """Count batches that have just been settled; True: one of them failed."""
+        """Count batches that have just been completed; True: one of them failed."""
         with self._lock:
             before = self._entered_failures
             for batch in batches:
-                if not batch.accounted:  # else whoever counted it was interrupted then, and goes on
+                if not batch.accounted:  # else an earlier call counted it and was interrupted; this one goes on
                     self._add(batch)
             return self._entered_failures > before
 
     def take_report(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryError | None]:
-        """The report since the last one, how many failures nobody has looked at, and the first of their causes.
+        """The report since the last one, the number of errors not retrieved, and the first of them.
 
-        All of them count as looked at from now on: the caller raises, or reports, what is returned.
+        All of them count as retrieved from now on: the caller raises, or reports, the returned error.
         """
         waiting: Counter[str] = Counter()
         for batch in pending:

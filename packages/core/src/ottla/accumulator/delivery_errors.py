@@ -1,4 +1,4 @@
-"""How a record that is given up says so: what happened, to what, after how many tries, and what the broker may hold."""
+"""Errors of records that are given up: the cause, the partition, the attempts, and whether the broker may hold them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.errors import (
 
 
 def given_up(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryError:
-    """The error of a batch that is given up for another reason than time; *why* says more of it than its *cause*."""
+    """The error of a batch that is given up for another reason than time; *why* replaces the text of its *cause*."""
     error = DeliveryError(
         f"{_records(batch)} not delivered: {why or cause}" + _history(batch, now),
         topic=batch.topic,
@@ -73,7 +73,7 @@ def _history(batch: ProducerBatch, now: float) -> str:
 
 
 def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) -> Mapping[int, DeliveryError]:
-    """An error of its own for each record that the broker names; the others failed because of them (KIP-467)."""
+    """Errors of the records that the broker names, by index; the others failed because of these (KIP-467)."""
     return {
         index: DeliveryError(
             f"the broker refused the record for {batch}: " + (printable(message or "") or "it gave no reason"),

@@ -1,6 +1,6 @@
-"""All batches of a producer that are not settled: queued by partition, in runs, or in flight.
+"""All incomplete batches of a producer: queued by partition, unassigned, or in flight.
 
-Plain state; everything here happens under its lock, which is never held while waiting for memory, encoding or settling.
+Plain state under a lock, which is never held while waiting for memory, encoding, or completing batches.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from ottla.concurrency.locks import SignalSafeLock
 
 
 class Backlog:
-    """The queues by topic, and who is in them."""
+    """The queues by topic, and all incomplete batches. Methods are called with the lock held."""
 
     def __init__(self) -> None:
         self.guard = SignalSafeLock()
-        """The lock for the callers' threads; told of each batch that is settled."""
+        """The lock for the callers' threads; it is notified of each batch that is completed."""
         self.lock = self.guard.raw
-        """The same one for the I/O thread."""
+        """The same lock for the I/O thread."""
         self._topics: dict[str, TopicQueues] = {}
         self.partitions = 0
-        """How many there are queues for, of all topics."""
+        """The number of partitions with queues, over all topics."""
         self.waiting: OrderedDict[PartitionQueue, None] = OrderedDict()
         """The queues that have batches; the one that was served last is last in line."""
         self.unassigned: dict[TopicQueues, None] = {}
-        """The topics that have a run."""
+        """The topics that have an unassigned batch."""
         self.incomplete: dict[ProducerBatch, None] = {}
-        """Every batch that is not settled, in the order of their beginning."""
+        """Every batch without an outcome, in the order of creation."""
         self.oldest = FOREVER
-        """No batch that waits was created before."""
+        """No waiting batch was created before this time."""
         self.look_again_at = FOREVER
-        """When the I/O thread looks through the queues without being told to."""
+        """The time at which the I/O thread searches the queues again, if it is not woken before."""
 
     def topic(self, name: str, partitions: int) -> TopicQueues:
-        """The queues of a topic, at least so many."""
+        """The queues of a topic, for at least so many partitions."""
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = TopicQueues(name)
@@ -45,7 +45,7 @@ class Backlog:
         return topic
 
     def queue(self, topic: str, partition: int) -> PartitionQueue:
-        """The queue of a partition; UNASSIGNED: that of the topic's run."""
+        """The queue of a partition; UNASSIGNED: that of the topic's unassigned batch."""
         topic_queues = self.topic(topic, partition + 1)
         return topic_queues.unassigned if partition == UNASSIGNED else topic_queues.queues[partition]
 
@@ -54,7 +54,7 @@ class Backlog:
         return self._topics[batch.topic].queues[batch.partition]
 
     def begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Put a new batch behind the others of its queue; it is open."""
+        """Put a new, open batch behind the others of its queue."""
         queue.begin(batch)
         self.oldest = min(self.oldest, batch.created_at)
         self.incomplete[batch] = None
@@ -64,7 +64,7 @@ class Backlog:
             self.waiting.setdefault(queue)
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
-        """Remove the first batch of a queue, which goes to the end of the line."""
+        """Remove the first batch of a queue; the queue goes to the end of the line."""
         batch = queue.take()
         if queue.batches:
             self.waiting.move_to_end(queue)
@@ -73,7 +73,7 @@ class Backlog:
         return batch
 
     def take_unassigned(self, topic: TopicQueues) -> ProducerBatch:
-        """Remove the run of a topic, which takes no more records; as `open` it stays until it is dealt."""
+        """Remove and close the unassigned batch of a topic; it stays `open` of its queue until it is partitioned."""
         del self.unassigned[topic]
         run = topic.unassigned.batches.popleft()
         run.close()
@@ -90,11 +90,11 @@ class Backlog:
         return removed
 
     def look_for_oldest(self) -> None:
-        """Go through all queues for when the oldest batch was created."""
+        """Search all queues for the creation time of the oldest batch."""
         self.oldest = min((queue.batches[0].created_at for queue in self.waiting), default=FOREVER)
 
     def put_first(self, *batches: ProducerBatch) -> None:
-        """Put batches of one partition, in this order, before all others of it; it is served next."""
+        """Put batches of one partition, in this order, before its others; the partition is drained next."""
         queue = self.queue_of(batches[0])
         for batch in reversed(batches):
             queue.put_first(batch)
@@ -103,21 +103,21 @@ class Backlog:
         self.waiting.move_to_end(queue, last=False)
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Queue the *parts* of a batch that had left in its place."""
+        """Queue *parts* in place of a batch that had left."""
         self.incomplete.pop(batch, None)
         self.incomplete.update(dict.fromkeys(parts))
         self.put_first(*parts)
 
     def settled(self, batches: Iterable[ProducerBatch]) -> None:
-        """They have their outcomes."""
+        """Remove batches that have their outcomes, and wake waiting threads."""
         for batch in batches:
             self.incomplete.pop(batch, None)
         self.guard.notify_all()
 
     def recover(self) -> list[ProducerBatch]:
-        """Put everything in order after a round that failed half-way; what is in no queue, in the order of beginning.
+        """Repair the queues after a failed round; returns the batches in no queue, in the order of creation.
 
-        Queues let go of what is not in them any more, and are in line when they have something.
+        No queue keeps an open batch that is not in it any more, and queues with batches are in line.
         """
         queued: set[ProducerBatch] = set()
         for topic in self._topics.values():
@@ -150,7 +150,7 @@ class Backlog:
             self.waiting.pop(queue, None)
 
     def take_all(self) -> tuple[list[ProducerBatch], list[ProducerBatch]]:
-        """Empty the queues: every batch that is not settled, those that had left and those that had not, in order."""
+        """Empty the queues; returns all incomplete batches: those that had left, and those that had not, in order."""
         queued = self.take_while(lambda _batch: True)
         sent = self.incomplete.keys() - queued
         return [batch for batch in self.incomplete if batch in sent], queued

@@ -1,4 +1,4 @@
-"""What the accumulator asks of the I/O loop that sends its batches."""
+"""The interface of the I/O loop that sends the accumulator's batches."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ottla.accumulator.batch import ProducerBatch
 
 
 class IoLoop(Protocol):
-    """Rounds that take batches. All methods are for any thread."""
+    """A loop of rounds that send batches. All methods are for any thread."""
 
     def wake(self) -> None:
         """Have a round begin at once."""
 
     def batch_started(self, *, alone: bool) -> None:
-        """A batch was begun that may leave at once; *alone*: nothing else is under way."""
+        """Note a new batch; *alone*: no other batch is incomplete."""
 
     def defer(self, work: Callable[[], object]) -> bool:
-        """Have the I/O thread do this work, if the calling thread runs a round in its place; False: it does not."""
+        """Have the I/O thread do *work*, if the calling thread runs a round in its place; False: it does not."""
         ...
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
@@ -26,7 +26,7 @@ class IoLoop(Protocol):
 
 
 class WokenLoop:
-    """A loop whose rounds no other thread runs: all that it needs is to be woken."""
+    """A loop whose rounds only the I/O thread runs: it only has to be woken."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
@@ -36,12 +36,12 @@ class WokenLoop:
         self._wake()
 
     def batch_started(self, *, alone: bool) -> None:
-        """A batch may leave at once."""
+        """Have a round begin at once."""
         self._wake()
 
     def defer(self, work: Callable[[], object]) -> bool:
-        """Whoever completes a batch runs its callbacks."""
+        """Return False: the thread that completes a batch runs its callbacks."""
         return False
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
-        """The thread that waits sleeps."""
+        """Return at once: the waiting thread sleeps."""

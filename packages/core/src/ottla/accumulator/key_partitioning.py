@@ -1,7 +1,7 @@
-"""Records with keys wait in a run until there are many of them; then all find their partitions at once.
+"""Partitioning of many keys at once: records with keys wait in an unassigned batch until there are many of them.
 
-One look at many keys is what makes a hash fast in Python: murmur2 of a thousand keys together takes a tenth of what
-it takes one by one. A run is a batch without a partition, and dealing it hands its records over to batches that have.
+In Python, hashing is fast only for many keys at once: murmur2 of a thousand keys together takes a tenth of the time
+that it takes one by one. An unassigned batch has no partition; its records are then forwarded to batches that have one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ottla.interfaces import Columns, TopicView
 Begin: TypeAlias = Callable[[PartitionQueue, ProducerBatch], None]
 
 UNASSIGNED_MEMORY: Final = 256 * 1024
-"""What the records of any run may occupy: about a thousand of 100 bytes. More together are not hashed faster."""
+"""Bytes that the records of any unassigned batch may occupy: about a thousand of 100 bytes. More hash no faster."""
 
 UNASSIGNED_SHARE: Final = 8 * 1024
-"""Where that is more, a run may have so much for each partition, which costs the dealer as much as ten records do."""
+"""Bytes for each partition, if that is more in total: a partition costs as much time as ten records do."""
 
 MAX_UNASSIGNED_MEMORY: Final = 2 * 1024 * 1024
-"""But no more than this: while a run is dealt nobody else queues anything."""
+"""The limit of that total: while an unassigned batch is partitioned, no other thread can queue records."""
 
 
 def unassigned_memory(partitions: int, capacity: int) -> int:
-    """What the records of a run may occupy, where all that are queued may occupy *capacity*."""
+    """The bytes that the records of an unassigned batch may occupy, out of the *capacity* for all queued records."""
     return max(UNASSIGNED_MEMORY, min(partitions * UNASSIGNED_SHARE, MAX_UNASSIGNED_MEMORY, capacity // 16))
 
 
 @attrs.frozen(kw_only=True)
 class KeyPartitioner:
-    """Deals runs. Under the backlog's lock, so that runs of a topic are dealt in their order."""
+    """Partitions unassigned batches. Under the backlog's lock, so that those of a topic keep their order."""
 
     partition: Partition
     partition_column: PartitionColumn
@@ -48,10 +48,11 @@ class KeyPartitioner:
     def repartition(
         self, queues: TopicQueues, run: ProducerBatch, begin: Callable[[PartitionQueue, ProducerBatch], None]
     ) -> Forwarded[ProducerBatch]:
-        """Hand the records of a closed run to the open batches of their partitions, and to new ones, which *begin*.
+        """Forward the records of *run*, a closed unassigned batch, to batches of their partitions.
 
-        Raises InvalidPluginError, or an error of ours that the partitioner raises; then nothing was dealt. Whatever
-        fails after that leaves the run in doubt: some of its records are on their way.
+        These are the open ones, or new ones, which are passed to *begin*. Raises InvalidPluginError, or an OttlaError
+        of the partitioner; then nothing was forwarded. A later failure leaves `maybe_written` set: some of the records
+        are on their way.
         """
         pieces: list[ForwardedRecords[ProducerBatch]] = []
         by_partition = self._by_partition(queues, run.columns)
@@ -70,7 +71,7 @@ class KeyPartitioner:
         return [(partition, chosen) for partition, chosen in enumerate(indexes) if chosen]
 
     def _partitions(self, topic: str, columns: Columns, view: TopicView) -> Sequence[int]:
-        """The partition of each record; those without a key, which came behind others with one, go to one place."""
+        """The partition of each record; those without a key, which came after others with one, go to one partition."""
         keys = columns.keys()
         if None not in keys:
             return partitions_of(self.partition_column, topic, keys, view)
@@ -100,14 +101,14 @@ class KeyPartitioner:
                 batch = ProducerBatch(
                     topic=run.topic, partition=queue.partition, columns=self.columns(0), now=run.created_at
                 )
-                start, taken = batch.take_from(run, indexes[:1], memory=0)  # before anybody else can put a record there
+                start, taken = batch.take_from(run, indexes[:1], memory=0)  # before other threads can append to it
             else:
                 start, taken = batch.take_from(run, indexes, memory=self._free_bytes(batch.columns, queue.topic))
             if not taken:
                 queue.close()
                 continue
             if batch is not queue.open:
-                begin(queue, batch)  # before it holds memory, which would be lost with a batch that nobody knows
+                begin(queue, batch)  # before it holds memory, which would be lost with a batch that is not queued
             pieces.append(ForwardedRecords(batch=batch, start=start, indexes=indexes[:taken]))
             indexes = indexes[taken:]
             self._carry_memory(batch, run, queue.topic)
@@ -116,7 +117,7 @@ class KeyPartitioner:
         return max(self.sizes.comfortable(columns, topic), self.sizes.grown(columns, topic))
 
     def _carry_memory(self, batch: ProducerBatch, run: ProducerBatch, topic: TopicQueues) -> None:
-        """Let the batch hold what its records occupy, out of what the run holds."""
+        """Pass the memory that the batch's records occupy on from *run* to the batch."""
         memory = batch.columns.memory()
         missing = min(max(memory - batch.held_bytes, 0), run.held_bytes)
         batch.held_bytes += missing

@@ -1,7 +1,7 @@
-"""Failed records whose error nothing can retrieve any more: found when their batch is dropped, logged at ERROR.
+"""Failed records whose error the program can no longer retrieve: found when their batch is dropped, logged at ERROR.
 
-As asyncio does for a Future whose exception was never retrieved. A batch lives as long as one of its deliveries, so its
-end is the moment: at once where no delivery was kept and no callback given.
+asyncio does the same for a Future whose exception was never retrieved. A batch lives as long as one of its deliveries.
+So the finalizer of the batch finds them: at once where no delivery was kept and no callback given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class FailedRecords:
-    """What is left to say of a failed batch without holding it; `retrieved` is the batch's own set of indexes."""
+    """The report of a failed batch, without a reference to it; `retrieved` is the batch's own set of indexes."""
 
     __slots__ = ("count", "error", "partition", "reports", "retrieved", "topic")
 
@@ -34,12 +34,12 @@ class FailedRecords:
 
     @property
     def unretrieved(self) -> int:
-        """How many of the records failed without anybody retrieving the error."""
+        """The number of records whose error was not retrieved."""
         return self.count - len(self.retrieved)
 
 
 class DropNotice:
-    """Held by a failed batch alone, so that its end is that of the batch.
+    """An object that only a failed batch holds, so that it is finalized with the batch.
 
     Its finalizer runs on any thread, in the middle of anything: it takes no lock and writes no log line.
     """
@@ -56,14 +56,14 @@ class DropNotice:
 
 
 class LostRecords:
-    """Collects what finalizers hand over, and logs it. `drop` is for any thread, `write` for the I/O thread.
+    """Collects what finalizers report, and logs it. `drop` is for any thread, `write` for the I/O thread.
 
-    What a `flush` or `close` that is under way will report is not logged.
+    Records that a running `flush` or `close` will report are not logged.
     """
 
     def __init__(self, *, wake: Callable[[], object]) -> None:
         self.reports: int | None = 0
-        """How many delivery reports there were; what came before the last one was reported. None: log nothing."""
+        """The number of delivery reports so far; failures before the last one were reported. None: log nothing."""
         self.active = False
         """Whether something was dropped that is not logged yet."""
         self._wake = wake
@@ -78,7 +78,7 @@ class LostRecords:
         self._next_at = float("-inf")
 
     def drop(self, failed: FailedRecords) -> None:
-        """Take what a finalizer found. No lock, no log line."""
+        """Take the records that a finalizer found, without a lock or a log line."""
         if failed.reports == self.reports:
             self._dropped.append(failed)
             self.active = True
@@ -86,7 +86,7 @@ class LostRecords:
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
-        """A delivery report is being waited for: what fails meanwhile is its business."""
+        """Log nothing in this block, whose delivery report will have the records that fail meanwhile."""
         token = object()
         self._reporting.add(token)
         try:
@@ -97,7 +97,7 @@ class LostRecords:
                 self._wake()
 
     def hold(self) -> None:
-        """The producer closes: what is not logged by now is reported by `close`."""
+        """Log nothing more: the producer closes, and `close` reports what is not logged by now."""
         self._reporting.add(self)
 
     def ignore(self) -> None:
@@ -107,13 +107,13 @@ class LostRecords:
         self._records = 0
 
     def due_at(self) -> float:
-        """When to write what was dropped or counted since the last line."""
+        """The time to log the records that were dropped or counted since the last line."""
         held = self._reporting or not self._dropped
         return float("inf") if held and not self._records else self._next_at
 
     def write(self, client_id: str, now: float, *, final: bool = False) -> None:
-        """Log what was dropped: at once, then, while it goes on, with counts and ever longer gaps."""
-        self.active = False  # before the look: a finalizer may run at any moment
+        """Log dropped records: at once, then, while it goes on, with counts and ever longer gaps."""
+        self.active = False  # before the count: a finalizer may run at any moment
         self._count_dropped()
         if self._dropped or self._records:
             self.active = True
@@ -142,7 +142,7 @@ class LostRecords:
                 self._error,
             )
         self._records = self._batches = 0
-        self.active = False  # before the look, as above
+        self.active = False  # before the check, as above
         if self._dropped:
             self.active = True
         self._partitions.clear()

@@ -20,7 +20,7 @@ class PartitionQueue:
         self.topic = topic
         self.partition = partition
         self.batches: deque[ProducerBatch] = deque()
-        self.open: ProducerBatch | None = None  # read without a lock by whoever sends: `append` says if it is closed
+        self.open: ProducerBatch | None = None  # `send` reads it without a lock: `append` fails if it is closed
         self.muted_until = NEVER
 
     def close(self) -> None:
@@ -44,9 +44,10 @@ class PartitionQueue:
         return batch
 
     def put_first(self, batch: ProducerBatch) -> None:
-        """Put a batch that had left before all others, but for those that come before it.
+        """Put a batch that had left before all others, except those that come before it.
 
-        Those are what has a stamp that does; without stamps what is older, so that the head is the first to expire.
+        A batch comes before it by its sequence number; without sequences, if it is older, so that the head is the first
+        to expire.
         """
         place = 0
         for other in self.batches:
@@ -64,7 +65,7 @@ class PartitionQueue:
 class TopicQueues:
     """The queues of one topic. `queued_bytes` is read by partitioners without a lock, as a hint.
 
-    `most` is the largest batch that the topic is known to take, once it has refused one.
+    `max_bytes` is the size of batches that the topic is expected to take, once it has refused a larger one.
     """
 
     __slots__ = ("max_bytes", "name", "queued_bytes", "queues", "unassigned", "view")
@@ -72,13 +73,13 @@ class TopicQueues:
     def __init__(self, name: str) -> None:
         self.name = name
         self.view: TopicView | None = None
-        self.unassigned = PartitionQueue(self, UNASSIGNED)  # records whose keys nobody has looked at yet
+        self.unassigned = PartitionQueue(self, UNASSIGNED)  # records with keys that have no partition yet
         self.queues: list[PartitionQueue] = []
         self.queued_bytes: list[int] = []
         self.max_bytes: int | None = None
 
     def reach(self, partitions: int) -> int:
-        """Have queues for so many partitions, which are more than there are; how many of them are new."""
+        """Add queues up to this number of partitions, which is larger than now; returns how many are new."""
         before = len(self.queues)
         for partition in range(before, partitions):
             self.queued_bytes.append(0)
@@ -86,7 +87,7 @@ class TopicQueues:
         return len(self.queues) - before
 
     def count(self, batch: ProducerBatch, queued: int) -> None:
-        """Note how many bytes a batch has in its queue."""
+        """Note that a batch has *queued* bytes in its queue."""
         if batch.partition == UNASSIGNED:
             return
         self.queued_bytes[batch.partition] += queued - batch.queued_bytes

@@ -1,6 +1,6 @@
-"""Calls of partitioners, whose answers are checked: a fault is reported as theirs, by their class.
+"""Checked calls of partitioners: a fault of a partitioner is reported with the name of its class.
 
-An error of ours that a partitioner raises passes unchanged.
+An OttlaError that a partitioner raises passes unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Partition(Protocol):
 
 
 class PartitionColumn(Protocol):
-    """A partitioner's ability to look at many keys at once."""
+    """A partitioner's `partition_column`, for many keys at once."""
 
     def __call__(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Sequence[int]: ...
 
@@ -45,7 +45,7 @@ def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes | None]
     chosen: Sequence[int] = ask_partitioner(ask, topic, keys, view)
     try:
         count, lowest, highest = len(chosen), min(chosen, default=0), max(chosen, default=0)
-        operator.index(sum(chosen))  # quicker than a look at each
+        operator.index(sum(chosen))  # quicker than a check of each
     except TypeError:
         raise _no_partition(ask, topic, chosen) from None
     if count != len(keys):
@@ -58,10 +58,10 @@ def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes | None]
 
 
 def ask_partitioner(ask: Callable[..., Any], topic: str, *rest: object) -> Any:
-    """What one of a partitioner's methods returns. Raises InvalidPluginError for what it raises."""
+    """Call a method of a partitioner. Raises InvalidPluginError for its exceptions."""
     try:
         return ask(topic, *rest)
-    except (OttlaError, MemoryError):  # want of memory is no fault of the partitioner
+    except (OttlaError, MemoryError):  # a lack of memory is no fault of the partitioner
         raise
     except Exception as cause:
         raise _failed(ask, topic, cause) from cause

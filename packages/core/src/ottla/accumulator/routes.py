@@ -1,6 +1,6 @@
-"""Where the records of each topic go for now: remembered, so that the way of most records asks nobody.
+"""Cached routes: the queues and the sticky batch of each topic, so that most records need no lookup of metadata.
 
-A route is forgotten whenever the cluster or its slow brokers change; the next record finds a new one.
+A route is removed whenever the cluster or the set of slow brokers changes; the next record makes a new one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.network.metadata import Metadata
 
 
 class Route:
-    """One topic's queues, and the batch that records without a partition or key go to while it has room."""
+    """One topic's queues, and its sticky batch, to which records without partition and key go while it has room."""
 
     __slots__ = ("_counted", "_lock", "queues", "sticky_batch", "topic", "unassigned", "view")
 
@@ -33,23 +33,23 @@ class Route:
         self.unassigned = topic.unassigned
         self.sticky_batch: ProducerBatch | None = None
         self._counted = 0
-        self._lock = threading.RLock()  # a signal handler may interrupt it, and come here
+        self._lock = threading.RLock()  # a signal handler may interrupt its holder, and take it, too
 
     def set_sticky_batch(self, batch: ProducerBatch) -> None:
-        """Records may go to this batch from now on."""
+        """Make this the sticky batch."""
         with self._lock:
             if self.sticky_batch is not batch:
                 self.sticky_batch = batch
                 self._counted = 0
 
     def clear_sticky_batch(self, batch: ProducerBatch) -> None:
-        """Records go to this batch no longer."""
+        """Have no sticky batch any more, if it is this one."""
         with self._lock:
             if self.sticky_batch is batch:
                 self.sticky_batch = None
 
     def take_sticky_bytes(self) -> tuple[int, int] | None:
-        """The partition of the stay, and the bytes that went there since they were counted last; None: no stay."""
+        """The sticky batch's partition, and the bytes that went there since the last call; None: no sticky batch."""
         with self._lock:
             batch = self.sticky_batch
             if batch is None:
@@ -81,14 +81,14 @@ class Routes:
 
     def find(self, topic: str) -> Route:
         """The route of a topic, waiting at most `max.block.ms` for metadata. Raises TopicUnavailableError."""
-        topic = str.__str__(topic)  # an enum's member is a name, too, but not for code that is compiled
+        topic = str.__str__(topic)  # a member of a str enum is a name, too, but compiled code takes only str itself
         known = self._metadata.cluster.topics.get(topic)
         if known is None or not known.leaders:
             known = self._metadata.wait_for(topic, partition=None, timeout=self._timeout())
         return self._route_to(topic, known)
 
     def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
-        """A route of the topic that has this partition, waiting for metadata. Raises TopicUnavailableError.
+        """The route of a topic once it has this partition, waiting for metadata. Raises TopicUnavailableError.
 
         The seconds that the same call has *waited* already are part of `max.block.ms`.
         """
@@ -105,26 +105,26 @@ class Routes:
             slow=self._slow_partitions(known),
         )
         route = self.known[topic] = Route(self._appender.queues(topic, view))
-        if self._metadata.cluster is not cluster:  # changed meanwhile, perhaps before there was anything to forget
+        if self._metadata.cluster is not cluster:  # changed meanwhile, perhaps before `known` had this route
             self.known.pop(topic, None)
         return route
 
     def next_sticky_partition(self, topic: str, route: Route) -> int:
-        """Where records without a key go now that the batch they went to has no room."""
+        """The partition for records without a key, now that the sticky batch has no room."""
         counted = route.take_sticky_bytes()
         if counted is not None and self._appended is not None:
             ask_partitioner(self._appended, topic, *counted)
         return partition_of(self._partitioner.partition, topic, None, route.view)
 
     def let_go_of_failed(self) -> None:
-        """Keep no batch that has failed: its end, when no delivery is left either, is where its loss is logged."""
+        """Release sticky batches that have failed: a lost record is logged only when its batch is dropped."""
         for route in list(self.known.values()):
             batch = route.sticky_batch
             if batch is not None and isinstance(batch.outcome, Failed):
                 route.clear_sticky_batch(batch)
 
     def forget(self) -> None:
-        """The cluster is not what it was."""
+        """Remove all routes, because the cluster has changed."""
         self.known.clear()
 
     def _slow_partitions(self, topic: Topic) -> frozenset[int]:
@@ -132,5 +132,5 @@ class Routes:
         return frozenset(p for p, leader in enumerate(topic.leaders) if leader in nodes) if nodes else frozenset()
 
     def _timeout(self) -> float:
-        """How long to wait for metadata: not at all inside a callback, where nothing could bring it."""
+        """The time-out of a wait for metadata: 0 inside a callback, which runs on the thread that fetches it."""
         return 0.0 if io_threads.on_io_thread() else self._max_block

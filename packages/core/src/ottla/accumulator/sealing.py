@@ -1,4 +1,4 @@
-"""From columns to a partition's part of a request, encoded in one go and compressed; and back, to split a batch."""
+"""Sealing of batches: columns encoded and compressed as a partition's part of a request; and back, to split a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.recordbatch.v2 import MAGIC as NEWEST_MAGIC
 
 @attrs.frozen(kw_only=True)
 class Takes:
-    """What a broker takes: its newest record format, and whether it knows zstd."""
+    """The formats that a broker takes: its newest record format, and whether it knows zstd."""
 
     magic: int = 2
     zstd: bool = True
@@ -32,7 +32,7 @@ def _everything(_node: int) -> Takes:
 class Sealer:
     """Seals batches with one codec, None: uncompressed, in the newest format that their broker takes.
 
-    For the I/O thread, except `ratio` and `seal_columns`. *takes* tells what a broker can read.
+    For the I/O thread, except `ratio` and `seal_columns`. *takes* returns the formats of a broker.
     """
 
     def __init__(self, compressor: Compressor | None, *, takes: Callable[[int], Takes] = _everything) -> None:
@@ -43,10 +43,10 @@ class Sealer:
         self._ratios = CompressionRatios()
 
     def seal(self, batch: ProducerBatch, node: int) -> Section:
-        """The batch's records as they go to this broker; its columns keep only what deliveries need.
+        """Encode and compress the batch's records for this broker; its columns keep only what deliveries need.
 
-        One that was sealed for a broker which took a newer format is converted. What the older one cannot hold is an
-        UnsupportedVersionError.
+        A batch that was sealed before, for a broker that takes a newer format, is converted. Raises
+        UnsupportedVersionError for what the older format cannot hold.
         """
         takes = self._takes(node)
         magic = takes.magic
@@ -60,15 +60,15 @@ class Sealer:
         return section
 
     def seal_columns(self, columns: Columns) -> Section:
-        """Records as they go to a broker of today, before it is known which one; for any thread."""
+        """Encode and compress records in the newest format, before their broker is known; for any thread."""
         return finish(columns.encode(NEWEST_MAGIC), magic=NEWEST_MAGIC, compressor=self._compressor)
 
     def ratio(self, topic: str) -> float:
-        """What part of their size a topic's records probably keep, with some caution."""
+        """The expected ratio of compressed to plain size of a topic's records, on the safe side."""
         return self._ratios.ratio(topic, codec_id=self.codec_id) * CAUTION if self.codec_id else 1.0
 
     def records(self, batch: ProducerBatch) -> Sequence[Record]:
-        """What was sealed, read back because it was too large for the broker; its ratio is no longer trusted."""
+        """The records of a sealed batch that was too large for the broker; its ratio is no longer trusted."""
         section = batch.sealed
         assert section is not None, "only what was sent can be too large"
         self._ratios.start_over(batch.topic, codec_id=section.codec_id, ratio=section.ratio)

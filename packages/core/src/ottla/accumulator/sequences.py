@@ -1,8 +1,8 @@
-"""Which sequence numbers the batches of each partition get, and which batch may leave so that brokers keep the order.
+"""Sequence numbers for the batches of each partition, and which batch may leave so that brokers keep the order.
 
-A broker takes a partition's batches only in the order of their numbers, and one that it has already only once. So a
-batch keeps its stamp over all its tries, unless a broker itself says that it does not hold what came before it.
-Plain state for the I/O thread; it knows neither requests nor states of a transaction.
+A broker takes a partition's batches only in the order of their numbers, and appends each only once. So a batch keeps
+its stamp over all attempts, unless a broker itself answers that it lacks the batches before it.
+Plain state for the I/O thread; it handles neither requests nor the state of a transaction.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 LAST_EPOCH = 32_767
 REMEMBERED = 5
-"""So many batches of a producer a broker knows again, for each partition."""
+"""The number of a producer's last batches that a broker recognizes as duplicates, for each partition."""
 _NONE = -1
 
 
 class OrderRefused(enum.Enum):
-    """What can become of a batch that a broker did not take for its number."""
+    """The ways in which a batch goes on that a broker refused for its sequence number."""
 
     EARLY = "another one goes first; it is sent again as it is"
     ANEW = "nothing of it is written; it is numbered anew, and sent again"
@@ -35,15 +35,15 @@ class OrderRefused(enum.Enum):
 
 @attrs.define(eq=False, kw_only=True)
 class _Numbers:
-    """The numbers of one partition. `in_flight` are the stamped batches that have no outcome yet, in order.
+    """The numbers of one partition. `in_flight` has the stamped batches without an outcome, in order.
 
-    `passed` are those that were acknowledged although they come behind the first of these, whose answer hangs or is
-    lost. When that one is tried again it has to be among the few that its broker remembers.
+    `passed` are later batches that were acknowledged before the first of these, whose response is late or lost. When
+    that first batch is sent again, it must be among the few that its broker remembers.
 
     `known`: brokers hold state of this producer id, so that they refuse a batch out of order. Before that they take
-    any first number, and two batches under way at once could be written the wrong way round.
-    `missing`: a batch was given up that may have been written or may not; so what comes next is not certain.
-    `astray`: a broker refused the first batch in flight, for what should come before it is not there.
+    any first number, and two batches in flight at once could be written in the wrong order.
+    `missing`: a batch was given up that may have been written; so the broker's next number is not certain.
+    `astray`: a broker refused the first batch in flight, because it lacks the batches before it.
     `parted`: a batch that may have been written was split, and no broker recognizes it in its parts.
     """
 
@@ -60,12 +60,12 @@ class _Numbers:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing of it is under way."""
+        """Return whether no batch is in flight, and none is on the wire."""
         return not self.in_flight and not self.on_the_wire
 
     @property
     def room(self) -> bool:
-        """Whether a new batch may leave, and the first in flight be known again all the same."""
+        """Return whether the broker would still recognize the first batch in flight after one more batch."""
         unanswered = bool(self.in_flight) and self.in_flight[0].unanswered
         return not unanswered and len(self.in_flight) + len(self.passed) < REMEMBERED
 
@@ -93,34 +93,34 @@ class _Numbers:
 
 
 class Sequences:
-    """The sequence numbers of one producer. `owner` is who stamps; None: there is no valid id, and nothing leaves."""
+    """The sequence numbers of one producer. `owner` is its id and epoch; None: there is no valid id, nothing leaves."""
 
     def __init__(self, *, transactional: bool = False, required: bool = False) -> None:
         self.owner: ProducerId | None = None
         self.transactional = transactional
         self.required = required
-        """Whether a batch without a stamp is no good: idempotence was asked for, not only wished."""
+        """Whether every batch needs a stamp: idempotence was configured, and is not only the default."""
         self.off = False
-        """The brokers know no producer ids: everything leaves without a stamp."""
+        """The brokers know no producer ids: every batch leaves without a stamp."""
         self.members: set[tuple[str, int]] = set()
         """The partitions that belong to the open transaction."""
         self.wanted: dict[tuple[str, int], None] = {}
-        """The partitions that are to belong to it: batches wait for that."""
+        """The partitions to add to it, for which batches wait."""
         self.joining = False
         """Writing to a partition makes it a member, from now to the transaction's end."""
         self.failure: OttlaError | None = None
-        """Why a record of the open transaction was given up, the first of them."""
+        """The error of the first record of the open transaction that was given up."""
         self.obstacle: OttlaError | None = None
-        """Why there is no id yet, or why partitions are no members: what an expired record was waiting for."""
+        """The error that delays a producer id, or the adding of partitions: the cause of records that expire."""
         self.uncertain = False
-        """Something that was given up may be written yet: this epoch is no good for another transaction."""
+        """A batch that was given up may still be written: this epoch cannot be used for another transaction."""
         self._partitions: dict[tuple[str, int], _Numbers] = {}
         self._in_doubt: dict[tuple[str, int], _Numbers] = {}
 
     # Leaving
 
     def may_leave(self, batch: ProducerBatch) -> bool:
-        """Whether the first batch of a queue may leave now."""
+        """Return whether the first batch of a queue may leave now."""
         if self.off:
             return True
         if self.owner is None:
@@ -136,7 +136,7 @@ class Sequences:
             return True
         if batch.stamp is not None:
             return not numbers.astray and numbers.in_flight[0] is batch
-        own = numbers.owner is self.owner or numbers.owner == self.owner  # to compare values takes 1 us
+        own = numbers.owner is self.owner or numbers.owner == self.owner  # a comparison of values takes 1 us
         if numbers.quiet and not own:
             return True
         certain = not numbers.missing and not numbers.astray
@@ -155,24 +155,24 @@ class Sequences:
         elif numbers.owner is not owner and numbers.owner != owner:
             numbers.begin(owner)
         elif numbers.quiet:
-            numbers.next = (numbers.last_acknowledged + 1) % SEQUENCES  # the numbers of what was refused are free
+            numbers.next = (numbers.last_acknowledged + 1) % SEQUENCES  # the numbers of refused batches are free
         self._number(batch, numbers)
         numbers.in_flight.append(batch)
 
     def left(self, batch: ProducerBatch) -> None:
-        """A batch went out in a request."""
+        """Note that a batch left in a request."""
         if batch.stamp is not None:
             self._numbers(batch).on_the_wire += 1
 
     def came_back(self, batch: ProducerBatch) -> None:
-        """The request of a batch is answered, or lost."""
+        """Note that the request of a batch is answered, or lost."""
         if batch.stamp is not None:
             self._numbers(batch).on_the_wire -= 1
 
     # Outcomes
 
     def acknowledge(self, batch: ProducerBatch) -> None:
-        """A broker holds the batch; that may also be told after it was given up."""
+        """Note that a broker holds the batch; the answer may also come after the batch was given up."""
         if batch.stamp is None:
             return
         numbers = self._numbers(batch)
@@ -184,7 +184,7 @@ class Sequences:
         numbers.remove(batch, written=True)
 
     def give_up(self, batch: ProducerBatch, error: OttlaError) -> None:
-        """A batch will not be tried again."""
+        """Note that a batch will not be sent again."""
         if self.transactional and self.failure is None:
             self.failure = error
         if batch.stamp is None:
@@ -195,13 +195,13 @@ class Sequences:
             self._in_doubt[batch.topic, batch.partition] = numbers
 
     def split(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Parts take the place and the numbers of a batch that was too large."""
+        """Give *parts* the place and the numbers of a batch that was too large."""
         stamp = batch.stamp
         if stamp is None:
             return
         numbers = self._numbers(batch)
         if batch not in numbers.in_flight:
-            return  # a round that failed had come so far
+            return  # a round that failed had done this already
         for part in parts:
             part.stamp = stamp
             stamp = stamp.further(part.count)
@@ -210,27 +210,28 @@ class Sequences:
         numbers.in_flight[place : place + 1] = parts
 
     def refuse_order(self, batch: ProducerBatch) -> OrderRefused:
-        """A broker says that what comes before a batch is not there: what that means."""
+        """Return how a batch goes on after a broker answered that it lacks the batches before it."""
         numbers = self._numbers(batch)
         if numbers.in_flight[0] is not batch:
             return OrderRefused.EARLY
         assert batch.stamp is not None, "only a number can be refused"
         if self.transactional:
-            # Behind one that was given up that is to be expected; else its leader has lost what it had.
+            # After a batch that was given up, this answer is expected. If the batch before this one was acknowledged,
+            # the leader has lost records.
             self.uncertain |= batch.stamp.sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return OrderRefused.LOST
         if batch.maybe_written and (numbers.missing or numbers.passed or numbers.parted):
-            # What it misses may be on its way yet, on a connection that we lost, and so may an earlier try of its own.
-            # Where newer ones were taken it is written, in all likelihood; a part, where the whole batch is.
+            # An earlier attempt may still arrive, of this batch or of the missing one, over a lost connection. If later
+            # batches were acknowledged, this one is very probably written; a part is, if the whole batch is.
             return OrderRefused.LOST
         numbers.astray = True
         self._in_doubt[batch.topic, batch.partition] = numbers
         return OrderRefused.ANEW
 
     def resolve(self) -> None:
-        """Settle what is uncertain, where nothing is on the wire any more: go on, or count anew in a new epoch.
+        """Resolve partitions in doubt with nothing on the wire: go on, or number from 0 in a new epoch.
 
-        Counting anew is safe: what an older epoch has under way is refused as soon as the new one has written.
+        Numbering from 0 is safe: brokers refuse batches of an older epoch as soon as the new one has written.
         """
         if self.transactional:
             return
@@ -238,34 +239,34 @@ class Sequences:
             if numbers.on_the_wire or (numbers.in_flight and not numbers.astray):
                 continue
             if not numbers.astray and numbers.next == (numbers.last_acknowledged + 1) % SEQUENCES:
-                numbers.missing = False  # it was written after all, or what came behind it was
+                numbers.missing = False  # it was written after all, or a batch after it was
             elif not self._begin_anew(partition, numbers):
                 continue
             del self._in_doubt[partition]
 
     def recover(self) -> None:
-        """After a round that failed: nothing is on the wire any more, and what was numbered half is numbered whole."""
+        """Repair the numbers after a failed round: nothing is on the wire, and half-done renumbering is completed."""
         for numbers in self._partitions.values():
             numbers.on_the_wire = 0
             if any(batch.stamp is None or batch.stamp.owner != numbers.owner for batch in numbers.in_flight):
-                numbers.next = 0  # it was counted anew, and none of this count has left
+                numbers.next = 0  # it was being renumbered, and no batch with a new number has left
                 for batch in numbers.in_flight:
                     self._number(batch, numbers)
 
     def begin_transaction(self) -> None:
-        """Nothing of the transaction before counts any more."""
+        """Clear the state of the previous transaction."""
         self.members.clear()
         self.wanted.clear()
         self.joining = False
         self.failure = None
 
     def begin_epoch(self, owner: ProducerId) -> None:
-        """Take a new id or epoch; every partition counts anew as soon as nothing older of it is under way."""
+        """Take a new id or epoch; a partition starts from 0 once none of its older batches is in flight."""
         self.owner = owner
         self.uncertain = False
 
     def _begin_anew(self, partition: tuple[str, int], numbers: _Numbers) -> bool:
-        """Count a partition from 0 in another epoch, what is in flight included; False: an id has to be asked for."""
+        """Number a partition from 0 in another epoch, batches in flight included; False: a new id is needed first."""
         if self.owner == numbers.owner:
             if numbers.astray:
                 logger.info(

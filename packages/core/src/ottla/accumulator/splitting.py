@@ -1,4 +1,4 @@
-"""Several batches out of one that its topic found too large; its records keep their order and their deliveries."""
+"""Splitting of batches that are too large for their topic; the records keep their order and their deliveries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.interfaces import Columns
 from ottla.recordbatch.parse import Record
 
 _FRAME: Final = 31
-"""The most that a record takes beside its key, value and headers: six varints and a byte."""
+"""The most that a record takes besides its key, value and headers: six varints and a byte."""
 
 _HEADER_FRAME: Final = 10
 
@@ -21,16 +21,16 @@ _NO_LIMIT: Final = 1 << 62
 
 @attrs.frozen(kw_only=True)
 class Splitter:
-    """Splits down to `target` bytes, or to half of a batch that was no larger. For the I/O thread."""
+    """Splits batches down to `target` bytes, or to half of their size if that is less. For the I/O thread."""
 
     target: int
     columns: Callable[[int], Columns]
     records: Callable[[ProducerBatch], Iterable[Record]]
 
     def split(self, batch: ProducerBatch, now: float) -> tuple[Sequence[ProducerBatch], int]:
-        """Closed parts, of at most so many bytes before compression or of one record each.
+        """Return closed parts, and their limit: each has at most so many bytes before compression, or one record.
 
-        They are as old as the batch and were tried as often, but for the attempt that told its size.
+        They have the age and the attempts of the batch, without the last attempt, which found it too large.
         """
         sealed = batch.sealed
         assert sealed is not None, "only what was sent can be too large"

@@ -1,1 +1,1 @@
-"""Locks, signals and threads: what stays whole while a signal handler, a fork or another thread interrupts."""
+"""Locks, signals and threads: code that stays consistent when a signal handler, a fork or another thread interrupts."""

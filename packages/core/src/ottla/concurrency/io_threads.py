@@ -1,4 +1,4 @@
-"""Which threads are I/O threads: on one of them, waiting for a producer would be waiting for oneself."""
+"""The set of I/O threads, on which a wait for a producer would never end."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ _IDENTIFIERS: Final[set[int]] = set()
 
 
 def enter() -> None:
-    """The calling thread is an I/O thread from now on."""
+    """Mark the calling thread as an I/O thread."""
     _IDENTIFIERS.add(threading.get_ident())
 
 
 def leave() -> None:
-    """The calling thread is one no more."""
+    """Undo `enter`."""
     _IDENTIFIERS.discard(threading.get_ident())
 
 
 def on_io_thread() -> bool:
-    """Whether the calling thread is an I/O thread, as it is inside a delivery callback."""
+    """Return whether the calling thread is an I/O thread, as it is inside a delivery callback."""
     return threading.get_ident() in _IDENTIFIERS
 
 
 def forget() -> None:
-    """In a forked child none of them exists."""
+    """Remove all threads: none of them exists in a forked child."""
     _IDENTIFIERS.clear()

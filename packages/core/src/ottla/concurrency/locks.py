@@ -1,8 +1,8 @@
-"""Locks and waits that stay whole whatever a signal handler does, for those that callers of the producer use.
+"""Locks and waits for threads that call the producer, which stay consistent whatever a signal handler does.
 
-Python's own Condition and Event are Python code: a handler that raises in them leaves their lock taken, or has it
-released while another thread holds it. And a handler that calls the producer waits for ever for what the code that it
-interrupted holds.
+Python's own Condition and Event are Python code. A handler that raises in them leaves their lock taken, or releases it
+while another thread holds it. A handler that calls the producer would wait forever for a lock of the code that it
+interrupted.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ottla.errors import IllegalStateError
 
 
 class Latch:
-    """A moment that any number of threads wait for. It has no lock, so nothing can be left half done."""
+    """An event that any number of threads wait for, once. It has no lock, so no operation can be left half done."""
 
     __slots__ = ("_gates", "is_set")
 
     def __init__(self) -> None:
         self.is_set = False
-        """Whether it has come."""
+        """Whether `set` was called."""
         self._gates: list[threading.Lock] = []
 
     def set(self) -> None:
-        """It has come."""
+        """Set it, and wake all waiting threads."""
         self.is_set = True
         gates = self._gates
         while gates:
             try:
                 gate = gates.pop()
-            except IndexError:  # taken by another thread that says so, or by one whose time ran out
+            except IndexError:  # taken by another `set`, or by a waiter whose time ran out
                 return
             gate.release()
 
@@ -48,7 +48,7 @@ class Latch:
         gate.acquire()
         try:
             self._gates.append(gate)
-            if not self.is_set:  # else `set` may have gone through the gates before
+            if not self.is_set:  # else `set` may have released the gates before
                 gate.acquire(timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX)))
         finally:
             with contextlib.suppress(ValueError):
@@ -59,8 +59,8 @@ class Latch:
 class SignalSafeLock:
     """A lock whose blocks no signal handler interrupts; `raw` is for threads on which no handler runs.
 
-    Where code of the same thread asks for it in such a block nevertheless, by `__del__` for instance, it raises
-    IllegalStateError instead of waiting for itself.
+    If the same thread enters it again in such a block, by `__del__` for instance, it raises IllegalStateError instead
+    of waiting for itself.
     """
 
     def __init__(self) -> None:
@@ -86,14 +86,14 @@ class SignalSafeLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.raw._is_owned():  # not after a wait that broke off twice
+        if self.raw._is_owned():  # not after a wait that was interrupted twice
             self.raw.release()
             signals.end()
 
     def wait(self, timeout: float | None) -> bool:
-        """In a block: let go of the lock until `notify_all`, for *timeout* seconds at most; False: time ran out.
+        """In a block: release the lock until `notify_all`, for at most *timeout* seconds; False: time ran out.
 
-        Handlers run while it waits. If one raises, the block ends by that, with the lock in its hands.
+        Handlers run while it waits. If one raises, `wait` raises that, with the lock taken again.
         """
         latch = Latch()
         self._waiting.append(latch)
@@ -112,21 +112,21 @@ class SignalSafeLock:
                 self._waiting.remove(latch)
 
     def notify_all(self) -> None:
-        """In a block, or with `raw` held: wake whoever waits."""
+        """In a block, or with `raw` held: wake all waiting threads."""
         waiting, self._waiting = self._waiting, []
         for latch in waiting:
             latch.set()
 
 
 class LoggingLock(SignalSafeLock):
-    """One in whose blocks lines may be logged: they are written behind the block, for a handler of them may send."""
+    """A lock for blocks that log: lines are written after the block, because a logging handler may call `send`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: deque[tuple[logging.Logger, int, str, tuple[object, ...]]] = deque()
 
     def log(self, logger: logging.Logger, level: int, line: str, *parts: object) -> None:
-        """In a block: have this line written behind it."""
+        """In a block: log this line after it."""
         self._lines.append((logger, level, line, parts))
 
     def __exit__(

@@ -1,14 +1,14 @@
-"""Signals while the main thread does what must not break off in the middle.
+"""Deferral of signal handlers while the main thread runs code that must not be interrupted.
 
-Python runs a signal's handler on the main thread between any two steps of it. What must be whole is therefore a
-*deferred* block: there the handlers of the program are replaced by one that takes a note, and run at its end. This
-protects from handlers that raise, as that of Ctrl-C does, and from handlers that call the producer: they would wait for
-a lock that the interrupted code below them holds.
+Python runs a signal's handler on the main thread between any two bytecode instructions. Such code is therefore in a
+*deferred* block: there the program's handlers are replaced by one that only notes the signal, and they run at its end.
+This protects from handlers that raise, as that of Ctrl-C does, and from handlers that call the producer: these would
+wait for a lock that the interrupted code holds.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # what `signal` wraps: the wrappers look for an enum, 4.5 us each time
+import _signal  # type: ignore[import-not-found]  # without the wrappers of `signal`: each looks up an enum, 4.5 us
 import os
 import signal
 import sys
@@ -29,24 +29,24 @@ _DEFERRED: Final = tuple(
 )
 
 IMPATIENCE: Final = 1.0
-"""A block that is not at its end so many seconds after a signal hangs: then another one runs its handler at once."""
+"""A block that still runs so many seconds after a signal hangs: the next signal then runs its handler at once."""
 
 _main: int | None = threading.main_thread().ident
-_depth = 0  # of blocks in blocks on the main thread
+_depth = 0  # of nested blocks on the main thread
 _tell: Callable[[], object] | None = None
 _noted: dict[int, float] = {}  # the signals that came in the block, and when each came first
-_seen: list[Any] = []  # the handlers of all signals when they were last looked at,
+_seen: list[Any] = []  # the handlers of all signals when they were last read,
 _functions: list[tuple[int, Any]] = []  # those of them that are functions of the program,
 _usual: dict[int, Any] = {}  # and the last such function of each signal
 
 
 def on_main_thread() -> bool:
-    """Whether this is the thread that handlers run on."""
+    """Return whether this is the thread that handlers run on."""
     return threading.get_ident() == _main
 
 
 def only_ctrl_c() -> bool:
-    """Whether no handler can run but the one that raises KeyboardInterrupt."""
+    """Return whether no handler can run except the one that raises KeyboardInterrupt."""
     usual = _handler_of(signal.SIGINT)
     if callable(usual) and usual is not signal.default_int_handler:
         return False
@@ -54,7 +54,7 @@ def only_ctrl_c() -> bool:
 
 
 def begin() -> None:
-    """A deferred block begins, if this is the main thread. What is raised from here has not begun one."""
+    """Begin a deferred block, if this is the main thread. If this raises, no block has begun."""
     global _depth
     if threading.get_ident() != _main:
         return
@@ -70,11 +70,11 @@ def begin() -> None:
         except BaseException:
             _put_back()
             raise
-    _depth += 1  # from here on nothing interrupts
+    _depth += 1  # from here on no handler interrupts
 
 
 def end() -> None:
-    """The block ends that was begun last on this thread. What was put off takes effect now, and may raise."""
+    """End the block that was begun last on this thread. Deferred handlers run now, and may raise."""
     global _depth
     if threading.get_ident() != _main or not _depth:  # a forked child may end what its parent began
         return
@@ -83,7 +83,7 @@ def end() -> None:
         return
     try:
         _put_back()
-    except BaseException:  # of a handler: what comes from here on takes effect by itself
+    except BaseException:  # of a handler: later signals run their handlers by themselves
         _put_back()
         _handle()
         raise
@@ -103,27 +103,27 @@ def _look_at(handlers: list[Any]) -> None:
 
 
 def _put_back() -> None:
-    """Have the program's own handlers again, but for those that it has replaced itself. Harmless when repeated."""
+    """Restore the program's handlers, except those that it has replaced itself. Harmless when repeated."""
     for number, handler in _usual.items():
         if _handler_of(number) is _note:
             _handle_by(number, handler)
 
 
 def _handle() -> None:
-    """Run the handlers of all that was noted; one that raises keeps no other one back."""
+    """Run the handlers of all noted signals, also after one that raises."""
     while _noted:
         number, _at = _noted.popitem()
         handler = _handler_of(number)
         try:
             if callable(handler):
-                # Not by raise_signal: whoever watches signal.set_wakeup_fd, as asyncio does, knows of it already.
+                # Not by raise_signal: the reader of signal.set_wakeup_fd, asyncio for instance, has the signal already.
                 handler(number, sys._getframe(1))
         finally:
             _handle()
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """The handler of every signal in a block."""
+    """Note a signal: the handler of every signal in a block."""
     now = time.monotonic()
     if not _depth or now - _noted.get(number, now) >= IMPATIENCE:
         _noted.pop(number, None)
@@ -135,7 +135,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 class Deferred:
-    """A block, on any thread, at whose end the signals of the main thread take effect; *tell* is called for each."""
+    """A block, on any thread, that defers signals on the main thread to its end; *tell* is called for each signal."""
 
     def __init__(self, tell: Callable[[], object] | None = None) -> None:
         self._told = tell
@@ -143,7 +143,7 @@ class Deferred:
 
     @property
     def noted(self) -> bool:
-        """Whether a handler is to run at the end."""
+        """Return whether a handler is to run at the end."""
         return bool(_noted)
 
     def __enter__(self) -> Self:
@@ -162,20 +162,20 @@ class Deferred:
         end()
 
 
-# What a handler interrupts that is no deferred block, for it is done for every record
+# Functions that a handler may interrupt: they run for every record, so they are no deferred blocks
 
 _BREAKABLE: Final[dict[CodeType, Callable[[Mapping[str, Any]], object]]] = {}
 
 
 def may_be_broken_off(function: Callable[..., Any], break_off: Callable[[Mapping[str, Any]], object]) -> None:
-    """When a handler waits that has interrupted this *function*, *break_off* is called with its local names."""
-    _BREAKABLE[function.__code__] = break_off  # a function of Python has one
+    """Have *break_off* called with the local names of *function* when a handler that interrupted it has to wait."""
+    _BREAKABLE[function.__code__] = break_off  # every Python function has a code object
 
 
 def make_way() -> None:
-    """This thread is about to wait: have it hold nothing for which another thread waits.
+    """Release, before this thread waits, what another thread may wait for: call `break_off` of interrupted functions.
 
-    Only a signal handler, or what the collector runs, can have interrupted such a method further out on this thread.
+    Only a signal handler or a finalizer can have interrupted such a function further out on this thread.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -186,7 +186,7 @@ def make_way() -> None:
 
 
 def _forget_in_child() -> None:
-    """A forked child: the block has no end there, and the thread that forked is the main one."""
+    """Reset the state in a forked child: its block has no end there, and the thread that forked is the main one."""
     global _main, _depth, _tell
     _main, _depth, _tell = threading.get_ident(), 0, None
     _noted.clear()

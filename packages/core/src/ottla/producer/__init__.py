@@ -1,4 +1,4 @@
-"""The producer that programs use, and how its parts are built."""
+"""The public producer, and the construction of its parts."""
 
 from ottla.producer.producer import Producer
 

@@ -1,4 +1,4 @@
-"""From settings to a producer's parts, wired together: the only module that knows the parts of every room."""
+"""The construction of a producer's parts from its settings: the only module that imports parts of every layer."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _numbers = itertools.count(1)
 
 
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry: Registry | None = None) -> Engine:
-    """The parts of a producer, not started; no connection is made.
+    """Build the parts of a producer, not started; no connection is made.
 
-    Raises ConfigError with every problem, or PluginError when a plugin is all that is wrong.
+    Raises ConfigError with every problem, or PluginError when a plugin is the only problem.
     """
     settings, keywords = hide_settings(settings), hide_settings(keywords)
     registry = registry or Registry()
@@ -40,7 +40,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, registry:
 
 
 def check_config(config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-    """Raise what `Producer` with the same arguments would raise: ConfigError or PluginError. Starts nothing."""
+    """Raise ConfigError or PluginError if `Producer` with the same arguments would. Starts nothing."""
     config, options = hide_settings(config or {}), hide_settings(options)
     registry = Registry()
     choose(read_draft(config, options, registry=registry), registry)

@@ -1,4 +1,4 @@
-"""What the face of a producer works with: what was asked for, the parts that were made of it, and who looks on."""
+"""The parts of a producer behind its public methods: configuration, plugins, queues, threads, metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Engine:
-    """A producer but for its face, not started. An interception of None has no interceptors."""
+    """A producer without its public methods, not started. An interception of None: there are no interceptors."""
 
     config: ProducerConfig
     plugins: Plugins
@@ -51,7 +51,7 @@ class Engine:
         wake: Callable[[], object],
         clock: Callable[[], float],
     ) -> Self:
-        """An engine of these parts; *in_flight* counts requests, *wake* has the transactions looked after."""
+        """An engine of these parts; *in_flight* counts requests, *wake* begins a round, for transactions."""
         pool, spent = queueing.pool, queueing.counters.producer
         figures = MetricValues(
             counters=queueing.counters,
@@ -88,7 +88,7 @@ class Engine:
         )
 
     def let_go(self) -> None:
-        """Tell those who looked on that it is over."""
+        """Close the metrics reporters and the interceptors."""
         self.reporting.close()
         if self.interception is not None:
             self.interception.close()

@@ -1,4 +1,4 @@
-"""The handle that `send` returns: where one record's outcome will be."""
+"""The delivery that `send` returns: the future of one record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.results import RecordMetadata
 
 
 class Delivery:
-    """One record's outcome, now or later. Usable from any thread, also after the producer was closed."""
+    """The future of one record's outcome. Usable from any thread, also after the producer was closed."""
 
     __slots__ = ("_batch", "_index")
 
@@ -22,17 +22,16 @@ class Delivery:
         self._index = index
 
     def done(self) -> bool:
-        """Whether the outcome is known; never blocks."""
+        """Return whether the outcome is known; never blocks."""
         batch, _index = self._place()
         return batch.outcome is not None
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record went, waiting at most *timeout* seconds for it; None: until it is known.
+        """Wait at most *timeout* seconds for the record's metadata, and return it; None: as long as it takes.
 
-        Raises TimeoutError when it is not known by then, and DeliveryError when the record was given up; its
-        subclasses are DeliveryTimeoutError and, in a transaction, TransactionAbortedError. Sends nothing sooner than it
-        would go anyway: `flush` does that. A thread that awaits one record after the other does the I/O for them
-        itself.
+        Raises TimeoutError when the outcome is not known by then, and DeliveryError when the record was given up; its
+        subclasses are DeliveryTimeoutError and, in a transaction, TransactionAbortedError. A wait does not make the
+        record leave sooner: `flush` does. A thread that awaits one record after the other does their I/O itself.
         """
         batch, index, outcome = self._wait(timeout)
         if isinstance(outcome, Acknowledged):
@@ -40,7 +39,7 @@ class Delivery:
         raise outcome.error_of(index).with_traceback(None)
 
     def exception(self, timeout: float | None = None) -> DeliveryError | None:
-        """Why the record was given up, None when it was acknowledged; waits like `result`."""
+        """The error with which the record was given up, None when it was acknowledged; waits like `result`."""
         _batch, index, outcome = self._wait(timeout)
         return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
 
@@ -68,7 +67,7 @@ class Delivery:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             batch, index = self._place()
-            awaited = batch.awaited  # it is gone as soon as there is an outcome
+            awaited = batch.awaited  # None as soon as there is an outcome
             if batch.outcome is None and awaited is not None:
                 awaited(batch, None if deadline is None else deadline - time.monotonic())
             remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -80,7 +79,8 @@ class Delivery:
                     return batch, index, failed
                 case Acknowledged() as acknowledged:
                     return batch, index, acknowledged
-                # None is gone after the wait; when another batch took the record over, the wait goes on for that one.
+                # After the wait there is an outcome. If it is Forwarded, the loop waits for the batch that has the
+                # record now.
 
     def __repr__(self) -> str:
         batch, index = self._place()

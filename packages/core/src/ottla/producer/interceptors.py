@@ -1,7 +1,7 @@
-"""Interceptors in a row: what they make of a record before it is queued, and what they are told of its outcome.
+"""The chain of a producer's interceptors: called before a record is queued, and with its outcome.
 
-One that fails is told of in the log and skipped; no record is ever lost by it. Without interceptors nothing here is
-made, and `send` is what it was.
+An interceptor that fails is logged and skipped; its failure loses no record. Without interceptors nothing here is
+created, and `send` is unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Send: TypeAlias = Callable[..., Delivery]
 
 
 class Interception:
-    """The interceptors of one producer, in order, by what they are called in the log. For any thread."""
+    """The interceptors of one producer, in order, by their names in the log. For any thread."""
 
     def __init__(self, interceptors: Mapping[str, Interceptor], *, clock: Callable[[], float]) -> None:
         self._interceptors = interceptors
@@ -37,7 +37,7 @@ class Interception:
         return ", ".join(self._interceptors)
 
     def around(self, send: Send) -> Send:
-        """The same *send*, for records that have passed the interceptors; those that it refuses are told of, too."""
+        """Wrap *send*: records pass the interceptors first; the interceptors get the outcome of refused ones, too."""
 
         def intercepted(
             topic: str,
@@ -53,7 +53,7 @@ class Interception:
             try:
                 if on_delivery is not None and not callable(on_delivery):
                     raise no_callback(on_delivery)
-                # First: they may be readable only once.
+                # First: headers may be readable only once.
                 given = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
                 key, value, given = self._on_send(topic, key, value, given)
                 return send(
@@ -72,7 +72,7 @@ class Interception:
         return intercepted
 
     def acknowledge(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        """Tell every interceptor what became of a record."""
+        """Call every interceptor with the outcome of a record."""
         for name, interceptor in self._interceptors.items():
             try:
                 interceptor.on_acknowledgement(metadata, error)
@@ -82,7 +82,7 @@ class Interception:
                 )
 
     def close(self) -> None:
-        """Tell every interceptor that wants to know that the producer has closed; once."""
+        """Close every interceptor that has a `close`; once."""
         if self._closed:
             return
         self._closed = True
@@ -111,7 +111,7 @@ class Interception:
 
 @attrs.define(eq=False)
 class _Outcome:
-    """The callback of one record: tells the interceptors, then whoever sent it."""
+    """The callback of one record: calls the interceptors, then the callback of its `send`."""
 
     _interception: Interception
     _topic: str
@@ -120,11 +120,11 @@ class _Outcome:
 
     @property
     def looks(self) -> bool:
-        """Whether the record's failure is seen by who sent it: interceptors look for themselves only."""
+        """Return whether calling this retrieves the error for the program: interceptors alone do not."""
         return self._on_delivery is not None
 
     def unwritten(self, error: Exception) -> RecordMetadata:
-        """What is known of a record that is nowhere."""
+        """Metadata of a record that was not written."""
         partition = error.partition if isinstance(error, DeliveryError) else self._partition
         return RecordMetadata(self._topic, partition if isinstance(partition, int) else -1, -1, -1, -1, -1)
 
@@ -147,4 +147,4 @@ def _record(made: Any) -> tuple[Any, Any, tuple[Header, ...]]:
 
 
 def _nothing() -> None:
-    """It has nothing to end."""
+    """Stand in for a missing `close`."""

@@ -1,6 +1,6 @@
-"""How a producer ends: by `close`, by being dropped, with the interpreter, or in a forked child.
+"""The end of a producer: by `close`, by being dropped, at the interpreter's exit, or in a forked child.
 
-Every producer that was not closed is closed at exit, within bounds, with one log line that has the counts.
+Every producer that was not closed is closed at exit, within a time limit, with one log line that has the counts.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ottla.sender.io_thread import IoThread
 logger = logging.getLogger(__name__)
 
 AT_EXIT_SECONDS = 30.0
-"""A program that ends without `close` waits no longer than this for its last records."""
+"""The longest that a program that ends without `close` waits for its last records."""
 
 GRACE_SECONDS = 0.5
-"""What the I/O thread may take to end beyond the time that `close` was given."""
+"""Time in which the I/O thread may end, beyond the time-out of `close`."""
 
 Account: TypeAlias = tuple[DeliveryReport, int, DeliveryError | None]
 
@@ -33,7 +33,7 @@ _living: set[Lifetime] = set()
 
 
 class Lifetime:
-    """One producer's I/O thread from its start to its end."""
+    """The lifetime of a producer's I/O thread, from its start to its end."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Lifetime:
             self.check()
 
     def end(self, timeout: float | None) -> Account:
-        """Close, and wait for it unless this is the I/O thread itself, which is then forced."""
+        """Close, and wait for the end. Called on the I/O thread, it closes at once and does not wait."""
         self.check_process()
         seconds = self._delivery_timeout if timeout is None else max(timeout, 0.0)
         if io_threads.on_io_thread():
@@ -75,7 +75,7 @@ class Lifetime:
             if not self._io_thread.join(seconds + GRACE_SECONDS):
                 self._leave_behind()
             self._let_go()
-        _living.discard(self)  # not before: Ctrl-C in the wait leaves it to the next `close`, or to the program's end
+        _living.discard(self)  # only now: Ctrl-C in the wait leaves the rest to the next `close`, or to the exit
         return self._accumulator.report()
 
     def begin_end(self, timeout: float) -> None:
@@ -84,7 +84,7 @@ class Lifetime:
         self._io_thread.begin_close(timeout)
 
     def _leave_behind(self) -> None:
-        """The thread does not come back, from a callback for instance: fail what is left without it."""
+        """Fail the remaining records without the I/O thread, which does not return, from a callback for instance."""
         where = self._io_thread.whereabouts()
         logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
         self._accumulator.abort(
@@ -92,16 +92,16 @@ class Lifetime:
         )
 
     def abandon(self) -> None:
-        """The producer was dropped without `close`: let what is queued leave in the background.
+        """Send queued records in the background: the producer was dropped without `close`.
 
-        Takes no lock: the garbage collector calls this, on any thread and with any lock in its hands.
+        Takes no lock: the garbage collector calls this, on any thread, which may hold any lock.
         """
         if not self.forked:
             self._io_thread.on_end = self._account_for_abandoned
             self._io_thread.abandon(self._delivery_timeout)
 
     def end_with_the_program(self, timeout: float) -> None:
-        """Close within *timeout* seconds, and say what became of the last records; Ctrl-C gives them up."""
+        """Close within *timeout* seconds, and log the outcomes of the last records; Ctrl-C gives them up."""
         try:
             account = self.end(min(self._delivery_timeout, timeout))
         except KeyboardInterrupt:
@@ -116,7 +116,7 @@ class Lifetime:
             self._tell("a producer was dropped without being closed", self._accumulator.report())
 
     def _tell(self, what: str, account: Account) -> None:
-        """Say it in the log, once: a program may end while a producer that it has dropped does."""
+        """Log *what* and the counts, once: the program may end while a dropped producer does."""
         if self._told:
             return
         self._told = True
@@ -127,7 +127,7 @@ class Lifetime:
             logger.warning("%s: %s", what, report)
 
     def fork(self) -> None:
-        """This is a child process: the I/O thread and its sockets belong to the parent."""
+        """Refuse all calls in a forked child: the I/O thread and its sockets belong to the parent."""
         self.forked = True
         self._io_thread.forget()
         refusal = ProducerClosedError(
@@ -138,7 +138,7 @@ class Lifetime:
 
     def _refuse(self, refusal: OttlaError) -> None:
         self.refusal = refusal
-        self._routes.forget()  # who sends comes by here to find a new one
+        self._routes.forget()  # a `send` that finds no route calls `check`
 
 
 def begin(
@@ -149,7 +149,7 @@ def begin(
     *,
     let_go: Callable[[], object] = lambda: None,
 ) -> Lifetime:
-    """Start a producer's thread. *let_go* is called once it has ended, or was left behind; perhaps more than once."""
+    """Start a producer's thread. *let_go* is called, perhaps more than once, when it has ended or does not return."""
     life = Lifetime(io_thread, accumulator, routes, delivery_timeout, let_go=let_go)
     try:
         io_thread.start()
@@ -161,7 +161,7 @@ def begin(
 
 
 def _end_all() -> None:
-    """All at the same time. Ctrl-C ends the wait for all of them."""
+    """Close all living producers at the same time. Ctrl-C ends the wait for all of them."""
     lives, until = list(_living), time.monotonic() + AT_EXIT_SECONDS
     interruption: KeyboardInterrupt | None = None
     for life in lives:

@@ -1,4 +1,4 @@
-"""The face of Ottla: send records from any thread, wait for what became of them."""
+"""The public producer: sends records and tables from any thread, and runs transactions."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _new: Final = object.__new__
 
 STICKY = -2
-"""In place of a partition: wherever records without a key go at the moment."""
+"""In place of a partition: the one that records without a key go to at the moment."""
 
 RECORD_OVERHEAD = HEADER_SIZE + 21
-"""What a lone record can take beside its key, value and headers: the batch's header, lengths and deltas."""
+"""Bytes that a record alone in its batch can take besides key, value and headers: batch header, lengths, deltas."""
 
 
 class Producer:
@@ -62,8 +62,9 @@ class Producer:
     *config* has Kafka's dotted names; keywords are the same names with `_` for `.`. Raises ConfigError, which lists
     every problem, and PluginError, which says what to install. No connection is made before the first record.
 
-    It has one thread of its own, which does all I/O and runs callbacks. A `with` block closes it at its end; one that
-    nobody closed is closed when the program ends, for at most 30 seconds. All time-outs of methods are in seconds.
+    It has one thread of its own, the I/O thread, which does all I/O and runs callbacks. A `with` block closes it at its
+    end. A producer that was not closed is closed when the program ends, which takes at most 30 seconds. All time-outs
+    of methods are in seconds.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
@@ -116,7 +117,7 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Queue a record and return where its outcome will be.
+        """Queue a record and return its delivery, the future of its outcome.
 
         *value* and *key* are bytes, bytearray, memoryview or None, or what their serializer takes; a value of None is a
         tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such. Without *partition* the
@@ -124,16 +125,15 @@ class Producer:
         I/O thread with a RecordMetadata and None, or None and an error.
 
         Blocks only while the topic is not known yet and while `buffer.memory` is used up, at most `max.block.ms`
-        altogether; inside a callback it raises instead. What it raises was not queued: InvalidRecordError or its
-        subclasses RecordTooLargeError and SerializationError, TopicUnavailableError, SecurityError,
+        altogether; inside a callback it raises instead. When it raises, the record was not queued: InvalidRecordError
+        or its subclasses RecordTooLargeError and SerializationError, TopicUnavailableError, SecurityError,
         BufferExhaustedError, ProducerClosedError, ProducerFailedError, InvalidPluginError for a fault of the
         partitioner. With a `transactional.id` also IllegalStateError outside of a transaction, and
-        AbortableTransactionError or FatalTransactionError when it has failed. Whatever happens later is told by the
-        delivery.
+        AbortableTransactionError or FatalTransactionError when it has failed. The delivery reports later errors.
 
-        For any thread, and for signal handlers, as every method: what must be whole is finished before they run. Only
-        with a `record.encoder` of a stranger, and in `__del__`, IllegalStateError may say that it interrupted another
-        call.
+        For any thread, and for signal handlers, as every method is: critical sections finish before a handler runs.
+        IllegalStateError reports a call that interrupted another one; that is possible only with a third-party
+        `record.encoder`, and in `__del__`.
         """
         checked = _checked(headers) if headers else ()  # first: they may be readable only once
         if type(value) is not bytes or self._value_serializer is not None:
@@ -147,7 +147,7 @@ class Producer:
         waited = 0.0
         try:
             route = self._known_routes[topic]
-        except (KeyError, TypeError):  # what cannot be hashed is no name, either
+        except (KeyError, TypeError):  # an object that cannot be hashed is no name, either
             self._check_size(topic, size_of((key, value, checked, timestamp_ms, on_delivery)))
             started_at = self._clock()
             route = self._find_route(topic)
@@ -158,14 +158,14 @@ class Producer:
                 route = self._await_partition(topic, partition, waited)
                 waited += self._clock() - started_at
             if route.unassigned.open is not None:
-                self._appender.assign_partitions(route.topic)  # its records came first
+                self._appender.assign_partitions(route.topic)  # records of the unassigned batch came first
             chosen = partition
             batch = route.queues[chosen].open
         elif self._sticky and (key is None or self._ignores_keys) and route.unassigned.open is None:
             chosen = STICKY
             batch = route.sticky_batch
         elif self._deals:
-            chosen = UNASSIGNED  # also without a key, if records with one came first: a partition keeps their order
+            chosen = UNASSIGNED  # without a key, too, if keyed records came first: partitions keep their order
             batch = route.unassigned.open
         else:
             chosen = partition_of(self._partition, topic, key, route.view)
@@ -191,18 +191,18 @@ class Producer:
         timestamp: str | None = None,
         value_format: str | None = None,
     ) -> TableDelivery:
-        """Queue the rows of a table, and return where their outcome will be.
+        """Queue the rows of a table and return the delivery of all of them.
 
         *table* is anything with the Arrow C stream interface: of pyarrow, polars, pandas, duckdb. The others name its
         columns, None for none; a column "key" is the key if *key* is not given. Values and keys are bytes or text and
         go as they are, past the serializers. With *value_format*, "json" or another serializer plugin that takes whole
-        columns, the value is made of a column of any type that this takes, or of several, named in a list, as its
-        fields. Needs pyarrow.
+        columns, the value is made of one column of any type that the plugin takes. A list names several columns, which
+        become its fields. Needs pyarrow.
 
-        A producer with interceptors has none of this: IllegalStateError, for rows would go past them.
-        Blocks as `send` does, for each batch of rows. Raises InvalidRecordError, and what else `send` raises, before
-        the first row is queued when the table as a whole cannot be sent; an error in the middle of a table has the
-        `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
+        Raises IllegalStateError on a producer with interceptors, which would see none of the rows.
+        Blocks as `send` does, for each batch of rows. When the table as a whole cannot be sent, it raises
+        InvalidRecordError, or another error of `send`, before the first row is queued. An error in the middle of a
+        table has the `delivery` of the rows before. A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         with self._for_tables("send_table"):
@@ -210,10 +210,10 @@ class Producer:
         return send_table(self._engine, self._find_route, topic, table, columns, value_format=value_format)
 
     def send_sealed(self, batch: SealedBatch) -> TableDelivery:
-        """Queue a batch that an `ottla.tables.sealed.TableSealer` made, in another process perhaps.
+        """Queue a batch that an `ottla.tables.sealed.TableSealer` made, perhaps in another process.
 
-        It goes to its partition as it is, behind what is queued there; its rows are those of the delivery. Blocks and
-        raises as `send_table` does.
+        The batch goes to its partition unchanged, behind the records that are queued there; the delivery has its rows.
+        Blocks and raises as `send_table` does.
         """
         with self._for_tables("send_sealed"):
             from ottla.producer.tables import send_sealed
@@ -221,7 +221,7 @@ class Producer:
 
     @contextmanager
     def _for_tables(self, method: str) -> Iterator[None]:
-        """Around an import of what needs pyarrow. Raises where it is missing, and where there are interceptors."""
+        """Import what needs pyarrow in this block. Raises if pyarrow is missing, or the producer has interceptors."""
         if self._engine.interception is not None:
             raise IllegalStateError(
                 f"rows of a table would go past the {self._engine.interception}: send them one by one, or use a "
@@ -239,22 +239,23 @@ class Producer:
     def init_transactions(
         self, timeout: float | None = None, *, keep_prepared: bool = False
     ) -> PreparedTransaction | None:
-        """Take `transactional.id` over: whoever had it before is fenced, and its open transaction aborted.
+        """Take `transactional.id` over: fence the producer that had it, and abort its open transaction.
 
-        Once, before the first transaction. Waits at most `max.block.ms`, or *timeout* seconds, and raises
-        TransactionTimeoutError then; the same call again waits for the same outcome. That holds for every method of
-        transactions that takes a *timeout*. Each raises IllegalStateError out of turn and inside a callback. Raises
-        TransactionError when the cluster refuses the id or its time-out.
+        Call it once, before the first transaction. It waits at most `max.block.ms`, or *timeout* seconds, and then
+        raises TransactionTimeoutError; the same call again waits for the same outcome. That holds for every transaction
+        method that takes a *timeout*. Each raises IllegalStateError when called out of turn or inside a callback.
+        Raises TransactionError when the cluster refuses the id or its time-out.
         With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
         """
         with self._spent.txn_init.timed(self._clock):
             return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: what is sent from now on becomes visible together, or not at all.
+        """Begin a transaction: records sent from now on become visible together, or not at all.
 
-        Asks no broker and does not block. Raises AbortableTransactionError while the one before is yet to be aborted,
-        and FatalTransactionError, or its ProducerFencedError, when this producer can write no more transactions.
+        Sends no request and does not block. Raises AbortableTransactionError while the previous one must be aborted,
+        and FatalTransactionError, or its subclass ProducerFencedError, when this producer can write no more
+        transactions.
         """
         with self._spent.txn_begin.timed(self._clock):
             self._transactional("begin_transaction").begin()
@@ -265,32 +266,32 @@ class Producer:
         group_metadata: Any,
         timeout: float | None = None,
     ) -> None:
-        """Commit a consumer's positions with the transaction: by (topic, partition) the next offset to read.
+        """Commit a consumer's positions with the transaction: the next offset to read, by (topic, partition).
 
         An offset is an int or an OffsetAndMetadata. *group_metadata* is the group's id, or better a
-        ConsumerGroupMetadata, so that a consumer that has lost its partitions is refused: then this raises
-        AbortableTransactionError. Raises InvalidRecordError for what can be no offset or group. Waits for the
+        ConsumerGroupMetadata, with which the coordinator refuses a consumer that has lost its partitions: then this
+        raises AbortableTransactionError. Raises InvalidRecordError for an invalid offset or group. Waits for the
         coordinator.
         """
         with self._spent.txn_send_offsets.timed(self._clock):
             self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
 
     def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
-        """Send what is queued, and make the transaction's records visible.
+        """Send queued records, and commit the transaction, which makes its records visible.
 
         Waits until every record is acknowledged and the coordinator has taken the commit; returns the counts since the
         last report. Raises AbortableTransactionError when a record was given up: call `abort_transaction` then.
-        FatalTransactionError, and its ProducerFencedError, mean that nothing more can be done with this producer.
+        FatalTransactionError, and its subclass ProducerFencedError, mean that this producer can do nothing more.
         """
         with self._spent.txn_commit.timed(self._clock):
             return self._transactional("commit_transaction").end(timeout, commit=True)
 
     def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
-        """Drop what is queued, and have the rest of the transaction's records never seen by committed readers.
+        """Drop queued records, and abort the transaction: `read_committed` consumers never see its records.
 
         Records that were dropped fail with TransactionAbortedError. Waits for the coordinator; returns the counts since
-        the last report. Raises FatalTransactionError, or its ProducerFencedError, when nothing more can be done with
-        this producer.
+        the last report. Raises FatalTransactionError, or its subclass ProducerFencedError, when this producer can do
+        nothing more.
         """
         with self._spent.txn_abort.timed(self._clock):
             return self._transactional("abort_transaction").end(timeout, commit=False)
@@ -299,8 +300,8 @@ class Producer:
     def transaction(self) -> Iterator[Self]:
         """A transaction for a `with` block: committed at its end, aborted when it raises.
 
-        The block's own error comes out, with a note if the abort failed, too. When the commit raises
-        AbortableTransactionError the transaction has been aborted, and another one may be begun.
+        The block's own error is raised, with a note if the abort failed, too. When the commit raises
+        AbortableTransactionError, the transaction has been aborted, and another one may be begun.
         """
         self.begin_transaction()
         try:
@@ -315,10 +316,10 @@ class Producer:
             raise
 
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
-        """Send what is queued, and leave the end of the transaction to `ottla.transactions.complete`, anywhere.
+        """Send queued records, and let `ottla.transactions.complete`, in any process, end the transaction.
 
-        Raises AbortableTransactionError when a record was given up. `commit_transaction` and `abort_transaction` work
-        as well.
+        Raises AbortableTransactionError when a record was given up. `commit_transaction` and `abort_transaction` can
+        end it, too.
         """
         with self._spent.txn_prepare.timed(self._clock):
             return self._transactional("prepare_transaction").prepare(timeout)
@@ -326,17 +327,18 @@ class Producer:
     def join_transaction(self, shared: SharedTransaction) -> None:
         """Write into a transaction that another process opened and will end; see SharedTransaction for the rules.
 
-        In place of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`, as
-        often as there are transactions to join. Asks nobody: whether the transaction is still open shows with the
-        first records.
+        Call it in place of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`,
+        once for each transaction to join. Sends no request: the first records find out whether the transaction is
+        still open.
         """
         self._transactional("join_transaction").join(shared)
 
     def leave_transaction(self, timeout: float | None = None) -> DeliveryReport:
-        """Send what is queued and wait for it; the transaction stays open, and may be joined once more.
+        """Send queued records and wait for them; the transaction stays open, and may be joined once more.
 
         Raises AbortableTransactionError when a record was given up, or ProducerFencedError when the transaction is over
-        for its brokers: tell whoever opened it that it must not be committed, and close this producer.
+        for its brokers. Then report that to the process that opened it, which must not commit it, and close this
+        producer.
         """
         return self._transactional("leave_transaction").leave(timeout)
 
@@ -347,24 +349,24 @@ class Producer:
         return self._transactions
 
     def _abort_because_of(self, error: BaseException) -> None:
-        """Abort the transaction, without hiding why."""
+        """Abort the transaction because of *error*; a failure of the abort becomes a note of *error*."""
         try:
             self.abort_transaction()
         except OttlaError as failure:
             error.add_note(f"while aborting the transaction: {failure}")
 
     def partitions_for(self, topic: str) -> Sequence[PartitionInfo]:
-        """The topic's partitions in order, and who leads each, as the cluster told last.
+        """The topic's partitions in order, each with its leader, from the newest metadata.
 
         Blocks as `send` does while the topic is not known yet, at most `max.block.ms`, and raises what `send` raises
-        then: InvalidRecordError for what is no name, TopicUnavailableError, SecurityError, ProducerClosedError.
+        then: InvalidRecordError for an invalid name, TopicUnavailableError, SecurityError, ProducerClosedError.
         """
         self._life.check()
         self._route(topic)
         return self._engine.metadata.cluster.partitions(topic)
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Every metric's value now, by its name and tags, which are Java's; also after `close`.
+        """Every metric's value now, by the name and tags that the Java client uses; also after `close`.
 
         An average or a maximum of nothing is NaN. Blocks for no longer than it takes to read them.
         """
@@ -375,9 +377,9 @@ class Producer:
     def flush(self, timeout: float | None = None) -> DeliveryReport:
         """Send everything queued so far at once, and wait for it, at most *timeout* seconds; None: as long as it takes.
 
-        Each record ends by itself within `delivery.timeout.ms`. Returns the counts since the last report. Raises
-        FlushTimeoutError when time runs out (nothing is dropped), UndeliveredError when a record failed since the last
-        report and nobody looked at its outcome, and IllegalStateError inside a delivery callback.
+        Each record is acknowledged or fails within `delivery.timeout.ms`. Returns the counts since the last report.
+        Raises FlushTimeoutError when time runs out (nothing is dropped), UndeliveredError when a record failed since
+        the last report and its error was not retrieved, and IllegalStateError inside a delivery callback.
         """
         if io_threads.on_io_thread():
             raise IllegalStateError(
@@ -395,11 +397,11 @@ class Producer:
         return report
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
-        """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest, and stop.
+        """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest, and stop.
 
-        Without *timeout* it takes at most `delivery.timeout.ms`; 0 gives up what is queued at once. Inside a delivery
-        callback it forces and returns without waiting. Raises UndeliveredError as `flush` does. Closing again is
-        harmless.
+        Without *timeout* it takes at most `delivery.timeout.ms`; 0 fails queued records at once. Inside a delivery
+        callback it acts as with 0, and returns without waiting. Raises UndeliveredError as `flush` does. Closing again
+        is harmless.
         """
         self._unclosed.detach()
         report, unseen, error = self._life.end(timeout)
@@ -414,7 +416,7 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._life.forked:
-            return  # its process goes on with it
+            return  # the parent process still uses it
         try:
             self.close()
         except UndeliveredError as undelivered:
@@ -429,7 +431,7 @@ class Producer:
         )
 
     def _may_send_quickly(self) -> bool:
-        """Whether the encoder's own `send`, if it has one, does all that this one would do."""
+        """Return whether the encoder has a `send` of its own that does all that this one would do."""
         return (
             hasattr(self._engine.plugins.encoder, "quick_send")
             and type(self).send is Producer.send
@@ -442,7 +444,7 @@ class Producer:
     def _begin_batch(
         self, topic: str, partition: int, record: NewRecord, route: Route, *, asked: bool, waited: float
     ) -> Delivery:
-        """The way of a record for which no open batch has room, of a `send` that has *waited* so many seconds."""
+        """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata."""
         size = size_of(record)
         self._check_size(topic, size)
         stays = partition == STICKY
@@ -495,7 +497,7 @@ class Producer:
 
 
 def _sending(producer: Producer) -> Callable[..., Delivery]:
-    """A producer's `send` that does not keep it: one that is dropped is to end, not to wait for the collector."""
+    """A producer's `send` with a weak reference: a dropped producer must end without the cycle collector."""
     found = weakref.ref(producer)
 
     def send(*arguments: Any, **options: Any) -> Delivery:

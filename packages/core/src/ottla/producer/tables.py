@@ -1,4 +1,4 @@
-"""What `Producer.send_table` and `send_sealed` call: what they are given is looked at, then it is queued."""
+"""The functions behind `Producer.send_table` and `send_sealed`, which check their arguments and queue the rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def send_table(
 
 
 def send_sealed(engine: Engine, find_route: Callable[[str], Route], batch: SealedBatch) -> TableDelivery:
-    """Queue a batch that was made elsewhere."""
+    """Queue a batch that a `TableSealer` made."""
     if not isinstance(batch, SealedBatch):
         raise InvalidRecordError(
             f"send_sealed takes a SealedBatch, one of the `batches` that TableSealer.seal returns, not "

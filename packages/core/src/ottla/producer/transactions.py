@@ -1,4 +1,4 @@
-"""What a producer's transaction methods do: a move of the manager's, a cut between records, and a bounded wait."""
+"""The transaction methods of a producer: a state change of the manager, a cut between records, and a bounded wait."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Transactions:
     wake: Callable[[], object]
 
     def initialize(self, timeout: float | None, *, keep_prepared: bool) -> PreparedTransaction | None:
-        """Have an id given, and wait for it; the transaction that was kept, if there is one."""
+        """Get a producer id, and wait for it; returns the prepared transaction that was kept, if there is one."""
         self._check("init_transactions")
         self._wait(self.manager.initialize(keep_prepared=keep_prepared), timeout)
         return self.manager.prepared if keep_prepared else None
@@ -46,23 +46,23 @@ class Transactions:
         self._wait(self.manager.send_offsets(OffsetsToSend.checked(offsets, group)), timeout)
 
     def end(self, timeout: float | None, *, commit: bool) -> DeliveryReport:
-        """End the transaction, and say what became of its records."""
+        """End the transaction, and report the outcomes of its records."""
         self._check("commit_transaction" if commit else "abort_transaction")
-        with signals.Deferred():  # a call that moves the state also says that every record is queued
+        with signals.Deferred():  # the call that changes the state must also note that every record is queued
             pending = self.manager.end(commit=commit)
             self._cut()
         try:
             self._wait(pending, timeout)
         except TransactionTimeoutError:
-            raise  # nothing is decided
+            raise  # the transaction may still end either way
         except TransactionError:
-            self.accumulator.report()  # this error tells of what failed, and nobody has to tell it again
+            self.accumulator.report()  # this error reports the failed records, so `flush` and `close` need not
             raise
-        report, _unseen, _error = self.accumulator.report()  # an abort answers for what failed
+        report, _unseen, _error = self.accumulator.report()  # after an abort, failed records need no report
         return report
 
     def prepare(self, timeout: float | None) -> PreparedTransaction:
-        """Have everything written, and leave the end to somebody else."""
+        """Wait until every record is written, and leave the end of the transaction to another process."""
         self._check("prepare_transaction")
         with signals.Deferred():
             pending = self.manager.prepare()
@@ -73,22 +73,22 @@ class Transactions:
         return prepared
 
     def join(self, shared: SharedTransaction) -> None:
-        """Let records be queued for somebody else's transaction."""
+        """Let records be queued for another process's transaction."""
         self._check("join_transaction")
         self.manager.join(shared)
 
     def leave(self, timeout: float | None) -> DeliveryReport:
-        """Have everything written, and say what became of it; the transaction goes on."""
+        """Wait until every record is written, and report the outcomes; the transaction goes on."""
         self._check("leave_transaction")
         with signals.Deferred():
             pending = self.manager.leave()
             self._cut()
         self._wait(pending, timeout)
-        report, _unseen, _error = self.accumulator.report()  # what failed was raised
+        report, _unseen, _error = self.accumulator.report()  # an error was raised above
         return report
 
     def _cut(self) -> None:
-        """What was queued until now belongs to the transaction, and nothing else does."""
+        """Let the transaction have the records that are queued now, and no others."""
         self.accumulator.seal_open_batches()
         self.manager.all_records_queued()
         self.wake()

@@ -1,4 +1,4 @@
-"""The I/O loop: drains batches, writes produce requests, reads their responses."""
+"""The I/O loop, which drains batches, writes Produce requests and reads their responses."""
 
 from ottla.sender.sender import Sender
 

@@ -1,12 +1,12 @@
-"""Whether a broker that answers Produce with an error code may have appended the batch all the same.
+"""Error codes of Produce responses, by whether the broker may nevertheless have appended the batch.
 
-Kafka checks a batch, appends it, and only then waits for the followers (`DelayedProduce`). What goes wrong while it
-waits is answered with the codes that the checks use, too: a leader that steps down meanwhile answers
-NOT_LEADER_OR_FOLLOWER for a batch that its successor has. So a code counts as a refusal only where every place in
-Kafka's source that answers it comes before the append. Whatever else a broker says leaves the batch in doubt, codes
-that no place is known for and numbers that we do not know included.
+Kafka checks a batch, appends it, and only then waits for the followers (`DelayedProduce`). Errors during that wait have
+the same codes as errors of the checks: a leader that steps down meanwhile answers NOT_LEADER_OR_FOLLOWER for a batch
+that its successor has. So a code counts as a refusal only if every place in Kafka's source that returns it comes before
+the append. After all other codes the batch may be written; that includes codes without a known place, and unknown
+numbers.
 
-The places are those of Kafka 4.0 to 4.3, but for those that only older brokers have.
+The places are those of Kafka 4.0 to 4.3, plus those that only older brokers have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.errors import ErrorCode
 
 
 class Append(enum.Enum):
-    """When a broker answers a code, as seen from the append of the batch."""
+    """The time of a code's response, relative to the append of the batch."""
 
     BEFORE = "before"
     EITHER = "before or after"
@@ -32,7 +32,7 @@ class Append(enum.Enum):
 
 @attrs.frozen
 class Answered:
-    """When a code is answered, and the places in Kafka's source that say so."""
+    """The time of a code's response, and the places in Kafka's source that return it."""
 
     append: Append
     places: str
@@ -125,4 +125,4 @@ ANSWERED: Final[Mapping[ErrorCode, Answered]] = MappingProxyType(
 REFUSED_BEFORE_APPEND: Final = frozenset(
     code for code, answered in ANSWERED.items() if answered.append is Append.BEFORE
 )
-"""The codes after which nothing of the batch was written in this try, for certain."""
+"""The codes after which nothing of the batch was written in this attempt, for certain."""

@@ -1,4 +1,4 @@
-"""The sender, as a configuration asks for it."""
+"""Construction of the sender from a configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build_sender(
     delays: NodeDelays,
     client_id: str,
 ) -> Sender:
-    """The sender of a producer, with the coordinator requests that its transactions or idempotence need."""
+    """Build the sender of a producer, with the coordinator requests that its transactions or idempotence need."""
     batching, delivery, accumulator = config.batching, config.delivery, queueing.accumulator
     coordination = (
         None

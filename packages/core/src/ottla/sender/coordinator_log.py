@@ -12,20 +12,20 @@ from ottla.transactions.request_source import RequestSource
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 1.0
-"""So many seconds are usual: a coordinator that loads its log, a transaction before this one that is being ended."""
+"""Seconds of failures that are normal: the coordinator loads its log, or is ending the previous transaction."""
 
 
 class CoordinationLog:
-    """The requests that fail now, by name. For the I/O thread, without a lock."""
+    """Logs the requests that fail, by name. For the I/O thread, without a lock."""
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
         self._outages: Outages[str, str] = Outages(timeout=PATIENCE)
         self.active = False
-        """Whether any fails, or is left to log."""
+        """Whether a request fails, or a line is left to log."""
 
     def note(self, request: str, request_source: RequestSource, now: float) -> None:
-        """Note what became of a request: it will be repeated, or its answer was taken."""
+        """Note the result of a request: it will be repeated, or its response was accepted."""
         error = request_source.obstacle
         if error is None:
             self._outages.recovered(request, now)
@@ -35,7 +35,7 @@ class CoordinationLog:
             self._outages.failed(request, f"{request} {kind}", str(error).rstrip("."), now)
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens."""
+        """The time at which a line is due if nothing happens."""
         return self._outages.due_at()
 
     def write(self, now: float) -> None:

@@ -1,6 +1,6 @@
-"""Brings the requests of idempotence and transactions to the brokers they are for, and tells the queues what follows.
+"""Sending of the requests for idempotence and transactions, and their effects on queued batches.
 
-What is to be asked, and what an answer means, is the agenda's.
+`RequestSource` decides which request is next, and what a response means.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.transactions.requests import CoordinatorRequest
 
 
 class Coordination:
-    """One request at a time. For the I/O thread."""
+    """Sends one coordinator request at a time. For the I/O thread."""
 
     def __init__(
         self,
@@ -37,19 +37,19 @@ class Coordination:
 
     @property
     def idle(self) -> bool:
-        """Whether an orderly end has nothing to wait for here."""
+        """Return whether an orderly end has nothing to wait for here."""
         return self._request_source.idle
 
     def close(self) -> None:
-        """The producer closes. For any thread."""
+        """Have an open transaction aborted, because the producer closes. For any thread."""
         self._request_source.close()
 
     def abort_pending(self, error: OttlaError) -> None:
-        """No round will follow."""
+        """Fail pending requests with *error*: no round will follow."""
         self._request_source.abort_pending(error)
 
     def recover(self, error: OttlaError, now: float) -> None:
-        """After a round that failed: what was asked is asked again, unless its answer was taken."""
+        """Repair the state after a failed round: a request is sent again unless its response was accepted."""
         request = self._under_way
         if request is not None:
             self._request_source.on_disconnect(request, error, now)
@@ -57,7 +57,7 @@ class Coordination:
         self._request_source.recover()
 
     def run(self, now: float) -> float:
-        """Ask what is to be asked now, judge what is queued; returns when to come again at the latest."""
+        """Send the request that is due, and fail queued batches that cannot be sent; returns the next time to run."""
         request_source = self._request_source
         if self._log.active:
             self._log.write(now)
@@ -65,9 +65,9 @@ class Coordination:
         if self._metadata.fatal_error is not None:
             request_source.fail_fatally(self._metadata.fatal_error)
         if request_source.queued_batches is QueuedBatches.ABORT:
-            self._judge_queued()  # an abort may be asked for as soon as nothing is left of its transaction
+            self._judge_queued()  # first: EndTxn may be sent only when no batch of the transaction is left
         request = request_source.next_request(now, settled=not self._accumulator.incomplete)
-        self._judge_queued()  # what it found may have ended the transaction
+        self._judge_queued()  # `next_request` may have ended the transaction
         due_at = request_source.due_at() if request is None else self._ask(request, now)
         return min(due_at, self._log.due_at()) if self._log.active else due_at
 

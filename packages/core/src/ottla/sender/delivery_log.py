@@ -20,7 +20,7 @@ _Reason: TypeAlias = tuple[int | None, str]
 
 
 class DeliveryLog:
-    """The partitions of one producer that fail now. For the I/O thread, without a lock."""
+    """Logs the partitions of one producer that fail. For the I/O thread, without a lock."""
 
     def __init__(self, *, client_id: str, retries: int, delivery_timeout: float) -> None:
         self._client_id = client_id
@@ -28,7 +28,7 @@ class DeliveryLog:
         self._next = f"retrying{attempts} until delivery.timeout.ms ({delivery_timeout:g} s) has passed"
         self._outages: Outages[_Partition, _Reason] = Outages(repeat_by_failure=True)
         self.active = False
-        """Whether anything fails, or is left to log; else nothing has to be noted."""
+        """Whether a partition fails, or a line is left to log; if not, `answered` need not be called."""
 
     def will_retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> None:
         """Note an attempt that failed and will be repeated."""
@@ -43,7 +43,7 @@ class DeliveryLog:
                 self._outages.recovered((batch.topic, batch.partition), now)
 
     def due_at(self) -> float:
-        """When a line is due if nothing happens."""
+        """The time at which a line is due if nothing happens."""
         return self._outages.due_at()
 
     def write(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What the sender does about each error code of a Produce answer: one table, total over all codes."""
+"""The sender's action for each error code of a Produce response: one table with all codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.errors import ErrorCode
 
 
 class ProduceErrorAction(enum.Enum):
-    """The ways a batch can go on after an answer."""
+    """The ways in which a batch goes on after a response."""
 
     ACKNOWLEDGED = "the broker holds the batch"
     RETRY = "send the batch again after a backoff"
@@ -39,4 +39,4 @@ PRODUCE_ERROR_ACTIONS: Final[Mapping[ErrorCode, ProduceErrorAction]] = MappingPr
 )
 
 ORDER_REFUSED: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-"""Codes that say: what should come before the batch is not there."""
+"""Codes with which a broker reports that it lacks the batches before this one."""

@@ -1,12 +1,12 @@
-"""Who runs the rounds: the I/O thread, or for a while the thread that waits for the only record under way.
+"""The hand-off of rounds from the I/O thread to a thread that waits for the only record in flight, and back.
 
-A record that is awaited as soon as it was sent would call the I/O thread and be told by it: two changes of threads,
-which take as long as all of our code. So when the last few were awaited like that, and nothing is under way, the I/O
-thread rests; who sends leaves it alone, and who waits takes the helm. Any other call for a round brings the I/O thread
-back, and so does a look at its watch: a record that nobody came for waits for two ticks.
+A record that is awaited as soon as it was sent would wake the I/O thread and be completed by it. These two thread
+switches take as long as all of Ottla's code. So when the last few records were awaited like that, and nothing is in
+flight, the I/O thread rests. Then `send` does not wake it, and the thread that waits runs the rounds. Any other call
+for a round brings the I/O thread back, and so does its timer: a record that no thread awaits is delayed by two ticks.
 
-It knows nothing of what a round does, and a round nothing of it: what is said elsewhere to be for the I/O thread is for
-whoever is at the helm. Only callbacks are not: they are put off for the I/O thread.
+`IoHandoff` does not depend on what a round does, nor a round on it. Code that is documented as for the I/O thread is
+for the thread that runs the rounds. Only callbacks are always deferred to the I/O thread.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.concurrency import io_threads, signals
 
 ENOUGH: Final = 3
-"""So many records in a row that were alone, and awaited before the next one, let the I/O thread rest."""
+"""The number of records in a row, each alone and awaited before the next one, after which the I/O thread rests."""
 
 TICK: Final = 0.002
-"""How often the I/O thread looks up while it rests, in seconds."""
+"""The interval at which a resting I/O thread checks for records that no thread awaits, in seconds."""
 
 PATIENCE: Final = 0.1
-"""When nobody has led for so long, the I/O thread goes back to watch the sockets."""
+"""Seconds without a round by another thread after which a resting I/O thread polls the sockets again."""
 
 
 class IoHandoff:
-    """Held by one thread at a time, at first by the I/O thread, which alone may `rest`.
+    """The right to run rounds: one thread at a time has it, at first the I/O thread, which alone may give it away.
 
-    *run* is one round, which waits no longer than until a moment, and *wake* ends its wait. *idle* tells whether
-    nothing at all is under way, *pending*, for any thread, whether some record is.
+    *run* is one round, which waits at most until a given time, and *wake* ends its wait. *idle* returns whether nothing
+    at all is queued or in flight; *pending*, for any thread, whether some record is.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class IoHandoff:
         self._clock = clock
         self._turn = threading.Lock()
         self._turn.acquire()
-        self._gate = threading.Lock()  # free: the I/O thread is to come back
+        self._gate = threading.Lock()  # free: the I/O thread is to run rounds again
         self._gate.acquire()
         self._yielding = False
         self._called = False  # since the I/O thread began its round
@@ -63,20 +63,20 @@ class IoHandoff:
         self._lost: BaseException | None = None
         self._deferred: deque[Callable[[], object]] = deque()
         self._batches_started = 0
-        self._unasked = False  # nobody has asked for the last batch that was begun
+        self._unasked = False  # no thread has waited for the last batch that was begun
         self._in_a_row = 0
 
     # For any thread
 
     def wake(self) -> None:
-        """Have a round begin at once, and by the I/O thread, unless it is the round itself that calls."""
-        self._called = True  # before the look, as `rest` looks after it has said so
+        """Have the I/O thread begin a round at once, unless the caller is a round on another thread."""
+        self._called = True  # before `_yielding` is read: `yield_to_callers` sets that before it reads `_called`
         if self._yielding and threading.get_ident() != self.polling_thread:
             self._recall_io_thread()
         self._wake()
 
     def batch_started(self, *, alone: bool) -> None:
-        """A batch was begun that may leave at once, and nothing else is under way if it is *alone*."""
+        """Note a new batch, *alone* if no other is incomplete; calls `wake` unless its sender will probably wait."""
         self._batches_started += 1
         if self._unasked or not alone:
             self._in_a_row = 0
@@ -85,7 +85,7 @@ class IoHandoff:
             self.wake()
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
-        """Run rounds until the batch is settled, if that can be done here; may return before."""
+        """Run rounds on this thread until the batch has an outcome, if that is possible; may return before."""
         if self._unasked:
             self._unasked = False
             self._in_a_row += 1
@@ -104,7 +104,7 @@ class IoHandoff:
             self._leave_to_io_thread()
 
     def defer(self, work: Callable[[], object]) -> bool:
-        """Have the I/O thread do this, if the calling thread leads; False: it does not."""
+        """Have the I/O thread do *work*, if the calling thread runs rounds in its place; False: it does not."""
         if threading.get_ident() != self.polling_thread:
             return False
         self._deferred.append(work)
@@ -112,19 +112,19 @@ class IoHandoff:
         return True
 
     def forget(self) -> None:
-        """In a forked child there are no rounds."""
+        """Let no thread run rounds in a forked child."""
         self._yielding = False
 
     # For the I/O thread
 
     def begin_round(self) -> None:
-        """A round begins: what is called for from now on is for the next one."""
+        """Note that a round begins: later calls of `wake` are for the next one."""
         self._called = False
 
     def yield_to_callers(self) -> None:
-        """Let others run the rounds until one is wanted here, if it looks as if somebody would.
+        """Let waiting threads run the rounds until the I/O thread is needed, if recent records were awaited one by one.
 
-        Raises what ended a round of theirs.
+        Raises the exception that ended a round on another thread.
         """
         if self._in_a_row < ENOUGH or not self._idle():
             return
@@ -148,7 +148,7 @@ class IoHandoff:
 
     def _wait_for_call(self) -> None:
         rested_at = self._clock()
-        seen = -1  # how many batches had been begun at the last look, if one of them was waiting
+        seen = -1  # how many batches had been begun at the last tick, if one of them was pending
         while not self._gate.acquire(timeout=TICK):
             if self.polling_thread is not None:
                 continue
@@ -162,10 +162,10 @@ class IoHandoff:
             else:
                 seen = self._batches_started
 
-    # Leading
+    # Rounds on the calling thread
 
     def _leave_to_io_thread(self) -> None:
-        """This thread had better not lead."""
+        """Wake the I/O thread: this thread cannot run rounds safely."""
         self._in_a_row = 0
         self.wake()
 
@@ -185,7 +185,7 @@ class IoHandoff:
                 self._run(now, until)
                 now = self._clock()
             self._polled_at = now
-        except BaseException as lost:  # where the I/O thread's own are seen to; one that it did not raise is ours, too
+        except BaseException as lost:  # the I/O thread handles it; Ctrl-C and the like are raised here, too
             self._lost = lost
             if not isinstance(lost, Exception):
                 raise
@@ -197,9 +197,9 @@ class IoHandoff:
             self._turn.release()
 
     def _recall_io_thread(self) -> None:
-        """Have the I/O thread come, and who leads go."""
+        """Have the I/O thread take the rounds back from the thread that runs them."""
         self._yielding = False
-        with contextlib.suppress(RuntimeError):  # it is on its way
+        with contextlib.suppress(RuntimeError):  # the gate is free already
             self._gate.release()
 
 
@@ -208,9 +208,9 @@ def _may_poll() -> bool:
 
 
 def _deep_in_calls() -> bool:
-    """Whether the interpreter's limit of calls in calls, met in the middle of a round, might leave it half done."""
+    """Return whether a round here might reach the recursion limit, which would leave it half done."""
     try:
-        sys._getframe(sys.getrecursionlimit() // 4)  # before 3.12 calls of C count, too, and are not seen here
+        sys._getframe(sys.getrecursionlimit() // 4)  # before 3.12 C calls count, too, and have no frames
     except ValueError:
         return False
     return True

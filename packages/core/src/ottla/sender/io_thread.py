@@ -1,6 +1,6 @@
-"""The thread of a producer's own: rounds of the sender until it is closed, then an orderly end.
+"""The I/O thread of a producer: it runs rounds of the sender until the producer is closed, then ends in order.
 
-Now and then the helm leaves the rounds to another thread.
+`IoHandoff` may let another thread run the rounds for a while.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class IoThread:
-    """A daemon thread that runs rounds, and `on_end` as its last act. The methods are for other threads."""
+    """A daemon thread that runs rounds, and calls `on_end` last. The methods are for other threads."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class IoThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin. Raises RuntimeError when the system has no thread left."""
+        """Start the thread. Raises RuntimeError when the system has no thread left."""
         try:
             self._thread.start()
         except RuntimeError:
@@ -61,7 +61,7 @@ class IoThread:
             raise
 
     def begin_close(self, timeout: float) -> None:
-        """Refuse new records, send what is queued for at most *timeout* seconds, fail the rest; returns at once."""
+        """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest; returns at once."""
         self._refuse(ProducerClosedError("the producer is closed"))  # first, or a record might come after the end
         self._sender.begin_close()
         deadline = self._clock() + timeout
@@ -75,20 +75,20 @@ class IoThread:
         self._io_handoff.wake()
 
     def forget(self) -> None:
-        """This is a forked child, where the thread does not exist."""
+        """Use the thread no more: it does not exist in a forked child."""
         self._io_handoff.forget()
 
     def join(self, timeout: float) -> bool:
         """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
-        # Not only Thread.join: a thread whose join was interrupted by Ctrl-C counts as ended from then on.
+        # Not only Thread.join: after Ctrl-C has interrupted a join, Python takes the thread for ended.
         over = self._over.wait(timeout)
         if over:
-            with signals.Deferred():  # its last steps; a handler in here that joins it, too, would wait for itself
+            with signals.Deferred():  # a handler here that joins the thread, too, would wait for itself
                 self._thread.join()
         return over
 
     def whereabouts(self) -> str:
-        """Where in the code the rounds are at this moment."""
+        """The place in the code that the rounds are at."""
         frame = sys._current_frames().get(self._io_handoff.polling_thread or self._thread.ident or 0)
         if frame is None:
             return "its end"
@@ -133,11 +133,11 @@ class IoThread:
                 self._rounds.run(self._clock(), float("inf") if deadline is None else deadline)
                 if self._deadline is None:
                     self._io_handoff.yield_to_callers()
-            except BaseException as error:  # also one that broke off a round on a caller's thread, as Ctrl-C may
+            except BaseException as error:  # also one that ended a round on another thread, as Ctrl-C may
                 self._rounds.failed(error)
 
     def _flush_unacknowledged(self) -> None:
-        """Wait until brokers have taken what was sent to them with `acks=0`, for as long as the end may take."""
+        """Wait until brokers have read the requests sent with `acks=0`, for as long as the end may take."""
         deadline, now = self._deadline, self._clock()
         assert deadline is not None, "the rounds are over because an end was asked for"
         while now < deadline and self._client.flush_unacknowledged(now):

@@ -1,4 +1,4 @@
-"""Log lines about memory: `send` that waits long for some of `buffer.memory`, or was refused, and the end of that."""
+"""Log lines about memory: calls of `send` that wait long for `buffer.memory` or are refused, and the recovery."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from ottla.errors.outages import Failing, Outages
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
-"""A call that waits so many seconds for memory is worth a line; short waits are how a fast producer is slowed down."""
+"""Seconds of a wait for memory that are worth a line; short waits are the normal back-pressure on a fast producer."""
 
 QUIET: Final = 30.0
-"""Seconds without such a call after which memory is sufficient again. A quota lets some records through now and then:
-that ends the longest wait, and the next one becomes as long."""
+"""Seconds without such a wait after which memory counts as sufficient again.
+
+A throttled producer still sends some records now and then: that ends the longest wait, and the next one becomes as
+long.
+"""
 
 _MEMORY: Final = "memory"
 
 
 class MemoryLog:
-    """Whether a producer is out of memory. For the I/O thread, which looks once in each round; without a lock."""
+    """Logs that a producer is out of memory. For the I/O thread, which calls `look` once in each round; no lock."""
 
     def __init__(self, pool: BufferPool, *, client_id: str) -> None:
         self._pool = pool
@@ -29,12 +32,12 @@ class MemoryLog:
         self._outages: Outages[str, str] = Outages(repeat_by_failure=True)
         self._first: object | None = None
         self._waits_since = 0.0
-        self._short_at = float("-inf")  # when memory was last seen to be short
+        self._short_at = float("-inf")  # when memory was short last
         self._refusals = 0
         self._refusals_before = 0
 
     def look(self, now: float) -> None:
-        """Note how things are, and write the lines that are due; for as long as the pool says that it is short."""
+        """Note the state of the pool, and write the lines that are due; called while the pool is `short`."""
         first, refusals = self._pool.first_in_line, self._pool.refusals
         if first is not self._first:
             self._first, self._waits_since = first, now
@@ -50,7 +53,7 @@ class MemoryLog:
         self._write(now)
         if first is None and not self._outages:
             self._pool.short = False
-            if self._pool.waiting:  # one may have come to wait in between
+            if self._pool.waiting:  # a thread may have begun to wait in between
                 self._pool.short = True
 
     @property
@@ -58,7 +61,7 @@ class MemoryLog:
         return self._short_at + QUIET
 
     def due_at(self) -> float:
-        """When to look again if nothing happens."""
+        """The time of the next call of `look` if nothing happens."""
         return self._over_at if _MEMORY in self._outages else float("inf")
 
     def _write(self, now: float) -> None:

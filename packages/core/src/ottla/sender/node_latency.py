@@ -1,4 +1,4 @@
-"""Which brokers have had records waiting for them too long (`partitioner.availability.timeout.ms`)."""
+"""Slow brokers: those for which records wait longer than `partitioner.availability.timeout.ms`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable, Collection, Iterable
 
 
 class NodeDelays:
-    """Since when each broker has had something to take and took nothing. For the I/O thread; `slow` for any."""
+    """Times since which each broker has ready batches and takes none. For the I/O thread; `slow` for any."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self.on_change: Callable[[], object] = lambda: None
-        """Called when other brokers are slow than before."""
+        """Called when the set of slow brokers has changed."""
         self._waiting_since: dict[int, float] = {}
         self.slow: frozenset[int] = frozenset()
 
     def note(self, *, wanted: Iterable[int], served: Collection[int], now: float) -> None:
-        """Brokers for which something is ready, and those of them that took it. A timeout of 0 means never."""
+        """Note the brokers with ready batches, and those of them that can take some. A timeout of 0: none is slow."""
         if not self._timeout:
             return
         waiting = [node for node in wanted if node not in served]

@@ -1,4 +1,4 @@
-"""Produce requests and answers: from batches to gathered bytes, from bytes to one answer for each partition."""
+"""Produce requests made of batches, and Produce responses read as one answer for each partition."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, P
 
 @attrs.frozen(kw_only=True)
 class Refused:
-    """What a broker says of one partition's batch with an error code, which may also be that it has it already.
+    """A broker's answer with an error code for one partition's batch; the code may mean that it has the batch already.
 
-    `record_errors` are the records that it names; `leader` and its term are who leads the partition now, if it says so.
+    `record_errors` has the records that it names; `leader` and `leader_epoch` are those of the partition's new leader,
+    if it names one.
     """
 
     code: ErrorCode
@@ -53,7 +54,7 @@ def produce_request(
     transactional_id: str | None = None,
     newest: int = PRODUCE.max_version,
 ) -> Request:
-    """A request that carries sealed batches, at most one of a partition, without copying their records.
+    """Make a request of sealed batches, at most one of each partition, without copying their records.
 
     *newest* is the highest version that may be used.
     """
@@ -90,7 +91,7 @@ def produce_request(
 
 @functools.cache
 def taken_by(offered: tuple[int, int] | None) -> Takes:
-    """What a broker takes that offers these versions; None: it is not known yet."""
+    """The formats that a broker takes that offers these versions; None: the versions are not known yet."""
     if offered is None:
         return Takes()
     newest = offered[1]
@@ -101,7 +102,7 @@ def taken_by(offered: tuple[int, int] | None) -> Takes:
 def read_answer(
     answer: ProduceResponse, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes]
 ) -> Mapping[tuple[str, int], Acknowledged | Refused]:
-    """The answers by topic and partition; from version 13 on the wire has ids in place of names."""
+    """The answers by topic and partition; from version 13 on, responses have topic ids in place of names."""
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
     # A leader with a negative id is none: -1 is Kafka's "no node", and negative ids are those of our bootstrap servers.
     # Of two with one id the first one counts, as in metadata.

@@ -1,7 +1,7 @@
-"""Rounds of the sender that may fail: what one has touched is made whole, then the next one follows after a pause.
+"""Rounds of the sender, with recovery: after a failed round the state is repaired, and the next one follows a pause.
 
-A fault of ours, of a plugin or of the system must cost a round and its connections, not the producer: records end by
-`delivery.timeout.ms` even where no round ever succeeds.
+A fault of Ottla, a plugin or the system must cost a round and its connections, not the producer: records fail by
+`delivery.timeout.ms` even if no round ever succeeds.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ottla.sender.sender import Sender
 logger = logging.getLogger(__name__)
 
 PAUSE: Final = Backoff(initial=0.01, maximum=1.0)
-"""Between rounds that fail, so that a fault that stays does not keep a processor busy."""
+"""The pause between rounds that fail, so that a persistent fault does not keep a processor busy."""
 
 
 class Rounds:
-    """One round after the other. `run` never raises an Exception; all methods are for one thread at a time.
+    """Runs rounds. `run` never raises an Exception; all methods are for one thread at a time.
 
     *sleep* waits for so many seconds, or until `hurry`.
     """
@@ -42,22 +42,22 @@ class Rounds:
         self._name = name
         self._clock = clock
         self._backoff = pause
-        self._hurry = threading.Lock()  # held; a lock, since an Event must not be set by whoever may interrupt its wait
+        self._hurry = threading.Lock()  # held; no Event, because a handler that interrupts its wait must not set it
         self._hurry.acquire()
         self._sleep = sleep or self._sleep_unless_hurried
         self._throttled_log = ThrottledLog(logger, clock=clock)
         self._failures = 0  # in a row
         self._next_at = float("-inf")
-        self._broken: BaseException | None = None  # why a round failed whose traces are not removed yet
+        self._broken: BaseException | None = None  # the error of a failed round that is not repaired yet
 
     def run(self, now: float, until: float) -> None:
-        """One round, which waits no longer than *until*; after one that failed, a pause comes first."""
+        """Run one round, which waits no longer than *until*; after a failed round, a pause comes first."""
         if now < self._next_at:
             self._sleep(min(self._next_at, until) - now)
             now = self._clock()
         try:
             if self._broken is not None:
-                self._sender.expire(now)  # first, for the recovery may fail each time
+                self._sender.expire(now)  # first: the recovery may fail each time
                 self._recover(now)
             self._sender.run_once(now, until=until)
         except Exception as error:
@@ -70,7 +70,7 @@ class Rounds:
             self._failures = 0
 
     def failed(self, error: BaseException) -> None:
-        """A round was broken off by *error*: log it, make whole what the round has touched, and pause."""
+        """Handle the *error* of a round: log it, repair the state, and set the pause."""
         self._next_at = self._clock() + self._backoff.delay(self._failures)
         self._failures += 1
         self._broken = error
@@ -83,14 +83,14 @@ class Rounds:
         )
         try:
             self._recover(self._clock())
-        except Exception as second:  # the next round begins with it
+        except Exception as second:  # the next round begins with the recovery
             self._throttled_log.error(
                 _origin(second), "%s: the recovery from a failed round failed, too", self._name, error=second
             )
 
     def hurry(self) -> None:
         """End a pause. For any thread, takes no lock, and may interrupt the pause itself."""
-        with contextlib.suppress(RuntimeError):  # nobody sleeps, and the next sleep ends at once
+        with contextlib.suppress(RuntimeError):  # the lock is free already: the next sleep ends at once
             self._hurry.release()
 
     def _recover(self, now: float) -> None:
@@ -104,7 +104,7 @@ class Rounds:
 
 
 def _origin(error: BaseException) -> tuple[str, str, int]:
-    """What tells one fault from another: its kind, and where it was raised."""
+    """The identity of a fault: its type, and where it was raised."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

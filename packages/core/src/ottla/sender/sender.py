@@ -1,6 +1,6 @@
-"""One round after the other: expire, drain, send, judge the answers.
+"""The sender: rounds that expire, drain and send batches, and handle the responses.
 
-It decides what happens to a batch; who holds the batches, the connections and the time is decided elsewhere.
+It decides how each batch goes on; the batches, the connections and the clock belong to other parts.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from ottla.sender.node_latency import NodeDelays
 from ottla.sender.produce_request import LAST_THAT_ADDS_NOTHING, Refused, produce_request, read_answer
 from ottla.sender.sender_metrics import count_answer, count_request, count_retry
 
-if TYPE_CHECKING:  # what transactions take to import is for those who have some
+if TYPE_CHECKING:  # producers without transactions need not import their modules
     from ottla.transactions.manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
 
 class Sender:
-    """Moves batches from the accumulator to brokers and back to their outcome. For the I/O thread."""
+    """Sends the accumulator's batches to brokers, and completes them by the responses. For the I/O thread."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class Sender:
         self._pool = accumulator.pool
         self._memory_log = MemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight: dict[ProducerBatch, None] = {}
-        self._oldest_in_flight = FOREVER  # none was created before
+        self._oldest_in_flight = FOREVER  # no batch in flight was created before this time
         self.late_answers = 0
-        """Batches whose answer came after they had been given up."""
+        """The number of batches whose response came after they were given up."""
 
     def run_once(self, now: float, *, until: float = float("inf")) -> None:
-        """One round; waits for as long as nothing is due, and not longer than *until*."""
+        """Run one round; it waits while nothing is due, at most until the time *until*."""
         if self.expire(now):
-            until = now  # somebody may wait for just this, and nothing else be due for long
+            until = now  # a thread may wait for just this, so this round must not wait
         if self._sequences is not None:
             self._sequences.resolve()
         ready = self._look(now)
@@ -106,9 +106,9 @@ class Sender:
             ending = not self._coordination.idle
             until = min(until, self._coordination.run(now))
             if ending and self._coordination.idle:
-                until = now  # it was over without asking anybody, and that may be all that a close waits for
+                until = now  # the transaction ended without a request, and `close` may wait for just that
             for node in ready.soon:
-                self._client.ready(node, now)  # its connection is made meanwhile
+                self._client.ready(node, now)  # connects meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
         if not nodes and (refusal := self._client.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
@@ -116,7 +116,7 @@ class Sender:
         drained = self._accumulator.drain(self._metadata.cluster, nodes, max_size=self._max_request_size, now=now)
         for node, batches in drained.items():
             self._produce(node, batches, now)
-        if nodes and self._accumulator.unseen:  # a request is mostly written at once: then nothing ends a wait soon
+        if nodes and self._accumulator.unseen:  # a request is mostly written at once: then no event ends the wait soon
             ready = self._look(now)
             if any(self._client.ready(node, now) for node in ready.nodes):
                 until = now
@@ -137,10 +137,10 @@ class Sender:
             lost.write(self._client_id, now)
 
     def recover(self, cause: BaseException, now: float) -> None:
-        """Make whole what a round has touched that failed with *cause*; to be called again if it fails itself.
+        """Repair the state after a round failed with *cause*; if this call fails itself, it is to be called again.
 
-        What is not certain is taken for written: all connections are closed, so that no answer meets the wrong request,
-        and a batch that is neither queued nor settled by then is tried again, with the number that it has.
+        All connections are closed, so that no response meets the wrong request. A batch without queue and outcome is
+        sent again with the number that it has; if an attempt was made, the batch counts as maybe written.
         """
         error = ConnectionFailedError(
             f"the round of the I/O thread that was to send it failed: {printable(repr(cause))}"
@@ -162,27 +162,27 @@ class Sender:
                 self._accumulator.complete(batch, failed)
         if self._coordination is not None:
             self._coordination.recover(error, now)
-        self._metadata.on_change()  # it may have failed between the change and this
-        self._client.close_forgotten(error)  # last, for where the system fails for good, all else is done
+        self._metadata.on_change()  # the round may have failed between a change and this call
+        self._client.close_forgotten(error)  # last: if the system keeps failing here, all other repairs are done
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is queued or in flight, and no transaction is being ended."""
+        """Return whether no batch is queued or in flight, and no transaction is being ended."""
         return not self._accumulator.incomplete and (self._coordination is None or self._coordination.idle)
 
     def begin_close(self) -> None:
-        """The producer closes: an open transaction is to be aborted. For any thread."""
+        """Have an open transaction aborted, because the producer closes. For any thread."""
         if self._coordination is not None:
             self._coordination.close()
 
     def end(self, error: OttlaError) -> None:
-        """No round will follow: whoever waits for one learns of *error*."""
+        """Raise *error* in threads that wait for coordinator requests: no round will follow."""
         self._lost.write(self._client_id, 0.0, final=True)
         if self._coordination is not None:
             self._coordination.abort_pending(error)
 
     def _look(self, now: float) -> Ready:
-        """Which brokers have something to take; topics whose leader is not known are asked for."""
+        """Find the brokers with batches that may leave; requests metadata for topics without a known leader."""
         ready = self._accumulator.ready(self._metadata.cluster, now)
         for topic in ready.leaderless:
             self._metadata.use(topic, now)
@@ -190,17 +190,17 @@ class Sender:
         return ready
 
     def _look_again_at(self, ready: Ready, now: float) -> float:
-        """When the next round is due: linger, backoff, expiry, or a broker that may be ready again."""
+        """The time of the next round: after a linger, a backoff or an expiry, or when a broker may be ready again."""
         expiry = self._oldest_in_flight + self._delivery_timeout
         brokers = (self._client.ready_at(node, now) for node in ready.nodes)
         return min(ready.look_again_at, expiry, min(brokers, default=float("inf")))
 
     def expire(self, now: float) -> bool:
-        """Fail what has run out of time, queued or in flight; True: some."""
+        """Fail batches, queued or in flight, whose `delivery.timeout.ms` has passed; True: some."""
         late = self._late_in_flight(now)
         for batch in late:
             if batch.last_error is None and batch.last_node is not None:
-                batch.last_error = self._client.quota(batch.last_node, now)  # it reads nothing of us meanwhile
+                batch.last_error = self._client.quota(batch.last_node, now)  # a broker that throttles reads nothing
             self._accumulator.complete(batch, Failed(error=expired(batch, now)))
             del self._in_flight[batch]
         return self._accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now)) or bool(late)
@@ -212,16 +212,17 @@ class Sender:
         return [batch for batch in self._in_flight if batch.created_at + self._delivery_timeout <= now]
 
     def _obstacle(self, batch: ProducerBatch, now: float) -> OttlaError | None:
-        """What keeps a batch from its broker: no such partition, no connection, a quota, or no broker that we know.
+        """The error that keeps a batch from its broker: no such partition, no connection, a quota, no known broker.
 
-        An error that it has met itself says more, but for a refusal and a partition that is gone.
+        None if the batch has an error of its own, which says more; but a SecurityError and a missing partition go
+        first.
         """
         missing = self._metadata.missing(batch.topic, batch.partition)
         if missing is not None:
             return missing
         cluster = self._metadata.cluster
         leader = cluster.named_leader(batch.topic, batch.partition)
-        # While bootstrap.servers are asked again, no broker is known; why the leader was lost is.
+        # During a rebootstrap no broker is known, but the error with which the leader was lost is.
         found = None if leader is None else self._client.failure(leader) or self._client.quota(leader, now)
         if leader not in cluster.brokers:
             found = self._metadata.last_error or found
@@ -260,7 +261,7 @@ class Sender:
         *,
         sent_at: float,
     ) -> None:
-        """Give every batch of a request its verdict."""
+        """Complete or requeue every batch of a request by its response."""
         answers = None
         if completion.answer is not None:
             count_answer(self._counters, completion.node, completion.now - sent_at)
@@ -272,7 +273,7 @@ class Sender:
             self._log.answered(batches, completion.now)
 
     def _forget_hints(self, answers: Mapping[tuple[str, int], Acknowledged | Refused]) -> None:
-        """The hints of a partition have led to its leader."""
+        """Remove the leader hints of acknowledged partitions: they have led to the leader."""
         for place, answer in answers.items():
             if isinstance(answer, Acknowledged):
                 self._metadata.hints.pop(place, None)
@@ -283,7 +284,7 @@ class Sender:
         answers: Mapping[tuple[str, int], Acknowledged | Refused] | None,
         completion: Completion,
     ) -> Iterator[tuple[ProducerBatch, Acknowledged | Failed]]:
-        """The batches for which it is over; the others go on. One that was settled meanwhile stays as it is."""
+        """The batches to complete, with their outcomes; others are requeued or split, or have an outcome already."""
         error = completion.error
         for batch in batches:
             batch.mark_returned(completion.now)
@@ -308,10 +309,10 @@ class Sender:
             if outcome is not None:
                 yield batch, outcome
 
-    # Each of the following says what a batch is to be settled with; None: it goes on, and that was seen to.
+    # Each of the following returns the outcome of a batch; None: the batch goes on, and is requeued or split already.
 
     def _unanswered(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
-        """Lost with its connection, timed out, or unreadable: as good as NETWORK_EXCEPTION."""
+        """Handle a response that was lost, late or unreadable, as NETWORK_EXCEPTION."""
         if isinstance(error, UnsupportedVersionError):
             return _failed(batch, error, now)
         self._metadata.request_update()
@@ -331,7 +332,7 @@ class Sender:
         error = BrokerError(answer.code, answer.message)
         action = PRODUCE_ERROR_ACTIONS[answer.code]
         match action:
-            case ProduceErrorAction.ACKNOWLEDGED:  # before; what else the answer says is not of this batch
+            case ProduceErrorAction.ACKNOWLEDGED:  # by an earlier attempt; this response's offset is not the batch's
                 return Acknowledged(base_offset=-1)
             case ProduceErrorAction.RETRY:
                 return self._retry(batch, error, now)
@@ -346,23 +347,23 @@ class Sender:
                 assert_never(action)
 
     def _note_late(self, batch: ProducerBatch, answer: Acknowledged | Refused | None) -> None:
-        """Learn of a batch that had been given up that it is written after all."""
+        """Note it if a batch that was given up is written after all."""
         assert self._sequences is not None
         known = isinstance(answer, Refused) and PRODUCE_ERROR_ACTIONS[answer.code] is ProduceErrorAction.ACKNOWLEDGED
         if known or isinstance(answer, Acknowledged):
             self._sequences.acknowledge(batch)
 
     def _out_of_order(self, sequences: Sequences, batch: ProducerBatch, answer: Refused, now: float) -> Failed | None:
-        """See to a batch that the broker does not take for its number.
+        """Handle a batch that the broker refused for its sequence number.
 
-        One that came too early is tried again as it is. If it is the first, what came before it is lost to the broker:
-        then it is numbered anew in another epoch, or given up where that could write it twice.
+        A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
+        before it. Then it is renumbered in another epoch, or given up if that could write it twice.
         """
         error = BrokerError(answer.code, answer.message)
         refused = sequences.refuse_order(batch)
         if refused is OrderRefused.LOST:
             return _failed(batch, error, now)
-        if refused is OrderRefused.ANEW:  # its leader does not even hold what comes before it
+        if refused is OrderRefused.ANEW:  # the leader lacks even the batches before it
             batch.unanswered = batch.maybe_written = False
         return self._retry(batch, error, now)
 
@@ -371,7 +372,7 @@ class Sender:
         if answer.leader is not None:
             self._metadata.move_leader(batch.topic, batch.partition, answer.leader, answer.leader_epoch, now)
         if has_new_leader(self._metadata.cluster, batch):
-            return  # every batch in flight to the old leader profits from the first answer
+            return  # the first response has updated the leader for all batches in flight to the old one
         self._metadata.request_update()
 
     def _retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
@@ -388,14 +389,14 @@ class Sender:
         return None
 
     def _split(self, batch: ProducerBatch, error: BrokerError, now: float) -> Failed | None:
-        """Send the records again in smaller batches; one alone can only fail."""
+        """Send the records again in smaller batches; a batch of one record fails."""
         if batch.count == 1:
             why = f"{error}; raise the topic's max.message.bytes or send smaller records"
             return _failed(batch, error, now, why=why)
         batch.last_error = error
         try:
             parts, max_bytes = self._splitter.split(batch, now)
-        except Exception as cause:  # a codec, perhaps somebody else's, that cannot read what it wrote
+        except Exception as cause:  # a faulty codec that cannot read its own output
             return _failed(batch, error, now, why=f"{error}; and it could not be split: {printable(str(cause))}")
         logger.info(
             "%s: %s-%d does not take a batch of %d records: sending them in %s",
@@ -424,7 +425,7 @@ def _failed(
 
 
 def _remedy(batch: ProducerBatch, answer: Refused, error: BrokerError) -> str | None:
-    """What helps against a refusal that the code's own meaning does not tell of."""
+    """Advice for a refusal, where the error code's own message has none."""
     if answer.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.stamp is not None:
         return f"{error} It has no place for a producer's numbers: set enable.idempotence=false for such topics"
     return None

@@ -1,4 +1,4 @@
-"""What is counted of batches that leave, come back, and leave again."""
+"""Counts of batches that are sent, answered, and sent again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MS: Final = 1000.0
 
 
 def count_request(counters: Counters, batches: Iterable[ProducerBatch], now: float) -> None:
-    """A request leaves with these sealed batches."""
+    """Count a request with these sealed batches."""
     of_all = counters.producer
     records = plain = 0
     for batch in batches:
@@ -31,10 +31,10 @@ def count_request(counters: Counters, batches: Iterable[ProducerBatch], now: flo
 
 
 def count_answer(counters: Counters, node: int, seconds: float) -> None:
-    """A Produce request was answered after so long."""
+    """Count a Produce request that was answered after so many seconds."""
     counters.node(node).latencies.add(seconds * _MS)
 
 
 def count_retry(counters: Counters, batch: ProducerBatch) -> None:
-    """A batch is queued again after a failure."""
+    """Count a batch that is queued again after a failure."""
     counters.topic(batch.topic).retries.add(batch.count)

@@ -1,1 +1,1 @@
-"""Whole tables: from anything with the Arrow C stream interface to batches. Needs pyarrow."""
+"""Sending of whole tables: anything with the Arrow C stream interface is made into batches. Needs pyarrow."""

@@ -1,6 +1,6 @@
-"""Which columns of a table are a record's value, key, headers, partition and time, and whether their types will do.
+"""Choice of a table's columns for value, key, headers, partition and timestamp, and checks of their types.
 
-What is wrong with the whole table is told here, before any row is queued.
+Errors of the table as a whole are raised here, before any row is queued.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.errors import InvalidRecordError
 _BYTES: Final = "binary, string, their large and view forms, fixed_size_binary, a dictionary of these, or null"
 _HEADERS: Final = "list<struct<key: string, value: binary>> or map<string, binary>"
 
-# By their numbers: an error of a signal handler would be lost in a generator that `any` leaves before its end.
+# By their ids: an error of a signal handler would be lost in a generator that `any` leaves before its end.
 _TEXT_TYPES: Final = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.string_view()))
 _BYTES_TYPES: Final = _TEXT_TYPES | {
     kind.id for kind in (pa.null(), pa.binary(), pa.large_binary(), pa.binary(1), pa.binary_view())
@@ -25,7 +25,7 @@ _BYTES_TYPES: Final = _TEXT_TYPES | {
 
 @attrs.frozen(kw_only=True)
 class Choice:
-    """The columns' places in the table; None: the records have none of it."""
+    """Indexes of the columns in the table; None: the records have no such part."""
 
     value: int | None
     key: int | None
@@ -43,7 +43,7 @@ def choose(
     partition: str | None,
     timestamp: str | None,
 ) -> Choice:
-    """The columns of these names, *key* `...` being "key" if there is such a column. Raises InvalidRecordError."""
+    """Find the columns of these names; *key* `...` is "key" if there is such a column. Raises InvalidRecordError."""
     if key is ...:
         key = "key" if "key" in schema.names else None
     if (value, key, headers) == (None, None, None):
@@ -77,7 +77,7 @@ def _place(schema: Any, part: str, name: str | None, fits: Any, allowed: str) ->
 
 
 def is_bytes(kind: Any) -> bool:
-    """Whether a column of this type holds values or keys as they go."""
+    """Return whether a column of this type can be sent as values or keys without conversion."""
     if pa.types.is_dictionary(kind):
         return is_bytes(kind.value_type)
     return kind.id in _BYTES_TYPES

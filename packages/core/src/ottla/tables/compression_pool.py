@@ -1,7 +1,7 @@
-"""Batches of a table are compressed before they are queued, on some threads at once, and go on in the order they came.
+"""Compression of a table's batches on several threads, before they are queued; their order stays.
 
-The I/O thread then only writes them, and compresses nothing while brokers wait. The codecs let go of the interpreter's
-lock, so the caller cuts the next batches meanwhile.
+So the I/O thread only writes them, and compresses nothing while brokers wait. The codecs release the GIL, so the caller
+cuts the next batches meanwhile.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ottla.interfaces import Columns
 from ottla.recordbatch.section import Section
 
 MOST_THREADS: Final = 4
-"""More would wait for the one that cuts: at 40 ns a row it keeps four busy that need 170."""
+"""More would wait for the thread that cuts: at 40 ns a row it keeps four threads busy that need 170 ns."""
 
 
 @attrs.frozen(eq=False)
 class PartitionRows:
-    """Rows of one partition that make a batch: its record *index* is the row `offset + rows[index]`."""
+    """Rows of one partition for one batch: the batch's record *index* is the row `offset + rows[index]`."""
 
     partition: int
     offset: int
@@ -35,7 +35,7 @@ class PartitionRows:
 
 @attrs.frozen(eq=False)
 class Sealed:
-    """A piece whose turn has come, compressed, or why it cannot be; neither: there is no codec."""
+    """A piece that is next in order, with its compressed section or the error; neither: there is no codec."""
 
     piece: PartitionRows
     section: Section | None = None
@@ -43,7 +43,7 @@ class Sealed:
 
 
 class Ahead:
-    """The pieces between being cut and being queued. *seal* is for any thread; None: there is nothing to compress."""
+    """The pieces that are cut and not queued yet. *seal* is for any thread; None: there is nothing to compress."""
 
     def __init__(self, seal: Callable[[Columns], Section] | None, *, threads: int) -> None:
         self._seal = seal
@@ -53,23 +53,23 @@ class Ahead:
         self._pending: deque[tuple[PartitionRows, _Work | None]] = deque()
 
     def put(self, piece: PartitionRows) -> Iterator[Sealed]:
-        """Begin with one more; gives those that are ready, and waits for the first one when there are many."""
+        """Begin to seal one more piece; yields those that are ready, and waits for the first one if there are many."""
         alone = self._pool is None and not self._pending  # a table of one batch needs no thread
         self._pending.append((piece, None if alone else self._begun(piece.columns)))
         while len(self._pending) > self._most or (self._pending and _is_ready(self._pending[0][1])):
             yield self._next()
 
     def rest(self) -> Iterator[Sealed]:
-        """All others, waiting for each."""
+        """Yield all other pieces, waiting for each."""
         while self._pending:
             yield self._next()
 
     def close(self) -> Sequence[PartitionRows]:
-        """End the threads; the pieces that were not given."""
+        """End the threads; returns the pieces that were not yielded."""
         pieces = [piece for piece, _work in self._pending]
         self._pending.clear()
         if self._pool is not None:
-            # What waits in these pools are Conditions of Python, which handlers that raise leave taken for good.
+            # These pools wait by Python's Condition, whose lock stays taken for good if a handler raises.
             with signals.Deferred():
                 self._pool.shutdown(cancel_futures=True)
         return pieces
@@ -77,14 +77,14 @@ class Ahead:
     def _begun(self, columns: Columns) -> _Work | None:
         if self._seal is None or not self._threads:
             return None
-        work = _Work(self._seal, columns)  # no Future: to wait for one is no more proof against handlers
+        work = _Work(self._seal, columns)  # no Future: a wait for one is not safe from handlers, either
         with signals.Deferred():
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="ottla-table")
             try:
                 self._pool.submit(work.run)
-            except RuntimeError:  # the system gives no more threads, or the interpreter, which ends
-                if work.take():  # else a thread has it, although it was said that there is none
+            except RuntimeError:  # the system has no more threads, or the interpreter exits
+                if work.take():  # else a thread has the work in spite of the error
                     return None
         return work
 
@@ -98,18 +98,18 @@ class Ahead:
             return Sealed(piece)
         try:
             return Sealed(piece, self._seal(piece.columns) if work is None else work.result())
-        except Exception as error:  # of a codec, perhaps somebody else's
+        except Exception as error:  # of a faulty codec
             return Sealed(piece, error=error)
 
 
 def threads() -> int:
-    """How many threads help at most: what this process may run at once, and none where that is one."""
+    """The number of threads to use: as many as this process may run at once, at most `MOST_THREADS`; 0 for one."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(count, MOST_THREADS) if count > 1 else 0
 
 
 class _Work:
-    """One piece to be sealed, once, by whoever takes it first."""
+    """One piece to be sealed, once, by the thread that takes it first."""
 
     def __init__(self, seal: Callable[[Columns], Section], columns: Columns) -> None:
         self._seal = seal
@@ -120,18 +120,18 @@ class _Work:
 
     @property
     def done(self) -> bool:
-        """Whether there is a result."""
+        """Return whether there is a result."""
         return self._done.is_set
 
     def take(self) -> bool:
-        """Whether nobody has taken it before."""
+        """Take the work; returns whether no thread has taken it before."""
         try:
             return self._untaken.pop()
         except IndexError:
             return False
 
     def run(self) -> None:
-        """Seal it, unless it was taken."""
+        """Seal the piece, unless the work was taken."""
         if not self.take():
             return
         try:
@@ -141,7 +141,7 @@ class _Work:
         self._done.set()
 
     def result(self) -> Section:
-        """Wait for it. Raises what sealing raised."""
+        """Wait for the section and return it. Raises the exception that sealing raised."""
         self._done.wait(None)
         result = self._result
         if isinstance(result, BaseException):

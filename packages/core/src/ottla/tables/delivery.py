@@ -1,7 +1,7 @@
-"""The handle that `send_table` returns: what became of a table's rows, with no object for each.
+"""The delivery that `send_table` returns: the future of all rows of a table, without an object for each.
 
-Rows are numbered from 0 in the order of the table. A row's outcome is its batch's; batches that were split for being
-too large are followed.
+Rows are numbered from 0 in the order of the table. A row's outcome is that of its batch, or of its part of the batch
+if that was split for being too large.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class _BatchRows:
 
 
 class TableDelivery:
-    """One table's outcome, now or later. Usable from any thread, once `send_table` has returned it or raised."""
+    """The future of a table's outcome. Usable from any thread, once `send_table` has returned it or raised."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.rows = 0
-        """How many rows were taken from the table."""
+        """The number of rows that were taken from the table."""
         self._pieces: list[_BatchRows] = []
         self._chunks: dict[int, list[_BatchRows]] = {}  # by their first rows
 
     def done(self) -> bool:
-        """Whether every row's outcome is known; never blocks."""
+        """Return whether every row's outcome is known; never blocks."""
         return all(_settled(batch) for batch, _rows in self._leaves())
 
     def result(self, timeout: float | None = None) -> TableResult:
-        """The counts, waiting at most *timeout* seconds for them.
+        """Wait at most *timeout* seconds for all rows, and return their counts; None: as long as it takes.
 
-        Raises TimeoutError when rows are pending by then, and TableDeliveryError when some were given up.
+        Raises TimeoutError when rows are still pending then, and TableDeliveryError when some were given up.
         """
         result, error = self._wait(timeout)
         if error is not None:
@@ -56,11 +56,11 @@ class TableDelivery:
         return result
 
     def exception(self, timeout: float | None = None) -> TableDeliveryError | None:
-        """That rows were given up, None when all were acknowledged; waits like `result`."""
+        """The error if rows were given up, None when all were acknowledged; waits like `result`."""
         return self._wait(timeout)[1]
 
     def failed_rows(self) -> Mapping[int, DeliveryError]:
-        """The rows that have been given up so far, in order, and why; never blocks."""
+        """The rows that have been given up so far, in order, with their errors; never blocks."""
         failed: dict[int, DeliveryError] = {}
         for batch, rows in self._leaves():
             if isinstance(outcome := batch.outcome, Failed):
@@ -70,9 +70,9 @@ class TableDelivery:
         return dict(sorted(failed.items()))
 
     def metadata(self, row: int) -> RecordMetadata | None:
-        """Where a row went, None while it is pending; never blocks. Raises what it failed with, or IndexError.
+        """A row's metadata, None while it is pending; never blocks. Raises the row's error, or IndexError.
 
-        Looks through the rows of the chunk that the row is in, some ten thousand: not for all rows of a table.
+        Each call searches the row's chunk, some ten thousand rows: do not call it for all rows of a table.
         """
         if not 0 <= row < self.rows:
             raise IndexError(f"row {row} of a table of which {self.rows} rows were taken")
@@ -113,14 +113,14 @@ class TableDelivery:
         look(None, None)
 
     def begin_chunk(self, count: int) -> int:
-        """The rows that follow are *count* more; returns the number of the first one."""
+        """Add *count* rows, which follow; returns the number of the first one."""
         start = self.rows
         self._chunks[start] = []
         self.rows += count
         return start
 
     def add(self, batch: ProducerBatch, *, offset: int, rows: Sequence[int]) -> None:
-        """Rows of the chunk that begins at *offset* are in this batch now."""
+        """Note that these rows of the chunk that begins at *offset* are in *batch*."""
         piece = _BatchRows(batch, offset, rows)
         self._pieces.append(piece)
         self._chunks[offset].append(piece)

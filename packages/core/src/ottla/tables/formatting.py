@@ -1,4 +1,4 @@
-"""Values that are made of a table's columns as it is read, by a serializer that takes whole columns."""
+"""Values serialized from a table's columns while it is read, by a serializer that takes whole columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MADE: Final = "value as {}"
 class Formatted:
     """A stream with one more column, `name`, made of `value`, a column, or of several as the fields of a struct.
 
-    It is read in pieces of about *most* bytes, for what is made may be several times as large as what it is made of.
+    It is read in pieces of about `max_bytes` bytes, because the values may be several times as large as the columns.
     """
 
     stream: Any
@@ -35,12 +35,12 @@ class Formatted:
 
     @property
     def name(self) -> str:
-        """What the added column is called."""
+        """The name of the added column."""
         return MADE.format(self.value_format)
 
     @cached_property
     def schema(self) -> Any:
-        """The stream's columns, and the added one. Raises InvalidRecordError for columns that can be no such value."""
+        """The stream's columns, and the added one. Raises InvalidRecordError for columns that cannot be the value."""
         return self.stream.schema.append(pa.field(self.name, self._made_of(self._empty()).type))
 
     def __iter__(self) -> Iterator[Any]:
@@ -88,7 +88,7 @@ class Formatted:
 
 
 def _checked(column: Any) -> Any:
-    """A column that may come from anybody, as it is now."""
+    """A checked private copy of a column, which may come from any source."""
     copied = private_copy(column)
     copied.validate(full=True)
     return copied

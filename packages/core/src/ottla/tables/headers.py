@@ -1,4 +1,4 @@
-"""A column of header lists as a column of what stands at the end of each record, without a loop over the rows."""
+"""Encoding of a column of header lists, as they stand at the end of each record, without a loop over the rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NOTHING: Final = pa.scalar(b"", pa.binary())
 
 
 def header_sections(column: Any) -> Any:
-    """The encoded headers of each row of a list or map column, null being none.
+    """Encode the headers of each row of a list or map column; null means no headers.
 
-    Null where a header has no name: the row cannot be a record.
+    The result is null where a header has no name: the row cannot be a record.
     """
     kind = column.type
     if pa.types.is_map(kind):

@@ -1,7 +1,8 @@
-"""Which partition each row goes to, asked for whole columns where the partitioner can tell.
+"""Partitioning of a table's rows, by whole columns where the partitioner has that ability.
 
-A row with a partition goes there, one with a key where the partitioner puts the key. Rows without either go where
-`send` would put them; when all of a chunk are such, they are left UNASSIGNED, and each batch finds a place of its own.
+A row with a partition goes there, a row with a key to the partition that the partitioner chooses for the key. Rows
+without either go where `send` would put them. If a chunk has only such rows, they are left UNASSIGNED, and each batch
+gets a partition of its own.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class RowPartitions:
         self._hashed = getattr(encoder, "murmur2_partitions", murmur2_partitions) if hashes else None
 
     def of(self, view: TopicView, *, keys: Any | None, given: Any | None, count: int, size: int) -> Any | None:
-        """An int32 array without nulls; None: all are UNASSIGNED. *given* are partitions that were checked, or null.
+        """Return an int32 array without nulls; None: all are UNASSIGNED. *given* are checked partitions, or null.
 
-        *size* is about what all rows take.
+        *size* is about the size of all rows in bytes.
         """
         if given is not None:
             given = given.cast(pa.int32())
@@ -47,7 +48,7 @@ class RowPartitions:
         return pc.coalesce(given, rest)
 
     def stay(self, view: TopicView, size: int) -> int:
-        """Where *size* bytes of rows without a key go."""
+        """Choose the partition for *size* bytes of rows without a key."""
         chosen = partition_of(self._partition, self._topic, None, view)
         if self._finished is not None:
             ask_partitioner(self._finished, self._topic, chosen, size)

@@ -2,9 +2,9 @@
 
 The buffers of a table may lie over a bytearray, a mapped file or shared memory, which other threads and processes
 write to. pyarrow and encoders read offsets several times: to check them, to add up sizes, to copy. If a second reading
-differs from the first, memory outside of the buffer is read or written. So everything that says where something is
-gets copied once, before it is checked: offsets, validity, views, indices and numbers. The bytes of text and binary
-values are shared, because their places and sizes stay the same whatever they change to.
+differs from the first, memory outside of the buffer is read or written. So all buffers that say where something is are
+copied once, before they are checked: offsets, validity, views, indices and numbers. The bytes of text and binary values
+are shared, because their places and sizes stay the same whatever they change to.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FLAT: Final = frozenset(
         *(pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.timestamp("us"), pa.date32()),
     )
 )
-"""Types of columns without columns inside them; pyarrow tells their size by two offsets, which it does not follow."""
+"""Types without child columns; pyarrow computes their size from two offsets, which it does not follow."""
 
 _OFFSETS: Final = {
     pa.binary().id: pa.int32(),
@@ -37,22 +37,22 @@ _OFFSETS: Final = {
     pa.large_string().id: pa.int64(),
     pa.large_list(pa.null()).id: pa.int64(),
 }
-"""The kinds whose rows lie between two offsets, and the type of these."""
+"""The types whose rows lie between two offsets, and the type of the offsets."""
 
 
 def private_copy(column: Any) -> Any:
-    """The same rows; only the bytes of text and binary values are shared with *column*.
+    """Copy a column; only the bytes of text and binary values are shared with *column*.
 
     The copy is not validated: it holds what *column* held for a moment. Raises ValueError for buffers that are too
     short for the rows.
     """
     if column.type.id not in FLAT:
-        column.validate()  # that parts of it are as long as it is
+        column.validate()  # that its parts have its length
     return _copy(column)
 
 
 def elements(column: Any) -> Any:
-    """The elements of all rows of a list or map column, as far as the offsets tell at this moment."""
+    """The elements of all rows of a list or map column, by the offsets at this moment."""
     numbers = _offset_type(column.type)
     width = numbers.bit_width // 8
     ends = [_copied(column.buffers()[1], (column.offset + row) * width, width) for row in (0, len(column))]
@@ -85,7 +85,7 @@ def _validity(column: Any) -> Any | None:
 
 
 def _items(column: Any, place: int, bits: int, *, more: int = 0) -> Any:
-    """The numbers of *bits* each in one of the buffers, and *more* of them than there are rows."""
+    """Copy the numbers of *bits* each from one of the buffers, and *more* of them than there are rows."""
     start, count = _start(column), _rows(column) + more
     return _copied(column.buffers()[place], start * bits // 8, -(-count * bits // 8))
 
@@ -141,7 +141,7 @@ def _copy_of_fixed_size_binary(column: Any) -> Any:
 
 
 def _copy_of_binary(column: Any) -> Any:
-    # By far the most frequent: in few steps, because small tables have as many of them as large ones.
+    # By far the most frequent type: in few steps, because small tables have as many columns as large ones.
     validity, offsets, data = column.buffers()
     before, count = column.offset % _BITS, len(column)
     start, rows = column.offset - before, before + count
@@ -154,7 +154,7 @@ def _copy_of_binary(column: Any) -> Any:
 
 
 def _copy_of_large_binary(column: Any) -> Any:
-    """With the rows' own data only: pyarrow makes binary of it only if its offsets are below 2 GiB."""
+    """Copy with the rows' own data only: pyarrow casts it to binary only if its offsets are below 2 GiB."""
     offsets, data, before = _offsets(column), column.buffers()[2], column.offset % _BITS
     first, last = offsets[before].as_py(), offsets[-1].as_py()
     available = 0 if data is None else data.size
@@ -172,12 +172,12 @@ def _copy_of_views(column: Any) -> Any:
 
 
 def _copy_of_list(column: Any) -> Any:
-    """With the rows' own elements only: a piece of a batch does not copy the elements of all."""
+    """Copy with the rows' own elements only: a piece of a batch does not copy the elements of the whole batch."""
     offsets = _offsets(column)
     first, last = offsets[0].as_py(), offsets[-1].as_py()
     inner = _between(column, first, last)
     if first:
-        offsets = pc.subtract(offsets, pa.scalar(first, offsets.type))  # a wrong one wraps, and is found later
+        offsets = pc.subtract(offsets, pa.scalar(first, offsets.type))  # a wrong one wraps, and fails the check later
     return _made(column, _validity(column), offsets.buffers()[1], children=[_copy(inner)])
 
 
@@ -243,4 +243,4 @@ _COPIES: Final[dict[int, Callable[[Any], Any]]] = {
     )
     for kind in kinds
 }
-"""By the number of the type; all others are numbers of fixed width."""
+"""The copying functions by type id; all other types are numbers of fixed width."""

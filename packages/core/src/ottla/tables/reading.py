@@ -1,6 +1,6 @@
-"""A table as a stream of chunks: small batches joined, large ones cut, columns in the forms that encoders take.
+"""Reading of a table in chunks: small batches joined, large ones cut, columns converted to the types of encoders.
 
-Never more of a stream than one chunk is held.
+At most one chunk of a stream is held at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
 
 @attrs.frozen(kw_only=True)
 class Chunk:
-    """Some rows, each column one array or None; `bad_headers` and `bad_times`: where they can be no record's."""
+    """Some rows, each column one array or None; `bad_headers` and `bad_times` are true where these are invalid."""
 
     count: int
     keys: Any | None
@@ -37,7 +37,7 @@ class Chunk:
     bad_times: Any | None
 
     def take(self, rows: Sequence[int]) -> Chunk:
-        """These rows."""
+        """Return a chunk with these rows."""
         indexes = pa.array(rows, pa.int32())
         columns = {
             name: None if (column := getattr(self, name)) is None else column.take(indexes) for name in _columns()
@@ -50,7 +50,7 @@ def _columns() -> Sequence[str]:
 
 
 def open_stream(table: Any) -> Any:
-    """A pyarrow reader of anything with the Arrow C stream or array interface. Raises InvalidRecordError."""
+    """Open a pyarrow reader of anything with the Arrow C stream or array interface. Raises InvalidRecordError."""
     if hasattr(table, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(table)
     if hasattr(table, "__arrow_c_array__"):
@@ -63,7 +63,7 @@ def open_stream(table: Any) -> Any:
 
 
 def chunks(reader: Any, choice: Choice, *, min_bytes: int, max_bytes: int) -> Iterator[Chunk]:
-    """The rows in chunks of at least *min_bytes* bytes, unless the stream ends, and of about *max_bytes* at most."""
+    """Yield the rows in chunks of at least *min_bytes* bytes, unless the stream ends, and about *max_bytes* at most."""
     gathered: list[Chunk] = []
     size = 0
     try:
@@ -74,7 +74,7 @@ def chunks(reader: Any, choice: Choice, *, min_bytes: int, max_bytes: int) -> It
                 if size >= min_bytes:
                     yield _joined(gathered)
                     gathered, size = [], 0
-    except Exception:  # the stream's own: what it gave before is sent
+    except Exception:  # of the stream: rows read before it are sent
         if gathered:
             yield _joined(gathered)
         raise
@@ -115,14 +115,14 @@ def _chunk(batch: Any, choice: Choice) -> Chunk:
 
 
 def _checked(column: Any | None) -> Any | None:
-    """The column, which may come from anybody: what copies rows later looks no further than at its offsets."""
+    """Check a column, which may come from any source, in full: later copies of rows check only its offsets."""
     if column is not None:
         column.validate(full=True)
     return column
 
 
 def _bytes(column: Any | None) -> Any | None:
-    """Binary or large_binary, without a copy where there need be none, and with offsets that stay within their data."""
+    """Convert a column to binary or large_binary, without a needless copy; its offsets are checked."""
     if column is None:
         return None
     kind = column.type
@@ -130,7 +130,7 @@ def _bytes(column: Any | None) -> Any | None:
         return _looked_up(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column.validate()
-        column = column.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())  # it need be no UTF-8
+        column = column.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())  # may be invalid UTF-8
     _checked(column)
     return (
         column if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) else column.cast(pa.binary())
@@ -138,14 +138,14 @@ def _bytes(column: Any | None) -> Any | None:
 
 
 def _looked_up(column: Any) -> Any:
-    """A dictionary's values in place of their numbers, which are checked as they are looked up."""
+    """Decode a dictionary column, with its indices checked."""
     column.validate()
     values: Any = _bytes(column.dictionary)
     return values.take(_checked(column.indices))
 
 
 def _int64(column: Any) -> Any:
-    """Any integers; those of 64 bits without a sign that are too large become -1, which is refused as they would be."""
+    """Convert any integers to int64; uint64 values that are too large become -1, which is refused as well."""
     if not pa.types.is_uint64(column.type):
         return column.cast(pa.int64())
     return pc.if_else(
@@ -154,7 +154,7 @@ def _int64(column: Any) -> Any:
 
 
 def _milliseconds(column: Any) -> tuple[Any, Any | None]:
-    """Milliseconds, parts of them dropped, null still null; and where they are negative or too large, None: nowhere."""
+    """Convert times to whole milliseconds, null to null; and where they are negative or too large, None: nowhere."""
     kind = column.type
     raw = _int64(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column)
     seconds = pa.types.is_timestamp(kind) and kind.unit == "s"
@@ -177,7 +177,7 @@ def _joined(parts: list[Chunk]) -> Chunk:
 
 
 def _concatenated(columns: list[tuple[Any | None, int]]) -> Any | None:
-    """One column out of those of several chunks; it is missing in a chunk that has none of it, or nothing bad."""
+    """Concatenate a column of several chunks; None stands for a chunk that has no such column, or nothing bad."""
     kinds = {column.type for column, _count in columns if column is not None}
     if not kinds:
         return None

@@ -1,6 +1,7 @@
-"""Tables made into batches in one process, to be sent from another that neither encodes nor compresses them.
+"""Tables sealed into batches in one process and sent from another, which neither encodes nor compresses them.
 
-Around a shuffle, say: rows become batches where they are, and whoever owns a partition numbers and sends its batches.
+For a shuffle, for instance: rows become batches where they are, and the process that owns a partition numbers and sends
+its batches.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from ottla.tables.sending import BATCH_BYTES, TableSender, TableSending, TableSi
 
 @attrs.frozen(kw_only=True, eq=False)
 class SealedTable:
-    """The batches of a table, in the order to send them, and by their index the rows that are in none, and why."""
+    """The batches of a table, in the order to send them, and the errors of the rows that are in none, by row."""
 
     batches: Sequence[SealedBatch]
     refused: Mapping[int, DeliveryError]
 
 
 class TableSealer:
-    """Makes batches of tables as a producer with these settings would. For one thread at a time.
+    """Seals tables into batches as a producer with these settings would. For one thread at a time.
 
-    *partitions* has the topics that there are, and how many partitions each has. Batches have at most *max_bytes* bytes
-    before they are compressed, unless a single record is larger. Raises ConfigError or PluginError, and
-    IllegalStateError for interceptors, which would see none of the rows.
+    *partitions* has the number of partitions of each topic. Batches have at most *max_bytes* bytes before compression,
+    unless a single record is larger. Raises ConfigError or PluginError, and IllegalStateError for interceptors, which
+    would see none of the rows.
     """
 
     def __init__(
@@ -78,9 +79,10 @@ class TableSealer:
         partition: str | None = None,
         timestamp: str | None = None,
     ) -> SealedTable:
-        """Make batches of the rows of *table*, which is as `Producer.send_table` takes it, without a value format.
+        """Seal the rows of *table*, given as to `Producer.send_table`, without a value format.
 
-        Raises InvalidRecordError for what can be sent from no row, TopicUnavailableError for a topic that was not told.
+        Raises InvalidRecordError if the table as a whole cannot be sent, TopicUnavailableError for a topic that is not
+        in the *partitions* of the sealer.
         """
         route = self._routes.find(topic)
         stream = open_stream(table)
@@ -99,7 +101,7 @@ _plain: Final = Sealer(None)
 
 
 class _Queue:
-    """Keeps what a producer would send."""
+    """Keeps the batches that a producer would send."""
 
     def __init__(self) -> None:
         self._batches: list[SealedBatch] = []
@@ -109,7 +111,7 @@ class _Queue:
     ) -> ProducerBatch:
         if sealed is None:
             sealed = _plain.seal_columns(columns)
-        whole = attrs.evolve(sealed, chunks=[b"".join(sealed.chunks)])  # views can go to no other process
+        whole = attrs.evolve(sealed, chunks=[b"".join(sealed.chunks)])  # memoryviews cannot be pickled
         self._batches.append(SealedBatch(topic=topic, partition=partition, section=whole))
         return ProducerBatch(topic=topic, partition=partition, columns=columns, now=0.0)
 
@@ -119,14 +121,14 @@ class _Queue:
         return batch
 
     def take(self) -> Sequence[SealedBatch]:
-        """What came since the last time."""
+        """Return the batches since the last call."""
         taken, self._batches = self._batches, []
         return taken
 
 
 @attrs.frozen
 class _Routes:
-    """Those of topics that do not change."""
+    """Routes of topics that do not change."""
 
     known: Mapping[str, Route]
 

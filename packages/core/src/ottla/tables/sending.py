@@ -1,6 +1,6 @@
-"""A table from its stream to the queues: chunk by chunk, partitioned, encoded, queued batch by batch.
+"""Sending of a table: its stream is read in chunks, partitioned, encoded, and queued batch by batch.
 
-Everything here happens on the caller's thread, which waits where `send` would; only compressing has threads.
+All of it runs on the caller's thread, which blocks where `send` would; only compression has other threads.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from ottla.tables.partitioning import RowPartitions
 from ottla.tables.reading import Chunk, chunks
 
 BATCH_BYTES: Final = 896 * 1024
-"""What a batch of a table aims at: below what requests and topics take by default, a megabyte."""
+"""Target size of a table's batches: below the default limit of requests and topics, a megabyte."""
 
 GATHERED_BYTES: Final = 512 * 1024
-"""What small batches of a stream are joined to, for each partition where there are keys."""
+"""Size to which small batches of a stream are joined; with keys, for each partition."""
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""What is partitioned and encoded at once, at most."""
+"""The most that is partitioned and encoded at once."""
 
 LONE_OVERHEAD: Final = HEADER_SIZE + 21
-"""What a lone record can take beside its key, value and headers: as `send` counts."""
+"""Bytes that a record alone in its batch can take besides key, value and headers, as `send` counts."""
 
 
 @attrs.frozen(kw_only=True)
 class TableSizes:
-    """In bytes: a batch's records at most, the largest record alone in its batch, and what is encoded at once."""
+    """Limits in bytes: a batch's records, a record alone in its batch, and the rows that are encoded at once."""
 
     batch: int
     record: int
@@ -64,7 +64,7 @@ class TableSizes:
 
     @classmethod
     def of(cls, batching: BatchingConfig) -> Self:
-        """Those of a producer with these settings."""
+        """The limits of a producer with these settings."""
         share = max(1, batching.buffer_memory // 4)
         requested = max(BATCH_BYTES, batching.batch_size) if batching.growth else batching.batch_size
         with_header = min(requested, batching.max_request_size)
@@ -76,15 +76,15 @@ class TableSizes:
 
 
 class BatchQueue(Protocol):
-    """Where the batches of a table go: a producer's intake does all of it."""
+    """The queue for a table's batches; a producer's `RecordAppender` is one."""
 
     def enqueue(
         self, topic: str, partition: int, columns: Columns, *, sealed: Section | None = None, waited: float = 0.0
     ) -> ProducerBatch:
-        """Take a batch; *sealed* is what it was sealed as, if it was. *waited* counts against `max.block.ms`."""
+        """Queue a batch; *sealed* is its encoded form, if it was sealed. *waited* counts against `max.block.ms`."""
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
-        """Note records that are in no batch."""
+        """Fail records that could not be queued."""
 
 
 class KnownRoutes(Protocol):
@@ -92,7 +92,7 @@ class KnownRoutes(Protocol):
 
     @property
     def known(self) -> Mapping[str, Route]:
-        """By topic."""
+        """The routes by topic."""
 
     def await_partition(self, topic: str, partition: int, *, waited: float = 0.0) -> Route:
         """A route of the topic that has this partition. Raises TopicUnavailableError."""
@@ -100,7 +100,7 @@ class KnownRoutes(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TableSender:
-    """What sends tables of a producer. `find_route` gives a topic's route and waits for it; `seal` compresses."""
+    """Sends a producer's tables. `find_route` waits for a topic's route and returns it; `seal` compresses."""
 
     queue: BatchQueue
     routes: KnownRoutes
@@ -112,7 +112,7 @@ class TableSender:
     clock: Callable[[], float] = monotonic
 
     def send(self, topic: str, route: Route, stream: Any, choice: Choice, *, waited: float = 0.0) -> TableDelivery:
-        """Queue the rows of a stream. What is raised after the first of them were taken has their `delivery`.
+        """Queue the rows of a stream. An error after the first of them were taken has their `delivery`.
 
         The seconds that were *waited* for the route count against `max.block.ms` of the first batch.
         """
@@ -132,7 +132,7 @@ class TableSender:
 
 
 class TableSending:
-    """One table on its way; `delivery` has the rows that were taken."""
+    """The sending of one table; `delivery` has the rows that were taken."""
 
     def __init__(self, sender: TableSender, topic: str, route: Route, *, waited: float = 0.0) -> None:
         self._sender = sender
@@ -142,13 +142,13 @@ class TableSending:
         self._partitions = RowPartitions(topic, partitioner=sender.partitioner, encoder=sender.encoder)
         self._cut = getattr(sender.encoder, "cut_rows", cut_rows)
         self._ahead = Ahead(sender.seal, threads=threads())
-        self._taken = range(0)  # the rows of a chunk that is not cut to its end
-        self._answered: list[Sequence[int]] = []  # those of them that have failed, or are in a piece
+        self._taken = range(0)  # the rows of a chunk that is not cut completely
+        self._answered: list[Sequence[int]] = []  # rows of that chunk that have failed, or are in a piece
         self._asked_for_partitions = False
         self._waited = waited  # for metadata since the last batch was queued: part of the next one's max.block.ms
 
     def send(self, stream: Any, choice: Choice) -> None:
-        """Queue the rows of a stream. When it raises, those that were taken and not queued have failed."""
+        """Queue the rows of a stream. When it raises, the rows that were taken and not queued have failed."""
         max_bytes = self._sender.sizes.chunk
         gathered = min(self._sender.sizes.batch, GATHERED_BYTES)
         min_bytes = min(max_bytes, gathered * (1 if choice.key is None else self.route.view.partitions))
@@ -156,7 +156,7 @@ class TableSending:
             try:
                 for chunk in _read(chunks(stream, choice, min_bytes=min_bytes, max_bytes=max_bytes)):
                     self._send(chunk)
-            except (TableReadError, SerializationError, PluginError):  # the rows before are sent
+            except (TableReadError, SerializationError, PluginError):  # rows before the error are sent
                 self._queue(self._ahead.rest())
                 raise
             self._queue(self._ahead.rest())
@@ -167,7 +167,7 @@ class TableSending:
             self._ahead.close()
 
     def _send(self, chunk: Chunk) -> None:
-        """Queue the rows of a chunk, each in its partition's order, and refuse those that cannot be."""
+        """Queue the rows of a chunk, in order within each partition, and refuse those that cannot be records."""
         sender = self._sender
         self.route = sender.routes.known.get(self._topic) or self._wait(lambda: sender.find_route(self._topic))
         offset = self.delivery.begin_chunk(chunk.count)
@@ -221,7 +221,7 @@ class TableSending:
             self.delivery.add(batch, offset=piece.offset, rows=piece.rows)
 
     def _wait(self, ask: Callable[[], Route]) -> Route:
-        """What *ask* finds; the time that it takes counts against `max.block.ms` of the next batch."""
+        """Return the route of *ask*; the time that it takes counts against `max.block.ms` of the next batch."""
         started_at = self._sender.clock()
         try:
             return ask()
@@ -229,7 +229,7 @@ class TableSending:
             self._waited += self._sender.clock() - started_at
 
     def _refused(self, chunk: Chunk) -> dict[int, InvalidRecordError]:
-        """The rows that can be no record here, and why."""
+        """The rows that cannot be records of this topic, with their errors."""
         refused: dict[int, InvalidRecordError] = {}
         for bad, error in self._objections(chunk):
             if bad is not None:
@@ -244,7 +244,7 @@ class TableSending:
         )
         yield chunk.bad_headers, lambda _index: InvalidRecordError("one of its headers has no name")
         max_bytes = self._sender.sizes.record - LONE_OVERHEAD
-        if _size(chunk) > max_bytes and _longest(chunk) > max_bytes:  # else no row needs a look
+        if _size(chunk) > max_bytes and _longest(chunk) > max_bytes:  # else no row needs a check
             sizes = sums(chunk.count, [chunk.keys, chunk.values, chunk.headers])
             yield (
                 pc.greater(sizes, max_bytes),
@@ -268,7 +268,7 @@ class TableSending:
                 )
 
     def _await_partition(self, partition: int) -> None:
-        """The topic may have grown; asked once for a table, for one wait is enough."""
+        """Wait for metadata, as the topic may have more partitions by now; only once for a table."""
         if self._asked_for_partitions:
             return
         self._asked_for_partitions = True
@@ -285,7 +285,7 @@ class TableSending:
         self._answered.append(rows)
 
     def _give_up(self, cause: BaseException) -> None:
-        """The rows that were taken and are not queued fail; nobody need be told of them but by what is raised."""
+        """Fail the rows that were taken and are not queued; the raised *cause* reports them, so `flush` need not."""
         for piece in self._ahead.close():
             self._drop(piece.offset, piece.rows, cause)
         rows = sorted(set(range(len(self._taken))).difference(*self._answered))
@@ -326,7 +326,7 @@ class TableSending:
 
 
 def _read(stream: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The chunks, with an error of our own when the stream fails."""
+    """Yield the chunks. Raises TableReadError when the stream fails."""
     while True:
         try:
             chunk = next(stream, None)
@@ -344,18 +344,18 @@ def _parts(chunk: Chunk) -> list[Any]:
 
 
 def _size(chunk: Chunk) -> int:
-    """The bytes of all rows, and a little more: by the offsets of the first and the last one, whatever their number.
+    """The bytes of all rows, and a little more: by the offsets of the first and the last row, whatever their number.
 
-    A small table takes 100 us, and each function of pyarrow.compute 5 us of them.
+    A small table takes 100 us in all, and each function of pyarrow.compute would take 5 us.
     """
     return sum(column.nbytes for column in _parts(chunk))
 
 
 def _longest(chunk: Chunk) -> int:
-    """The bytes of the longest key, value and headers together, which need not be of one row."""
+    """The sum of the longest key, value and headers in bytes, which need not be of one row."""
     return sum(pc.max(pc.binary_length(column)).as_py() or 0 for column in _parts(chunk))
 
 
 def _kept(refused: Mapping[int, object], count: int) -> Sequence[int] | None:
-    """The rows that are left; None: all."""
+    """The rows that were not refused; None: all."""
     return [row for row in range(count) if row not in refused] if refused else None

@@ -1,4 +1,4 @@
-"""Record batches cut to pieces of about one size in bytes."""
+"""Cutting of record batches into pieces of about equal size in bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OFFSET: Final = 4
 
 
 def cut(batch: Any, max_bytes: int) -> Iterator[tuple[Any, int]]:
-    """Pieces of at most about *max_bytes* bytes, or of one row; each with its size."""
+    """Yield pieces of at most about *max_bytes* bytes, or of one row; each with its size."""
     count = batch.num_rows
     if not count:
         return
@@ -35,7 +35,7 @@ def _size(batch: Any) -> int:
 
 
 def _column_size(column: Any) -> int:
-    """About what the rows take. They are not copied yet and may change, so offsets are followed only if checked."""
+    """The size of the rows, roughly. They are not copied yet and may change: only checked offsets are followed."""
     column.validate()
     kind = column.type
     if _is_flat(kind):
@@ -47,15 +47,18 @@ def _column_size(column: Any) -> int:
     if pa.types.is_dictionary(kind):
         return _column_size(column.indices) + _column_size(column.dictionary)
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-        return int(column.get_total_buffer_size())  # more than there is in a slice, never less
+        return int(column.get_total_buffer_size())  # more than a slice has, never less
     try:
         return max(0, int(column.nbytes))
-    except pa.ArrowTypeError:  # before pyarrow 24 nothing that holds views, such as polars' strings, can be measured
+    except pa.ArrowTypeError:  # before pyarrow 24, columns with views, such as polars' strings, cannot be measured
         return sum(map(_view_size, _slices(column)))
 
 
 def _is_flat(kind: Any) -> bool:
-    """Whether pyarrow tells the size of a valid column without following offsets; a struct has those of its fields."""
+    """Return whether pyarrow computes the size of a valid column without following offsets inside it.
+
+    For a struct that depends on its fields.
+    """
     return kind.id in FLAT or (pa.types.is_struct(kind) and all([_is_flat(field.type) for field in kind]))
 
 
@@ -65,5 +68,5 @@ def _slices(column: Any) -> Iterator[Any]:
 
 def _view_size(views: Any) -> int:
     copied = private_copy(views)
-    copied.validate(full=True)  # what it points at is read
+    copied.validate(full=True)  # the cast below reads what the views point at
     return int(copied.cast(pa.large_binary()).nbytes)
