@@ -15,5 +15,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def were(number: int) -> str:
-    """"was" or "were", for a number."""
+    """The verb for a number: "was" or "were"."""
     return "was" if number == 1 else "were"

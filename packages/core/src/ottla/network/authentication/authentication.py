@@ -60,7 +60,7 @@ class Authentication:
 
     def exchange(self, *, host: str, port: int, peer: str, versions: Mapping[int, tuple[int, int]]) -> Exchange:
         """A login on one connection; *versions* are the broker's."""
-        from ottla.network.authentication.exchange import Exchange  # imported late: producers without logins do not need its messages
+        from ottla.network.authentication.exchange import Exchange  # late: only logins need its messages
 
         return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions)
 

@@ -38,7 +38,8 @@ class Resolver:
     def resolve(self, host: str, port: int, *, canonical: bool) -> Sequence[Address] | None:
         """Every address of a name, in the system's order; None: not resolved yet, call again.
 
-        *canonical* gives each address its own name instead of *host* (`resolve_canonical_bootstrap_servers_only`). Raises NameResolutionError.
+        *canonical* gives each address its own name instead of *host* (`resolve_canonical_bootstrap_servers_only`).
+        Raises NameResolutionError.
         """
         refuse_illegal(host)
         if port not in _PORTS:  # the system would take it modulo 65536

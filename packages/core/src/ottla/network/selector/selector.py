@@ -50,7 +50,7 @@ class _Connection:
     host: str
     port: int
     peer: str
-    broken: OttlaError | None = None  # a write failed: responses that have arrived are read first, then the connection ends with this error
+    broken: OttlaError | None = None  # of a failed write: read what has arrived, then end with it
     channel: Channel | None = None
     events: int = 0
     interest: Interest | None = None  # of the channel, when these events were set
