@@ -214,8 +214,10 @@ def _listed_files() -> set[str]:
 
 
 def _covers(entry: str, real: str) -> bool:
-    """Return whether an entry allows a file. Resolves links of both: Kubernetes replaces a mounted secret by replacing
-    a link."""
+    """Return whether an entry allows a file.
+
+    Resolves links of both: Kubernetes replaces a mounted secret by replacing a link.
+    """
     target = os.path.realpath(entry)
     if entry.endswith(("/", os.sep)):
         return real.startswith(os.path.join(target, ""))

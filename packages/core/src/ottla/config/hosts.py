@@ -1,8 +1,8 @@
 """Validation of host names and addresses, and their form with a port.
 
 Hosts come from the configuration, from brokers' metadata and from name servers. A text that cannot be a host name is
-refused before a resolver, a proxy or TLS reads it: the C library ends a name at a NUL, so that `kafka\\0.example.com`
-would be looked up as `kafka`.
+refused before a resolver, a proxy or TLS reads it. The C library ends a name at a NUL, so it would look up
+`kafka\\0.example.com` as `kafka`.
 """
 
 from __future__ import annotations

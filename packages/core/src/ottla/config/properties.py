@@ -32,8 +32,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined at trailing backslashes, each with the number of its first line; without comments and empty
-    lines."""
+    """Lines joined at trailing backslashes, with the number of the first line; without comments and empty lines."""
     joined, first = "", 0
     for number, line in enumerate(_LINE_END.split(text), start=1):
         rest = line.lstrip(_BLANK)

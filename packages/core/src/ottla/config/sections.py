@@ -289,7 +289,7 @@ class DeliveryConfig:
 
 
 class Idempotence(enum.StrEnum):
-    """Whether retries may write a record twice."""
+    """Idempotence: off, required, or used if possible."""
 
     OFF = "false"
     REQUIRED = "true"

@@ -86,8 +86,7 @@ def boolean() -> ValueType:
 
 
 def text(*, minimum: int = 0, most_bytes: int | None = None) -> ValueType:
-    """At least *minimum* characters, not counting the space around them; *most_bytes* is the limit of its protocol
-    field."""
+    """At least *minimum* characters without surrounding space; *most_bytes* is the limit of its protocol field."""
     allowed = "a string" + (f" of at least {minimum} character{'s' * (minimum > 1)}" if minimum else "")
 
     def parse(raw: object) -> str:

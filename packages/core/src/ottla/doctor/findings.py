@@ -61,8 +61,7 @@ class Trouble:
 
     @classmethod
     def told_by(cls, error: Exception, *, remedy: str) -> Trouble:
-        """The problem in an error's message. Ours have a remedy after a semicolon; *remedy* is for messages without
-        one."""
+        """The problem in an error's message. Ours have a remedy after a semicolon; *remedy* is for other messages."""
         return cls.of(str(error) or type(error).__name__, remedy=remedy)
 
     @classmethod

@@ -193,8 +193,7 @@ class UnsupportedVersionError(OttlaError):
 
 
 class BrokerError(OttlaError):
-    """A broker refused a request. `code` is the reason; `detail` is the broker's own message, if any, made
-    printable."""
+    """A broker refused a request. `code` is the reason; `detail` is the broker's message, if any, made printable."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
         self.code = code

@@ -156,8 +156,10 @@ class Outages(Generic[S, R]):
         return len(self._outages)
 
     def failed(self, subject: S, reason: R, error: object, now: float, *, started_at: float | None = None) -> None:
-        """Note a failure. Subjects with the same *reason* share their lines. *started_at* is its time, by default
-        *now*."""
+        """Note a failure, which began at *started_at*, by default *now*.
+
+        Subjects with the same *reason* share their lines.
+        """
         group = self._groups.get(reason)
         if group is None:
             group = self._groups[reason] = _Group(reason=reason)

@@ -23,8 +23,7 @@ STARS: Final = "***"
 """The replacement of a secret of any length."""
 
 _READ: Final = 1 << 16
-"""Characters of a text that are read: a broker may send megabytes, and everything that is read is searched for
-secrets."""
+"""Characters of a text that are read, and searched for secrets: a broker may send megabytes."""
 
 _ENOUGH_FOR_BASE64: Final = 4
 """Bytes of a secret from which on its base64 form is searched: shorter forms occur in ordinary words."""
@@ -156,8 +155,7 @@ def _longest_first(forms: Iterator[str] | list[str]) -> tuple[str, ...]:
 
 
 def _forms(secret: str | bytes) -> Iterator[str]:
-    """A secret in the forms in which it may be echoed: plain, in a URL, in base64 at any of three offsets, in
-    hexadecimal."""
+    """The forms in which a secret may be echoed: plain, in a URL, in base64 at three offsets, in hexadecimal."""
     raw = secret if isinstance(secret, bytes) else secret.encode("utf-8", "surrogatepass")
     text = raw.decode("utf-8", "backslashreplace")
     if not text:

@@ -29,7 +29,7 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Reading(enum.Enum):
-    """How a value is computed from a counter; values of a window cover the last samples only."""
+    """The computation of a value from a counter; values of a window cover the last samples only."""
 
     TIMES = "how often, since the beginning"
     SUM = "how much, since the beginning"

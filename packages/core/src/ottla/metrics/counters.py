@@ -102,8 +102,10 @@ class Counters:
         return Sum(getattr(part, name) for part in parts)
 
     def end_window_if_due(self, now: float) -> None:
-        """End the open window if it is over. Called once a round by the I/O thread, before anything of *now* is
-        counted."""
+        """End the open window if it is over.
+
+        Called once a round by the I/O thread, before anything of *now* is counted.
+        """
         self.producer.polls.add(1)
         if now >= self._ends_at:
             self._roll_windows(now)

@@ -105,7 +105,7 @@ class MetricValues:
 
 
 def _horizon(counters: Counters, now: float) -> _Horizon:
-    """As in Java: a window counts while its start is within all samples; a short elapsed time is rounded up."""
+    """The current windows, as in Java: those whose start is within all samples; a short elapsed time is rounded up."""
     reach = counters.samples * counters.window
     live = [started_at for started_at in counters.window_starts if now - started_at < reach]
     passed = now - live[0] if live else 0.0

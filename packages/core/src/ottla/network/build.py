@@ -15,8 +15,11 @@ from ottla.network.metadata import Metadata
 from ottla.network.selector import Selector
 
 chance: Random = SystemRandom()
-"""The source of all random numbers of a producer except its partitioner's: the system's generator, which uses no seed
-of the application. A simulation sets its own generator here before it makes a producer."""
+"""The source of all random numbers of a producer except its partitioner's.
+
+It is the system's generator, which uses no seed of the application. A simulation sets its own generator here before it
+makes a producer.
+"""
 
 
 def build_backoff(initial: float, maximum: float) -> Backoff:

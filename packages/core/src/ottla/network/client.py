@@ -167,16 +167,17 @@ class NetworkClient:
         return min((at for at in changes if at > now), default=float("inf"))
 
     def refused_by_all(self) -> SecurityError | None:
-        """The error with which all brokers refuse us after a bootstrap server accepted us; None if one was ever
-        reached."""
+        """The error with which all brokers refuse us although a bootstrap server accepted us; else None.
+
+        None as well once any broker was ready.
+        """
         cluster = self._metadata.cluster
         if self._upkeep.reached or cluster.bootstrap or not self._accepted:
             return None
         return self._connections.refused_by_all(cluster.brokers.values())
 
     def failure(self, node: int) -> OttlaError | None:
-        """The reason why a broker has no connection: the error of the last one or of the last attempt; None: it has
-        one."""
+        """The error of a broker's last connection or attempt; None if it has a connection."""
         connection = self._connections.get(node)
         if connection is None or connection.obstacle is None:
             return None

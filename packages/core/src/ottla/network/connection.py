@@ -107,7 +107,7 @@ class Connection:
 
     @property
     def doing(self) -> str:
-        """What it waits for, for error messages."""
+        """A description of the event that it waits for, for error messages."""
         thinking = self.login is not None and self.login.thought is not None
         return f"{self.stage.value}: our own mechanism takes so long" if thinking else self.stage.value
 

@@ -39,10 +39,9 @@ class Connections:
         return connection
 
     def least_loaded(self, brokers: Collection[Broker], now: float) -> Connection | None:
-        """The connection for the next request: ready and idle ones first, then the least busy, then one being set up,
-        then a new one.
+        """The connection for the next request; a random one of the best.
 
-        Chooses at random among equal ones.
+        Ready and idle ones are best, then the least busy, then one being set up, then a new one.
         """
         ranked: list[tuple[int, Connection]] = []
         for broker in self._chance.sample(list(brokers), len(brokers)):
@@ -56,8 +55,7 @@ class Connections:
         return min(ranked, key=lambda entry: entry[0])[1] if ranked else None
 
     def none_left(self, brokers: Collection[Broker], *, since: float = float("-inf")) -> bool:
-        """Return whether each of these brokers could not be reached, or was lost and not reached again, after
-        *since*."""
+        """Return whether each of these brokers failed, and was not reached again, after *since*."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
         return all(
             c is not None and c.stage is Stage.DISCONNECTED and c.failures and c.failed_at > since for c in connections
@@ -76,8 +74,7 @@ class Connections:
         return refusals[-1] if refusals and None not in refusals else None
 
     def refused_by_all(self, brokers: Collection[Broker]) -> SecurityError | None:
-        """A security error if each of these brokers was tried, none was ever ready, and one failed with it; else
-        None."""
+        """A security error if each of these brokers failed, none was ever ready, and one failed with it; else None."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
         if not self.none_left(brokers) or any(c is not None and c.reached for c in connections):
             return None

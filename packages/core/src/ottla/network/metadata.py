@@ -20,9 +20,11 @@ _OFTEN_ENOUGH = 0.1
 """Seconds between two notes of a topic's use: noting each batch would cost too much."""
 
 _MOST_HINTS = 2
-"""The number of leader hints in a row that are followed; then metadata has to name a leader. During a restart of
-brokers a leader may well move twice before a record reaches it. Brokers with more hints are misinformed, or
-malicious."""
+"""The number of leader hints in a row that are followed; then metadata has to name a leader.
+
+During a restart of brokers a leader may well move twice before a record reaches it. Brokers with more hints are
+misinformed, or malicious.
+"""
 
 _NEWS_TAKE = 1.0
 """Seconds after which every broker's metadata is assumed to include a broker that another broker's response named."""
@@ -39,8 +41,7 @@ class Wanted:
 
 
 class Metadata:
-    """The cluster snapshot and its updates. `wait_for` and `cluster` are for any thread, the rest for the I/O
-    thread."""
+    """The cluster snapshot and its updates. `wait_for` and `cluster` are for any thread, others for the I/O thread."""
 
     def __init__(
         self,
@@ -222,8 +223,7 @@ class Metadata:
         return 0.0 if self._failing_since is None else now - self._failing_since
 
     def fail(self, error: OttlaError, now: float) -> None:
-        """Note a failed request; it is repeated after a backoff. Waiting callers get *error* as cause when they time
-        out."""
+        """Note a failed request, and repeat it after a backoff. Callers that time out get *error* as cause."""
         with self._changed:
             self._error = error
             self._wanted = True

@@ -42,10 +42,10 @@ class Selectable(Protocol):
         """Connections that ended, with the reason; they are forgotten."""
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
-        """The addresses to try for a broker; None: not resolved yet, call again after the next `poll` that returns
-        early.
+        """The addresses to try for a broker; None: not resolved yet.
 
-        *canonical* gives each address its own name. Raises NameResolutionError; never returns an empty sequence.
+        After None, call it again after the next `poll` that returns early. *canonical* gives each address its own name.
+        Raises NameResolutionError; never returns an empty sequence.
         """
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:

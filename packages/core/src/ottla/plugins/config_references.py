@@ -1,5 +1,4 @@
-"""References in settings, such as `${file:/run/secrets/kafka:password}`, and the config providers that resolve them
-(KIP-297).
+"""References in settings, such as `${file:/run/secrets/kafka:password}`, and their config providers (KIP-297).
 
 Off unless `config.providers` names a provider, and then only for references to the named ones. All are resolved once,
 when a producer is made; passwords again at each login.
@@ -25,10 +24,10 @@ from ottla.plugins.registry import Plugin, Registry
 
 PROVIDERS: Final = "config.providers"
 ALLOWED: Final = "OTTLA_ALLOWED_CONFIG_PROVIDERS"
-"""The environment variable with the plugins that may be used, separated by commas; set by the user who runs the
-program.
+"""The environment variable with the allowed plugins, separated by commas.
 
-Java has the system property org.apache.kafka.automatic.config.providers for this.
+The user who runs the program sets it. Java has the system property org.apache.kafka.automatic.config.providers for
+this.
 """
 
 _REFERENCE: Final = re.compile(r"\$\{([^:{}]+):(?:([^{}]*):)?([^{}:]+)\}")

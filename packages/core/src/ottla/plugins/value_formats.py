@@ -29,8 +29,10 @@ class ValueFormats:
         self._made = {} if named is None else {_plain(named[0]): named[1]}
 
     def of(self, name: object) -> SerializeColumn:
-        """The method that makes columns in this format. Raises InvalidRecordError, or PluginError if the plugin is
-        missing."""
+        """The method that makes columns in this format.
+
+        Raises InvalidRecordError, or PluginError if the plugin is missing.
+        """
         if not isinstance(name, str):
             raise InvalidRecordError(f"value_format={name!r}: the name of a serializer plugin is a str, such as 'json'")
         serializer = self._made.get(_plain(name))

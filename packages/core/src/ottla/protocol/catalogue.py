@@ -1,5 +1,7 @@
-"""All declared APIs, for code that needs all of them, such as tests. A producer needs only a few, and making the other
-classes would delay its start."""
+"""All declared APIs, for code that needs all of them, such as tests.
+
+A producer needs only a few, and making the other classes would delay its start.
+"""
 
 from __future__ import annotations
 

@@ -65,8 +65,7 @@ class Ignorable:
 
 @attrs.frozen
 class AtMost:
-    """The maximum number of items of an array. Each item takes up to thirty times the memory that it has on the
-    wire."""
+    """The maximum items of an array. Each item takes up to thirty times the memory that it has on the wire."""
 
     items: int
 

@@ -27,8 +27,10 @@ def codec(codec_id: int, compressors: Mapping[int, Compressor]) -> Compressor | 
 
 
 def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compressor], limit: int) -> memoryview:
-    """The uncompressed bytes, at most *limit* if they were compressed. Raises CorruptBatchError for an unknown codec,
-    or for any error of the codec."""
+    """The uncompressed bytes, at most *limit* if they were compressed.
+
+    Raises CorruptBatchError for an unknown codec, or for any error of the codec.
+    """
     compressor = codec(codec_id, compressors)
     if compressor is None:
         return memoryview(packed)

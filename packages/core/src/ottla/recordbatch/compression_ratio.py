@@ -28,8 +28,7 @@ class CompressionRatios:
         return self._ratios.get((topic, codec_id), INITIAL)
 
     def plain_limit(self, topic: str, *, codec_id: int, batch_size: int) -> int:
-        """The uncompressed bytes that probably fit into *batch_size* compressed ones; without a codec, the same
-        number."""
+        """The uncompressed bytes that probably fit into *batch_size* compressed ones; without a codec, the same."""
         return batch_size if codec_id == 0 else int(batch_size / (self.ratio(topic, codec_id=codec_id) * CAUTION))
 
     def observe(self, topic: str, *, codec_id: int, ratio: float) -> None:

@@ -117,8 +117,7 @@ class ObjectColumns:
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
-        """Append a record; return its index in the batch, or None if there is no room. An empty batch takes any
-        record."""
+        """Append a record; return its index in the batch, None if there is no room. An empty batch takes any record."""
         return self.put(key, value, headers, timestamp_ms, None)
 
     # Headers are encoded here and not in `encode`: a bad one fails only its own record, and one object is kept instead
@@ -240,11 +239,10 @@ class ObjectColumns:
                 return None
 
     def break_off(self) -> None:
-        """Close the columns and release the lock, in a handler on the thread that is inside `put` and will wait for
-        this batch.
+        """Close the columns and release the lock, when a signal handler or __del__ runs inside a `put` of its thread.
 
-        The interrupted `put` goes on with columns that are not read any more. Without the lock it finds out whether its
-        record is in the batch.
+        The handler will wait for this batch. The interrupted `put` goes on with columns that are not read any more;
+        without the lock it finds out whether its record is in the batch.
         """
         if not self.lock._is_owned():  # type: ignore[attr-defined]
             return

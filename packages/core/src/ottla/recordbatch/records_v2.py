@@ -3,8 +3,8 @@
 A record is its length, attributes, timestamp delta, offset delta, key, value and headers, lengths as zigzag varints.
 Each of these is a column, most of them from tables. Interleaved, they are the fragments that one join turns into bytes.
 
-Nanoseconds per record of 100 bytes, CPython 3.11, the column of fragments and the join: 85, or 55 if all values have
-one size; 145 with a loop that adds the fragments of one record after the other.
+Nanoseconds per record of 100 bytes for the column of fragments and the join, CPython 3.11: 85, or 55 if all values have
+one size. A loop that adds the fragments of one record after the other takes 145.
 """
 
 from __future__ import annotations

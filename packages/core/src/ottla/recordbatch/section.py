@@ -61,8 +61,10 @@ class Section:
     def stamped(
         self, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool = False
     ) -> Sequence[Buffer]:
-        """The batch for the wire; does not copy its records. Raises UnsupportedVersionError for a stamp in v0 or v1,
-        which have no field for it."""
+        """The batch for the wire, without copying its records.
+
+        Raises UnsupportedVersionError for a stamp in v0 or v1, which have no field for it.
+        """
         if self.magic == 2:
             header = batch_header(
                 self.chunks,

@@ -1,6 +1,6 @@
 """The 61 bytes before the records section of format v2: the batch header.
 
-The checksum covers everything after the first 21 bytes, so a new producer id, epoch or sequence needs a new header
+The checksum covers everything after the first 21 bytes. So a new producer id, epoch or sequence needs a new header
 before the same chunks: nothing is encoded, compressed or copied again.
 """
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Numbering:
-    """Sequences, the source of requests for them, and the transaction manager; each is None if the producer has
-    none."""
+    """Sequences, the source of requests for them, and the transaction manager; None for parts that do not exist."""
 
     sequences: Sequences | None = None
     request_source: RequestSource | None = None

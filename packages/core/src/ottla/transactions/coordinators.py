@@ -46,8 +46,7 @@ class Coordinators:
             self._transaction = node
 
     def forget(self, request: CoordinatorRequest) -> None:
-        """Forget a coordinator that did not answer or is no longer coordinator, so that the next attempt finds it
-        again."""
+        """Forget a coordinator that did not answer or is no longer coordinator; the next attempt finds it again."""
         if request.target is Target.COORDINATOR:
             self._transaction = None
         elif request.target is Target.GROUP:

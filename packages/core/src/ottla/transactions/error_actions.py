@@ -23,7 +23,7 @@ class CoordinatorRequestKind(enum.Enum):
 
 
 class TransactionErrorAction(enum.Enum):
-    """What the transaction manager does about an error code; later members take precedence."""
+    """Actions of the transaction manager for an error code; later members take precedence."""
 
     DONE = "it is done"
     RETRY = "ask again after a backoff"

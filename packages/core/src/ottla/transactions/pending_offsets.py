@@ -15,8 +15,7 @@ from ottla.transactions.requests import CoordinatorRequest
 
 @attrs.define(eq=False)
 class PendingOffsetCommit:
-    """A group's offsets: `announced` if the coordinator has added the group to the transaction, `unwritten`
-    partitions."""
+    """A group's offsets: `unwritten` partitions, and `announced` once the coordinator has added the group."""
 
     sending: OffsetsToSend
     pending: TransactionalRequestResult
@@ -52,8 +51,7 @@ class PendingOffsetCommits:
         return pending
 
     def on_response(self, request: CoordinatorRequest, answer: Any) -> list[ErrorCode]:
-        """Note the offsets that a TxnOffsetCommit response reports as written; return the code of each requested
-        partition."""
+        """Note the offsets that a TxnOffsetCommit response confirms; return the code of each requested partition."""
         results = {
             (topic.name, each.partition_index): error_code(each.error_code)
             for topic in answer.topics

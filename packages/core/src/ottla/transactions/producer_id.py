@@ -68,7 +68,7 @@ class Idempotence:
         return self._retry_at if waiting and self.cause is None else float("inf")
 
     def node(self, request: CoordinatorRequest) -> int | None:
-        """None: any broker can answer."""
+        """Always None: any broker can answer."""
         return None
 
     def begin(self, request: CoordinatorRequest) -> None:

@@ -10,7 +10,7 @@ from ottla.transactions.requests import CoordinatorRequest
 
 
 class QueuedBatches(enum.Enum):
-    """What happens to batches that are queued."""
+    """The treatment of queued batches."""
 
     SEND = "they leave as they may"
     ABORT = "their transaction cannot be committed"
@@ -22,7 +22,7 @@ class RequestSource(Protocol):
 
     @property
     def queued_batches(self) -> QueuedBatches:
-        """What happens to queued records now."""
+        """The treatment of queued batches now."""
 
     @property
     def cause(self) -> OttlaError | None:

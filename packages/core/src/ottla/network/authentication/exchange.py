@@ -24,8 +24,7 @@ from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 logger = logging.getLogger(__name__)
 
 MAX_TOKEN: Final = 512 * 1024
-"""Maximum bytes of one message of a mechanism in either direction, as brokers have by default
-(`sasl.server.max.receive.size`)."""
+"""Maximum bytes of a mechanism's message in either direction; a broker's default (`sasl.server.max.receive.size`)."""
 
 MAX_TURNS: Final = 64
 """Maximum number of messages. No mechanism needs more; the limit ends a login with a broker that never finishes."""

@@ -1,7 +1,7 @@
 """A thread for mechanisms that may block, started when the first one needs it.
 
 It runs one computation at a time, so a mechanism is called from one thread. If a connection times out while its
-computation hangs, that thread is abandoned and a new one takes the others: a token endpoint that hangs must not stop
+computation hangs, that thread is abandoned and a new one takes the others. A token endpoint that hangs must not stop
 every login for good.
 """
 

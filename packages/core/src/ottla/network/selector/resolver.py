@@ -24,8 +24,7 @@ _NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA
 
 
 class Resolver:
-    """Name lookups. A result is returned once: the next call for the same name asks the system again. For the I/O
-    thread.
+    """Name lookups, for the I/O thread. A result is returned once: the next call for the name asks the system again.
 
     The lookup's thread calls *wake* when it has finished.
     """

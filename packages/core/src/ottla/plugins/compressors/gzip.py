@@ -19,8 +19,7 @@ _LEAST_AROUND: Final = 18
 """Bytes of a member's header and trailer."""
 
 _PIECE: Final = 16 * 1024
-"""Bytes of input per call when unpacking: zlib copies everything after a member, and there may be thousands of
-members."""
+"""Bytes of input per call when unpacking: zlib copies what follows a member, and there may be thousands."""
 
 
 class Gzip:

@@ -14,8 +14,7 @@ MORE: Final = "more is smaller and slower"
 def level_key(
     codec: str, *, minimum: int, maximum: int, default: int, also: int | None = None, means: str = MORE
 ) -> ConfigKey:
-    """`compression.<codec>.level`, a whole number from *minimum* to *maximum*, or *also*; *means* is their
-    description."""
+    """`compression.<codec>.level`: a whole number from *minimum* to *maximum*, or *also*; *means* describes them."""
     return ConfigKey(
         name=f"compression.{codec}.level",
         type=_whole_number(minimum, maximum, also),

@@ -26,8 +26,10 @@ _MOST_WINDOW: Final = 1 << 27
 
 
 class Zstd:
-    """Compressors of the library must not be shared between threads. There is one per thread and level, since a new one
-    costs 10 us."""
+    """Zstandard with one compressor per thread and level.
+
+    The library's compressors must not be shared between threads, and a new one costs 10 us.
+    """
 
     codec_id = 4
 

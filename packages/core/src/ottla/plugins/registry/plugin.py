@@ -98,8 +98,7 @@ class Plugin:
     def _broken(
         self, what: str, error: BaseException, config: object
     ) -> tuple[InvalidPluginError, BaseException | None]:
-        """The error for a fault, without the plugin's secrets, and its cause, unless the cause's traceback would reveal
-        one."""
+        """The error for a fault without the plugin's secrets, and its cause, unless the traceback would reveal one."""
         said = _said(error)
         harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
         return InvalidPluginError(f"{self} cannot be used: {what} {harmless}"), error if harmless == said else None

@@ -135,8 +135,7 @@ def _between(before: str, text: Any, after: str) -> Any:
 
 
 def _escaped(text: Any) -> Any:
-    """The text with JSON's escapes. Special characters are searched in the bytes of all rows at once, since they are
-    rare."""
+    """The text with JSON's escapes; special characters are rare, so the bytes of all rows are searched at once."""
     content = text.buffers()[2]
     if content is None or not len(text):
         return text

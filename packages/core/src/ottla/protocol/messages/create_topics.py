@@ -63,8 +63,7 @@ class CreatableTopicConfigs:
 
 @attrs.define(kw_only=True)
 class CreatableTopicResult:
-    """One topic's outcome; `configs` is None if the client may not see them, and the code next to it gives the
-    reason."""
+    """One topic's outcome; `configs` is None if the client may not see them, and the code next to it says why."""
 
     name: String = ""
     topic_id: Annotated[Uuid, In(7), Ignorable()] = ZERO_UUID

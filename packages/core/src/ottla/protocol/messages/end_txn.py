@@ -1,7 +1,7 @@
 """EndTxn: commit or abort a transaction.
 
-From version 5 on, for `transaction.version` 2, the response has the epoch for the next transaction, and a new producer
-id when the epochs are used up (KIP-890); sequences start at 0 again. After a lost response the same request can be
+From version 5 on, for `transaction.version` 2, the response has the epoch for the next transaction (KIP-890). It has a
+new producer id when the epochs are used up; sequences start at 0 again. After a lost response the same request can be
 repeated: it returns 51 CONCURRENT_TRANSACTIONS for a while, then the same epoch.
 """
 

@@ -55,8 +55,7 @@ class ListOffsetsRequest:
 
 @attrs.define(kw_only=True)
 class ListOffsetsPartitionResponse:
-    """`offset=-1` without an error: no record has a timestamp that late. Version 0 has `old_style_offsets`, latest
-    first."""
+    """`offset=-1` without an error: no record is that late. Version 0 has `old_style_offsets`, latest first."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0

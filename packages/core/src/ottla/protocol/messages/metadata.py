@@ -15,8 +15,10 @@ NOT_ASKED: Final = -(2**31)
 MOST_BROKERS: Final = 20_000
 MOST_TOPICS: Final = 250_000
 MOST_PARTITIONS: Final = 250_000
-"""Maximum partitions of one topic. Each limit is several times that of any cluster; without them a response of 100 MB
-takes a gigabyte."""
+"""Maximum partitions of one topic.
+
+Each limit is several times that of any cluster; without them a response of 100 MB takes a gigabyte.
+"""
 
 
 @attrs.define(kw_only=True)

@@ -35,8 +35,7 @@ class TxnOffsetCommitRequestTopic:
 
 @attrs.define(kw_only=True)
 class TxnOffsetCommitRequest:
-    """Goes to the coordinator of the group. With `generation_id=-1` and no member the group does not check
-    membership."""
+    """Goes to the coordinator of the group. `generation_id=-1` and no member: the group checks no membership."""
 
     transactional_id: String = ""
     group_id: String = ""

@@ -48,8 +48,10 @@ def asking(config: Mapping[str, Any], *, timeout: float) -> Iterator[Asking]:
 
 
 class Asking:
-    """Requests to brokers, with *timeout* seconds for all of them together. Raises TransactionTimeoutError when time is
-    up, TransactionError when a broker refuses."""
+    """Requests to brokers, with *timeout* seconds for all of them together.
+
+    Raises TransactionTimeoutError when time is up, TransactionError when a broker refuses.
+    """
 
     def __init__(self, connections: ClientAndMetadata, *, timeout: float) -> None:
         self._client: NetworkClient = connections.client
@@ -137,8 +139,10 @@ class Asking:
         return answer, error_code(answer.error_code)
 
     def until_answered(self, key: str, one: Callable[[], T], code_of: Callable[[T], ErrorCode]) -> T:
-        """Call *one* until its error code is not retriable. Finds the coordinator of *key* again before each new
-        attempt."""
+        """Call *one* until its error code is not retriable; return its result.
+
+        Before a repetition it forgets the coordinator of *key*, except after CONCURRENT_TRANSACTIONS.
+        """
         failures = 0
         while True:
             try:
@@ -168,8 +172,10 @@ class Asking:
         floor: int = 0,
         ceiling: int | None = None,
     ) -> Any:
-        """The response to one request. With None as *node* any broker will do, and lost requests are repeated. Raises
-        UnsupportedVersionError."""
+        """The response to one request; with None as *node* from any broker, repeating lost requests.
+
+        Raises UnsupportedVersionError.
+        """
         while True:
             chosen = self._ready(node)
             completions: list[Completion] = []
@@ -193,8 +199,7 @@ class Asking:
                 raise _ConnectionLostError(error)
 
     def once(self, node: int, message: Message[Any, Any], content: Any) -> Any | None:
-        """The response of one broker to one request; None if the connection was lost or the broker does not support
-        it."""
+        """The response of one broker to one request; None if the connection is lost or the request not supported."""
         try:
             return self.ask(node, message, lambda _version: content)
         except (_ConnectionLostError, UnsupportedVersionError):

@@ -16,10 +16,11 @@ from ottla.transactions.transactional_requests import end
 
 
 class Outcome(enum.Enum):
-    """What became of a transaction.
+    """The outcome of a transaction.
 
     FENCED: its transactional id was taken over, or is in use again, or its time ran out under `transaction.version` 0
     or 1. Then the transaction was aborted, unless an earlier `complete` committed it: brokers no longer know which.
+
     UNKNOWN: no coordinator remembers the transactional id (`transactional.id.expiration.ms`).
     """
 

@@ -43,8 +43,7 @@ def described(asked: Asking, transactional_id: str) -> TransactionState | None:
 
 
 def described_together(asked: Asking, transactional_ids: Sequence[str]) -> Sequence[TransactionState | None]:
-    """Descriptions of many ids, with one request for each coordinator; ids that got no description are described
-    singly."""
+    """Descriptions of many ids, with one request for each coordinator; ids without a result are described singly."""
     asked.find_coordinators(transactional_ids)
     by_coordinator: dict[int, list[str]] = {}
     for each in transactional_ids:

@@ -89,8 +89,10 @@ def committed_by_group(asked: Asking, group: str) -> Sequence[GroupOffset]:
 
 
 def _fetched(asked: Asking, group: str, partitions: Partitions | None) -> Sequence[GroupOffset]:
-    """Committed offsets of these partitions, or of all; of given partitions only once no open transaction may change
-    one."""
+    """Committed offsets of these partitions, or of all.
+
+    With partitions it waits until no open transaction may change one of them.
+    """
     stable = partitions is not None
 
     def content(version: int) -> OffsetFetchRequest:

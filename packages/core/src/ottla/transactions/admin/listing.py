@@ -44,7 +44,7 @@ class TransactionalId:
         return self.state == "Ongoing" or self.state.startswith("Prepare")
 
     def prospect(self, *, now_ms: int) -> str:
-        """What happens to the transaction next, as a short phrase."""
+        """The transaction's next event, as a short phrase."""
         match self.state:
             case "Ongoing":
                 remaining = (self.started_ms + self.timeout_ms - now_ms) / 1000

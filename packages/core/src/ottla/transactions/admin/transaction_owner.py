@@ -60,8 +60,7 @@ class Sharing:
         after: SharedTransaction | None = None,
         transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS,
     ) -> SharedTransaction:
-        """Open a transaction to join. Takes the id over: its previous producer is fenced and its open transaction
-        aborted.
+        """Open a transaction to join. Takes the id over: fences its previous producer and aborts its open transaction.
 
         With *after*, an earlier transaction that was ended, the id is kept and not taken over. Raises
         ProducerFencedError if another owner has the id now.
