@@ -59,7 +59,7 @@ def reconcile(reading: Reading) -> None:
 
 
 def _keep_exact(reading: Reading) -> None:
-    """Turn idempotence off if another key conflicts with it, unless the user set it; then the user must choose."""
+    """Turn idempotence off if another key conflicts with it, unless it is required; then the user must choose."""
     values = reading.values
     wish = values["enable.idempotence"]
     transactional = values["transactional.id"] is not None

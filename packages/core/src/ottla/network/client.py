@@ -177,7 +177,7 @@ class NetworkClient:
         return self._connections.refused_by_all(cluster.brokers.values())
 
     def failure(self, node: int) -> OttlaError | None:
-        """The error of a broker's last connection or attempt; None if it has a connection."""
+        """The error of a broker's last connection or attempt, while it has no connection; else None."""
         connection = self._connections.get(node)
         if connection is None or connection.obstacle is None:
             return None

@@ -29,8 +29,10 @@ class Target(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class CoordinatorRequest:
-    """One request: `content` builds its struct for a version from `floor` to `ceiling`. `key` is the group's id, if
-    any."""
+    """One request: `content` builds its struct for a version from `floor` to `ceiling`.
+
+    `key` is the id of a group, or in FindCoordinator also the transactional id.
+    """
 
     kind: CoordinatorRequestKind
     target: Target
